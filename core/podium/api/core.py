@@ -1,0 +1,148 @@
+"""Reads of the core kinds: Pod as a group member, Node, PriorityClass and PodDisruptionBudget.
+
+A pod is decoded for audit, admission and the reconciler here; what only scheduling needs (affinity,
+tolerations, volumes) is another read, so that a hundred thousand pods stay cheap.
+"""
+
+import msgspec
+
+from podium.api.meta import LabelSelector, ObjectMeta
+
+# A quantity as JSON carries it: nearly always text, but a bare number is legal.
+RawQuantity = str | int | float
+
+
+class ResourceRequirements(msgspec.Struct, gc=False):
+    """Requests and limits of a container, by resource name."""
+
+    requests: dict[str, RawQuantity] | None = None
+    limits: dict[str, RawQuantity] | None = None
+
+
+class Container(msgspec.Struct, gc=False):
+    """A container as far as its resources count; restartPolicy Always on an init container is a sidecar."""
+
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    restartPolicy: str | None = None
+
+
+class SchedulingGroup(msgspec.Struct, gc=False):
+    """Pod.spec.schedulingGroup: a union of one member today."""
+
+    podGroupName: str | None = None
+
+
+class SchedulingGate(msgspec.Struct, gc=False):
+    """A gate that holds a pod back from scheduling, such as Kueue's."""
+
+    name: str | None = None
+
+
+class PodSpec(msgspec.Struct, gc=False):
+    """spec of a pod, or of a pod template."""
+
+    priorityClassName: str | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+    schedulerName: str | None = None
+    schedulingGroup: SchedulingGroup | None = None
+    schedulingGates: list[SchedulingGate] | None = None
+    nodeName: str | None = None
+    containers: list[Container] | None = None
+    initContainers: list[Container] | None = None
+    overhead: dict[str, RawQuantity] | None = None
+
+
+class PodStatus(msgspec.Struct, gc=False):
+    """status of a pod."""
+
+    phase: str | None = None
+
+
+class Pod(msgspec.Struct, gc=False):
+    """A pod as a member of a group (the Member read of the design)."""
+
+    apiVersion: str = "v1"
+    kind: str = "Pod"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has run to its end, well or not: it holds nothing and counts nowhere."""
+        return self.status is not None and self.status.phase in ("Succeeded", "Failed")
+
+
+class PodTemplate(msgspec.Struct, gc=False):
+    """A pod template inside an owner; its metadata carries labels and annotations only."""
+
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class PriorityClass(msgspec.Struct, gc=False):
+    """scheduling.k8s.io/v1 PriorityClass; an absent value is 0 as in Go."""
+
+    apiVersion: str = "scheduling.k8s.io/v1"
+    kind: str = "PriorityClass"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    value: int | None = None
+    globalDefault: bool | None = None
+    description: str | None = None
+    preemptionPolicy: str | None = None
+
+
+class NodeSpec(msgspec.Struct, gc=False):
+    """spec of a node."""
+
+    unschedulable: bool | None = None
+
+
+class NodeInfo(msgspec.Struct, gc=False):
+    """status.nodeInfo, for the kubelet's version (`v1.36.3`)."""
+
+    kubeletVersion: str | None = None
+
+
+class NodeStatus(msgspec.Struct, gc=False):
+    """status of a node."""
+
+    allocatable: dict[str, RawQuantity] | None = None
+    nodeInfo: NodeInfo | None = None
+
+
+class Node(msgspec.Struct, gc=False):
+    """A node, as far as its room and version count."""
+
+    apiVersion: str = "v1"
+    kind: str = "Node"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class PodDisruptionBudgetSpec(msgspec.Struct, gc=False):
+    """spec of a budget; minAvailable and maxUnavailable are a count or a percentage."""
+
+    selector: LabelSelector | None = None
+    minAvailable: int | str | None = None
+    maxUnavailable: int | str | None = None
+
+
+class PodDisruptionBudgetStatus(msgspec.Struct, gc=False):
+    """status of a budget, as the disruption controller counts it."""
+
+    disruptionsAllowed: int | None = None
+    disruptedPods: dict[str, str] | None = None
+
+
+class PodDisruptionBudget(msgspec.Struct, gc=False):
+    """policy/v1 PodDisruptionBudget."""
+
+    apiVersion: str = "policy/v1"
+    kind: str = "PodDisruptionBudget"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodDisruptionBudgetSpec | None = None
+    status: PodDisruptionBudgetStatus | None = None

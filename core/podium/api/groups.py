@@ -1,0 +1,69 @@
+"""The version-neutral Workload and PodGroup: what every rule about groups speaks of.
+
+Each served version has its own read (`v1alpha2`, `v1beta1`) and one function that brings it here. Nothing
+is written back from this form: it says what a group *means*, not what was written.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from podium.api.meta import Condition, ObjectMeta
+from podium.findings import ObjectRef, group_of
+
+NATIVE_GROUP = "scheduling.k8s.io"
+PODIUM_GROUP = "scheduling.podium.dev"
+# Membership in a Podium group; a label, for the native field is dropped where the gate is off.
+GROUP_LABEL = f"{PODIUM_GROUP}/pod-group"
+
+
+class DisruptionMode(StrEnum):
+    """Whether the members of a group go one by one or all together, by the v1alpha2 names of the spec."""
+
+    POD = "Pod"
+    POD_GROUP = "PodGroup"
+
+
+class Template(msgspec.Struct, frozen=True, gc=False):
+    """One PodGroupTemplate of a Workload. min_count is None under the basic policy."""
+
+    name: str
+    min_count: int | None
+    disruption_mode: DisruptionMode | None
+    priority_class_name: str
+    priority: int | None
+    preemption_policy: str | None
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False):
+    """A Workload: its templates by field path (`spec.podGroupTemplates[0]`), composite children included."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    templates: dict[str, Template]
+
+
+class TemplateRef(msgspec.Struct, frozen=True, gc=False):
+    """Which template of which Workload, in the same namespace, a group was made from."""
+
+    workload: str
+    template: str
+
+
+class PodGroup(msgspec.Struct, frozen=True, gc=False):
+    """A PodGroup. min_count is None under the basic policy; an absent class is the empty string."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    min_count: int | None
+    disruption_mode: DisruptionMode
+    priority_class_name: str
+    priority: int | None
+    preemption_policy: str | None
+    template_ref: TemplateRef | None
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Whether this is the API server's own kind, not Podium's custom resource."""
+        return group_of(self.ref.apiVersion) == NATIVE_GROUP

@@ -1,0 +1,37 @@
+"""Which group a pod belongs to: the native field where served, else Podium's label; same namespace only."""
+
+from typing import NamedTuple
+
+from podium.api.core import Pod, PodSpec
+from podium.api.groups import GROUP_LABEL
+from podium.api.meta import ObjectMeta
+
+
+class GroupKey(NamedTuple):
+    """A PodGroup's identity across versions: which API it is of, and where."""
+
+    native: bool
+    namespace: str
+    name: str
+
+
+def membership(pod: Pod, *, native_served: bool) -> GroupKey | None:
+    """Give the group a pod belongs to, or None.
+
+    Where the native API is not served the field is ignored (storage drops it); where it is, it wins.
+    """
+    name = group_name(pod.metadata, pod.spec, native_served=native_served)
+    return None if name is None else GroupKey(name[0], pod.metadata.namespace or "", name[1])
+
+
+def group_name(
+    metadata: ObjectMeta | None, spec: PodSpec | None, *, native_served: bool
+) -> tuple[bool, str] | None:
+    """Give (native, group name) as a pod or a pod template says it, or None."""
+    if native_served and spec is not None and spec.schedulingGroup is not None:
+        name = spec.schedulingGroup.podGroupName
+        if name:
+            return True, name
+    labels = metadata.labels if metadata is not None else None
+    label = labels.get(GROUP_LABEL) if labels else None
+    return (False, label) if label else None

@@ -1,0 +1,67 @@
+"""The parts every Kubernetes object has: identity, labels, owners, conditions.
+
+Reads name only fields that something reads, and carry no constraint: a limit is a rule with upstream's text.
+Kubernetes takes null for any field as absent, so every optional field may be None.
+"""
+
+import msgspec
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False):
+    """Who made an object."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, gc=False):
+    """metadata, as far as it is read; times are RFC 3339 strings as stored (UTC, so they compare as text)."""
+
+    name: str | None = None
+    generateName: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None
+    generation: int | None = None
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    ownerReferences: list[OwnerReference] | None = None
+
+    def controller(self) -> OwnerReference | None:
+        """Give the owner that controls this object, if one does."""
+        for owner in self.ownerReferences or ():
+            if owner.controller:
+                return owner
+        return None
+
+
+class Condition(msgspec.Struct, gc=False):
+    """metav1.Condition; an absent field is its Go zero value for validation, None here."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    lastTransitionTime: str | None = None
+    observedGeneration: int | None = None
+
+
+class LabelSelectorRequirement(msgspec.Struct, gc=False):
+    """One expression of a selector."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(msgspec.Struct, gc=False):
+    """metav1.LabelSelector: empty selects everything, absent nothing (its reader decides)."""
+
+    matchLabels: dict[str, str] | None = None
+    matchExpressions: list[LabelSelectorRequirement] | None = None

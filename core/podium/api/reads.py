@@ -1,0 +1,75 @@
+"""Which type reads which served kind: the one table that decoding, dumping and discovery share."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api import core, foreign, v1alpha2, v1beta1
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+
+
+class Kind(StrEnum):
+    """The kinds Podium reads, by one name whatever their group or version."""
+
+    POD = "Pod"
+    NODE = "Node"
+    PRIORITY_CLASS = "PriorityClass"
+    BUDGET = "PodDisruptionBudget"
+    POD_GROUP = "PodGroup"
+    WORKLOAD = "Workload"
+    KUEUE_WORKLOAD = "KueueWorkload"
+    OWNER = "Owner"
+
+
+class Read(NamedTuple):
+    """How one served kind is read: its Struct, and what brings the Struct to the neutral form."""
+
+    kind: Kind
+    type: type[msgspec.Struct]
+    plural: str
+    neutral: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _group_reads() -> dict[tuple[str, str], Read]:
+    reads: dict[tuple[str, str], Read] = {}
+    older = ((NATIVE_GROUP, "v1alpha2"), (PODIUM_GROUP, "v1alpha2"))
+    newer = ((NATIVE_GROUP, "v1alpha3"), (NATIVE_GROUP, "v1beta1"), (PODIUM_GROUP, "v1beta1"))
+    for group, version in older:
+        group_read = Read(Kind.POD_GROUP, v1alpha2.PodGroupV1Alpha2, "podgroups", v1alpha2.neutral_group)
+        workload_read = Read(Kind.WORKLOAD, v1alpha2.WorkloadV1Alpha2, "workloads", v1alpha2.neutral_workload)
+        reads[f"{group}/{version}", "PodGroup"] = group_read
+        reads[f"{group}/{version}", "Workload"] = workload_read
+    for group, version in newer:
+        group_read = Read(Kind.POD_GROUP, v1beta1.PodGroupV1Beta1, "podgroups", v1beta1.neutral_group)
+        workload_read = Read(Kind.WORKLOAD, v1beta1.WorkloadV1Beta1, "workloads", v1beta1.neutral_workload)
+        reads[f"{group}/{version}", "PodGroup"] = group_read
+        reads[f"{group}/{version}", "Workload"] = workload_read
+    return reads
+
+
+# By (apiVersion, kind) as an object carries them.
+READS: dict[tuple[str, str], Read] = {
+    ("v1", "Pod"): Read(Kind.POD, core.Pod, "pods", _same),
+    ("v1", "Node"): Read(Kind.NODE, core.Node, "nodes", _same),
+    ("scheduling.k8s.io/v1", "PriorityClass"): Read(
+        Kind.PRIORITY_CLASS, core.PriorityClass, "priorityclasses", _same
+    ),
+    ("policy/v1", "PodDisruptionBudget"): Read(
+        Kind.BUDGET, core.PodDisruptionBudget, "poddisruptionbudgets", _same
+    ),
+    **_group_reads(),
+    **{
+        (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", _same)
+        for version in ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
+    },
+    **{
+        (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
+        for (api_version, kind), owner in foreign.OWNERS.items()
+    },
+}

@@ -1,0 +1,184 @@
+"""Reads of scheduling v1alpha2: Kubernetes 1.36 only, and the older shape of Podium's own resources.
+
+Its marks are the string disruptionMode (`Pod` or `PodGroup`) and podGroupTemplateRef. Fields are complete,
+so that what a server would prune as unknown can be told.
+"""
+
+import msgspec
+
+from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
+from podium.api.meta import Condition, ObjectMeta
+from podium.findings import ObjectRef
+
+
+class BasicPolicy(msgspec.Struct, gc=False):
+    """No minimum: members are scheduled one by one."""
+
+
+class GangPolicy(msgspec.Struct, gc=False):
+    """All or nothing up to minCount members."""
+
+    minCount: int | None = None
+
+
+class SchedulingPolicy(msgspec.Struct, gc=False):
+    """A union: exactly one member is set."""
+
+    basic: BasicPolicy | None = None
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(msgspec.Struct, gc=False):
+    """All members in one domain of this node label."""
+
+    key: str | None = None
+
+
+class SchedulingConstraints(msgspec.Struct, gc=False):
+    """Behind TopologyAwareWorkloadScheduling."""
+
+    topology: list[TopologyConstraint] | None = None
+
+
+class ResourceClaim(msgspec.Struct, gc=False):
+    """Behind DRAWorkloadResourceClaims."""
+
+    name: str | None = None
+    resourceClaimName: str | None = None
+    resourceClaimTemplateName: str | None = None
+
+
+class ControllerRef(msgspec.Struct, gc=False):
+    """The object a Workload stands for."""
+
+    apiGroup: str | None = None
+    kind: str | None = None
+    name: str | None = None
+
+
+class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
+    """One template of a Workload."""
+
+    name: str | None = None
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    resourceClaims: list[ResourceClaim] | None = None
+    disruptionMode: str | None = None
+    priorityClassName: str | None = None
+    priority: int | None = None
+
+
+class WorkloadSpecV1Alpha2(msgspec.Struct, gc=False):
+    """spec of a Workload."""
+
+    controllerRef: ControllerRef | None = None
+    podGroupTemplates: list[PodGroupTemplateV1Alpha2] | None = None
+
+
+class WorkloadV1Alpha2(msgspec.Struct, gc=False):
+    """A Workload; it has no status."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: WorkloadSpecV1Alpha2 = msgspec.field(default_factory=WorkloadSpecV1Alpha2)
+
+
+class WorkloadTemplateRef(msgspec.Struct, gc=False):
+    """podGroupTemplateRef.workload."""
+
+    workloadName: str | None = None
+    podGroupTemplateName: str | None = None
+
+
+class PodGroupTemplateRef(msgspec.Struct, gc=False):
+    """A union of one member."""
+
+    workload: WorkloadTemplateRef | None = None
+
+
+class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
+    """spec of a PodGroup."""
+
+    podGroupTemplateRef: PodGroupTemplateRef | None = None
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    resourceClaims: list[ResourceClaim] | None = None
+    disruptionMode: str | None = None
+    priorityClassName: str | None = None
+    priority: int | None = None
+
+
+class ResourceClaimStatus(msgspec.Struct, gc=False):
+    """Which claim was made for a claim of the spec."""
+
+    name: str | None = None
+    resourceClaimName: str | None = None
+
+
+class PodGroupStatus(msgspec.Struct, gc=False):
+    """status of a PodGroup; the same in every version."""
+
+    conditions: list[Condition] | None = None
+    resourceClaimStatuses: list[ResourceClaimStatus] | None = None
+
+
+class PodGroupV1Alpha2(msgspec.Struct, gc=False):
+    """A PodGroup."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodGroupSpecV1Alpha2 = msgspec.field(default_factory=PodGroupSpecV1Alpha2)
+    status: PodGroupStatus | None = None
+
+
+def min_count(policy: SchedulingPolicy | None) -> int | None:
+    """Give a gang's minCount, or None under the basic policy."""
+    return policy.gang.minCount if policy is not None and policy.gang is not None else None
+
+
+def reference(api_version: str, kind: str, metadata: ObjectMeta, *, default_namespace: str = "") -> ObjectRef:
+    """Give an object's identity; an object waiting for its name goes by its generateName."""
+    name = metadata.name or metadata.generateName or ""
+    return ObjectRef(api_version, kind, metadata.namespace or default_namespace, name)
+
+
+def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
+    """Bring a PodGroup to the neutral form; an absent disruptionMode is `Pod`, the server's default."""
+    spec = group.spec
+    ref = spec.podGroupTemplateRef.workload if spec.podGroupTemplateRef is not None else None
+    return PodGroup(
+        ref=reference(group.apiVersion, group.kind, group.metadata),
+        metadata=group.metadata,
+        min_count=min_count(spec.schedulingPolicy),
+        disruption_mode=_mode(spec.disruptionMode) or DisruptionMode.POD,
+        priority_class_name=spec.priorityClassName or "",
+        priority=spec.priority,
+        preemption_policy=None,
+        template_ref=None
+        if ref is None
+        else TemplateRef(ref.workloadName or "", ref.podGroupTemplateName or ""),
+        conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
+    )
+
+
+def neutral_workload(workload: WorkloadV1Alpha2) -> Workload:
+    """Bring a v1alpha2 Workload to the neutral form."""
+    templates = {
+        f"spec.podGroupTemplates[{index}]": Template(
+            name=template.name or "",
+            min_count=min_count(template.schedulingPolicy),
+            disruption_mode=_mode(template.disruptionMode),
+            priority_class_name=template.priorityClassName or "",
+            priority=template.priority,
+            preemption_policy=None,
+        )
+        for index, template in enumerate(workload.spec.podGroupTemplates or ())
+    }
+    ref = reference(workload.apiVersion, workload.kind, workload.metadata)
+    return Workload(ref=ref, metadata=workload.metadata, templates=templates)
+
+
+def _mode(text: str | None) -> DisruptionMode | None:
+    return DisruptionMode(text) if text in ("Pod", "PodGroup") else None

@@ -1,0 +1,178 @@
+"""Reads of scheduling v1beta1 and v1alpha3 (the same fields): Kubernetes 1.37, and Podium's stored shape.
+
+Its marks are the union disruptionMode (`{single: {}}` or `{all: {}}`) and the flat workloadRef.
+"""
+
+import msgspec
+
+from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
+from podium.api.meta import ObjectMeta
+from podium.api.v1alpha2 import (
+    ControllerRef,
+    PodGroupStatus,
+    ResourceClaim,
+    SchedulingConstraints,
+    SchedulingPolicy,
+    min_count,
+    reference,
+)
+
+
+class SingleMode(msgspec.Struct, gc=False):
+    """Members go one by one."""
+
+
+class AllMode(msgspec.Struct, gc=False):
+    """Members go all together."""
+
+
+class DisruptionModeUnion(msgspec.Struct, gc=False):
+    """A union: exactly one member is set."""
+
+    single: SingleMode | None = None
+    all: AllMode | None = None
+
+    def neutral(self) -> DisruptionMode | None:
+        """Give the mode, or None when neither member is set."""
+        if self.all is not None:
+            return DisruptionMode.POD_GROUP
+        return None if self.single is None else DisruptionMode.POD
+
+
+class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
+    """One template of a Workload."""
+
+    name: str | None = None
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    resourceClaims: list[ResourceClaim] | None = None
+    disruptionMode: DisruptionModeUnion | None = None
+    priorityClassName: str | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+
+
+class CompositeGangPolicy(msgspec.Struct, gc=False):
+    """All or nothing up to minGroupCount child groups."""
+
+    minGroupCount: int | None = None
+
+
+class CompositeSchedulingPolicy(msgspec.Struct, gc=False):
+    """A union: exactly one member is set."""
+
+    basic: dict[str, object] | None = None
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositePodGroupTemplate(msgspec.Struct, gc=False):
+    """A template of groups, behind CompositePodGroup; recursive to a depth of four."""
+
+    name: str | None = None
+    schedulingPolicy: CompositeSchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    disruptionMode: DisruptionModeUnion | None = None
+    priorityClassName: str | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+    podGroupTemplates: list[PodGroupTemplateV1Beta1] | None = None
+    compositePodGroupTemplates: "list[CompositePodGroupTemplate] | None" = None
+
+
+class WorkloadSpecV1Beta1(msgspec.Struct, gc=False):
+    """spec of a Workload: one of the two lists is set."""
+
+    controllerRef: ControllerRef | None = None
+    podGroupTemplates: list[PodGroupTemplateV1Beta1] | None = None
+    compositePodGroupTemplates: list[CompositePodGroupTemplate] | None = None
+
+
+class WorkloadV1Beta1(msgspec.Struct, gc=False):
+    """A Workload; it has no status."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: WorkloadSpecV1Beta1 = msgspec.field(default_factory=WorkloadSpecV1Beta1)
+
+
+class WorkloadRef(msgspec.Struct, gc=False):
+    """Which template of which Workload."""
+
+    workloadName: str | None = None
+    templateName: str | None = None
+
+
+class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
+    """spec of a PodGroup."""
+
+    parentCompositePodGroupName: str | None = None
+    workloadRef: WorkloadRef | None = None
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    resourceClaims: list[ResourceClaim] | None = None
+    disruptionMode: DisruptionModeUnion | None = None
+    priorityClassName: str | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+
+
+class PodGroupV1Beta1(msgspec.Struct, gc=False):
+    """A PodGroup."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodGroupSpecV1Beta1 = msgspec.field(default_factory=PodGroupSpecV1Beta1)
+    status: PodGroupStatus | None = None
+
+
+def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
+    """Bring a PodGroup to the neutral form; an absent disruptionMode is single, the server's default."""
+    spec = group.spec
+    ref = spec.workloadRef
+    mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
+    return PodGroup(
+        ref=reference(group.apiVersion, group.kind, group.metadata),
+        metadata=group.metadata,
+        min_count=min_count(spec.schedulingPolicy),
+        disruption_mode=mode or DisruptionMode.POD,
+        priority_class_name=spec.priorityClassName or "",
+        priority=spec.priority,
+        preemption_policy=spec.preemptionPolicy,
+        template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
+        conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
+    )
+
+
+def neutral_workload(workload: WorkloadV1Beta1) -> Workload:
+    """Bring a v1beta1 Workload to the neutral form, the templates inside composites included."""
+    templates: dict[str, Template] = {}
+    _collect(workload.spec.podGroupTemplates, workload.spec.compositePodGroupTemplates, "spec", templates)
+    ref = reference(workload.apiVersion, workload.kind, workload.metadata)
+    return Workload(ref=ref, metadata=workload.metadata, templates=templates)
+
+
+def _collect(
+    leaves: list[PodGroupTemplateV1Beta1] | None,
+    composites: list[CompositePodGroupTemplate] | None,
+    path: str,
+    into: dict[str, Template],
+) -> None:
+    for index, leaf in enumerate(leaves or ()):
+        into[f"{path}.podGroupTemplates[{index}]"] = _template(leaf, min_count(leaf.schedulingPolicy))
+    for index, composite in enumerate(composites or ()):
+        here = f"{path}.compositePodGroupTemplates[{index}]"
+        into[here] = _template(composite, None)
+        _collect(composite.podGroupTemplates, composite.compositePodGroupTemplates, here, into)
+
+
+def _template(source: PodGroupTemplateV1Beta1 | CompositePodGroupTemplate, gang: int | None) -> Template:
+    return Template(
+        name=source.name or "",
+        min_count=gang,
+        disruption_mode=source.disruptionMode.neutral() if source.disruptionMode is not None else None,
+        priority_class_name=source.priorityClassName or "",
+        priority=source.priority,
+        preemption_policy=source.preemptionPolicy,
+    )

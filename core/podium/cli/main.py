@@ -1,0 +1,74 @@
+"""The entry point of `podium` and `kubectl podium`: names the commands, imports only the one that runs.
+
+Exit codes are the same for every command and every output format: 0 clean, 3 findings or refusals,
+2 usage (click's own), 1 the tool failed.
+"""
+
+import importlib
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from podium.errors import PodiumError
+
+EXIT_FAILED = 1
+EXIT_FINDINGS = 3
+
+
+class Entry(NamedTuple):
+    """A command that has not been imported: the module whose `command` it is, and its line in --help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "cluster": Entry("podium.cli.cluster", "Start and stop a real control plane on this machine."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called, so `--help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name every command, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return one command, or None for click's own "no such command"."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = importlib.import_module(entry.module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="podium-k8s", prog_name="podium")
+def command() -> None:
+    """Admission, priority and preemption for Kubernetes workloads."""
+
+
+def main() -> None:
+    """Run the command line; a PodiumError becomes one line and exit code 1."""
+    try:
+        command(prog_name=_program_name(sys.argv[0]))
+    except PodiumError as error:
+        click.echo(f"podium: {error}", err=True)
+        sys.exit(EXIT_FAILED)
+    except BrokenPipeError:
+        # The reader of our output went away (`podium ... | head`): not an error worth a line.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+
+
+def _program_name(argv0: str) -> str:
+    return "kubectl podium" if os.path.basename(argv0).startswith("kubectl-") else "podium"  # noqa: PTH119

@@ -1,0 +1,66 @@
+"""What rules and reports may see of the cluster: a read-only protocol, so that pure code never names the index."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.foreign import KueueWorkload, Owner
+from podium.api.groups import PodGroup, Workload
+from podium.api.membership import GroupKey
+from podium.findings import ObjectRef
+
+Name = tuple[str, str]  # namespace, name
+
+
+class View(Protocol):
+    """The cluster, to be read; a reader finishes without awaiting, so what it sees is consistent."""
+
+    @property
+    def revision(self) -> int:
+        """Grow with every change."""
+
+    @property
+    def native_served(self) -> bool:
+        """Say whether the API server stores Pod.spec.schedulingGroup."""
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """Name the kinds that could not be read, each with why."""
+
+    @property
+    def classes(self) -> Mapping[str, PriorityClass]:
+        """PriorityClasses by name."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+
+    @property
+    def pods(self) -> Mapping[Name, Pod]:
+        """Pods by namespace and name."""
+
+    @property
+    def groups(self) -> Mapping[GroupKey, PodGroup]:
+        """PodGroups by key."""
+
+    @property
+    def workloads(self) -> Mapping[GroupKey, Workload]:
+        """Workloads by key."""
+
+    @property
+    def budgets(self) -> Mapping[Name, PodDisruptionBudget]:
+        """PodDisruptionBudgets by namespace and name."""
+
+    @property
+    def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:
+        """Kueue's own Workloads by namespace and name."""
+
+    @property
+    def owners(self) -> Mapping[ObjectRef, Owner]:
+        """What makes pods, by identity."""
+
+    def members(self, key: GroupKey) -> Mapping[str, Pod]:
+        """Give the pods, by name, that reference a group; all of them, finished ones too."""
+
+    def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
+        """Give the members of every group that a pod references, whether it exists or not."""
