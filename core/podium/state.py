@@ -1,7 +1,8 @@
 """The cluster as one index, fed object by object from a dump or from informers.
 
-There is one mutable State and many readers, each through the read-only protocol `podium.view.View`. `revision` grows with every change. A kind that could not be read is
-in `unread` (with why): absence of objects is never taken as proof that none exist.
+There is one mutable State and many readers, each through the read-only protocol `podium.view.View`.
+`revision` grows with every change. A kind that could not be read is in `unread` (with why): absence of
+objects is never taken as proof that none exist.
 """
 
 from collections.abc import Mapping

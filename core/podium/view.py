@@ -1,4 +1,4 @@
-"""What rules and reports may see of the cluster: a read-only protocol, so that pure code never names the index."""
+"""What rules and reports may see of the cluster: a read-only protocol, so pure code never names the index."""
 
 from collections.abc import Mapping
 from typing import Protocol
