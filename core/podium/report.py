@@ -65,7 +65,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DivergentPod(msgspec.Struct, frozen=True):
-    """A live pod whose integer is not its group's; nil counts as 0. `role` is its part in the owner, or empty."""
+    """A live pod whose integer is not its group's (nil is 0); `role` is its part in the owner, or empty."""
 
     pod: str
     priority: int

@@ -1,0 +1,77 @@
+# `make help` lists the targets. Everything is installed into .venv from a lock file, by hash.
+
+PYTHON ?= python3
+export PYTHON
+
+BIN := .venv/bin
+RUNTIME := .venv/.runtime
+DEV := .venv/.dev
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(RUNTIME): requirements.lock pyproject.toml tools/venv
+	@tools/venv requirements.lock
+	@touch $@
+
+$(DEV): requirements-dev.lock pyproject.toml tools/venv
+	@tools/venv requirements-dev.lock
+	@touch $@ $(RUNTIME)
+
+.PHONY: demo
+demo: $(RUNTIME) ## Audit a real cluster's dump and try admission, with no cluster (needs Python 3.11+ only)
+	@examples/demo
+
+.PHONY: lint
+lint: $(DEV) ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(DEV) ## Format the code and mend what ruff can
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: unit
+unit: $(DEV) ## Tests that need no Go, no server and no browser; under a minute
+	$(BIN)/python -m pytest -m "not server and not browser" -n 2 -q
+
+.PHONY: test
+test: $(DEV) ## All tests, with real servers (built while the unit tests run) and a fresh random sample
+	@tools/test
+
+.PHONY: soak
+soak: $(DEV) ## The real-server differential in full counts, and Hypothesis at length
+	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
+
+.PHONY: record
+record: $(DEV) ## Record the answers of real servers anew into tests/recorded/
+	$(BIN)/python -m tests.differential.record
+
+.PHONY: bench
+bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/RESULTS.md
+	$(BIN)/python -m bench
+
+.PHONY: controlplane
+controlplane: $(DEV) ## Build the local control planes (1.36 and 1.37) from Go modules
+	$(BIN)/podium cluster build
+
+.PHONY: examples
+examples: $(DEV) ## Take the dumps in examples/ anew, from real control planes
+	$(BIN)/python tools/take_examples.py
+
+.PHONY: lock
+lock: ## Resolve the dependencies anew into the lock files (needs uv)
+	uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
+	uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
+
+LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+
+.PHONY: clean
+clean: ## Remove what the targets made here (not the control planes in the cache)
+	rm -rf .venv out dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
