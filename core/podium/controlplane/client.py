@@ -1,0 +1,64 @@
+"""A small synchronous client of one local API server: one kept connection, bytes in, a code and JSON out.
+
+It serves readiness checks and the differential tests, which send thousands of requests and must see every
+answer exactly as the server gave it, refusals included; so no status code is an exception here.
+"""
+
+import http.client
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+# The server drops a connection that was idle for 90 s; one that may be stale is not trusted with a POST.
+_IDLE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
+
+
+class Client:
+    """A connection to an API server with a bearer token. Not for two threads at once."""
+
+    def __init__(self, url: str, token: str, authority: Path) -> None:
+        """`authority` is a PEM file of the certificates to trust; nothing is sent before the first request."""
+        parts = urlsplit(url)
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._connection = http.client.HTTPSConnection(
+            parts.hostname or "",
+            parts.port,
+            timeout=_TIMEOUT_SECONDS,
+            context=ssl.create_default_context(cafile=str(authority)),
+        )
+        self._last_used = time.monotonic()
+
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
+        """Send one request; the status code and the decoded body, or its text where it is not JSON.
+
+        `body` is sent as it is when it is bytes, else as JSON. OSError and http.client.HTTPException escape.
+        """
+        headers = self._headers
+        if body is not None:
+            headers = {**headers, "Content-Type": content_type}
+            body = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        now = time.monotonic()
+        if now - self._last_used > _IDLE_SECONDS:
+            self._connection.close()
+        self._last_used = now
+        try:
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            raise
+        if response.headers.get_content_type() == "application/json":
+            return response.status, msgspec.json.decode(answer)
+        return response.status, answer.decode(errors="replace")
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        self._connection.close()

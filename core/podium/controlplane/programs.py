@@ -1,0 +1,76 @@
+"""Where a cluster's programs come from: what the user points at, else Podium's own build.
+
+The variables are envtest's (controller-runtime), so a folder that already serves Go tests serves here too.
+KUBEBUILDER_ASSETS names a folder with the programs, or one that holds a folder for each version as Podium's
+cache does; TEST_ASSET_ETCD, TEST_ASSET_KUBE_APISERVER and so on name one program each.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO
+
+from podium.controlplane import build
+from podium.controlplane.releases import Release
+from podium.errors import PodiumError
+
+ASSETS = "KUBEBUILDER_ASSETS"
+
+
+def find(
+    release: Release, needed: Iterable[str], environ: Mapping[str, str], progress: IO[str]
+) -> dict[str, Path]:
+    """The path of every program in `needed`, building them first where nobody named them.
+
+    PodiumError when a named one is missing, or is another minor of Kubernetes than `release`.
+    """
+    chosen = overrides(release, needed, environ)
+    missing = [name for name in needed if name not in chosen]
+    if missing:
+        folder = build.build(release, environ, progress)
+        chosen |= {name: folder / name for name in missing}
+    elif "kube-apiserver" in chosen:
+        _check_minor(chosen["kube-apiserver"], release)
+    return chosen
+
+
+def overrides(release: Release, needed: Iterable[str], environ: Mapping[str, str]) -> dict[str, Path]:
+    """The programs that the environment names: each exists; with ASSETS set, all of `needed` are there."""
+    chosen: dict[str, Path] = {}
+    for name in needed:
+        variable = "TEST_ASSET_" + name.upper().replace("-", "_")
+        if variable in environ:
+            path, source = Path(environ[variable]), variable
+        elif environ.get(ASSETS):
+            folder = Path(environ[ASSETS])
+            versioned = folder / release.version / name
+            path, source = (versioned if versioned.exists() else folder / name), ASSETS
+        else:
+            continue
+        if not path.is_file():
+            raise PodiumError(f"{path} does not exist: {source} must name {name}, or be unset to build it")
+        chosen[name] = path.absolute()
+    return chosen
+
+
+def version(program: Path) -> str:
+    """The version a program gives itself, e.g. "1.37.0"; PodiumError when it cannot be run."""
+    try:
+        answer = subprocess.run(
+            [str(program), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise PodiumError(f"{program} cannot be run: {error.strerror}") from error
+    found = re.search(r"\d+\.\d+\.\d+\S*", answer.stdout)
+    if found is None:
+        raise PodiumError(f"{program} --version does not answer with a version")
+    return found[0]
+
+
+def _check_minor(apiserver: Path, release: Release) -> None:
+    found = version(apiserver)
+    if not found.startswith(f"{release.minor}."):
+        raise PodiumError(
+            f"{apiserver} is Kubernetes {found}, not {release.minor}: choose another --kubernetes, or unset {ASSETS}"
+        )

@@ -1,0 +1,47 @@
+"""The Kubernetes releases a control plane can be built of, and what each needs to serve the Workload API.
+
+The API moved and its feature gates were folded between the two minors, so everything that depends on the
+release is one row here; no other module compares versions.
+"""
+
+from typing import NamedTuple
+
+from podium.errors import PodiumError
+
+
+class Release(NamedTuple):
+    """One minor of Kubernetes: the patch that is built and the switches of its Workload API."""
+
+    minor: str  # "1.37"
+    version: str  # "1.37.0"
+    feature_gates: tuple[str, ...]  # for kube-apiserver, kube-scheduler and kube-controller-manager alike
+    workload_versions: tuple[str, ...]  # group/version of every API that is off by default
+
+
+RELEASES = {
+    release.minor: release
+    for release in (
+        Release(
+            "1.36",
+            "1.36.3",
+            # WorkloadAwarePreemption needs GangScheduling, which needs GenericWorkload.
+            ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"),
+            ("scheduling.k8s.io/v1alpha2",),
+        ),
+        Release(
+            "1.37",
+            "1.37.0",
+            ("GenericWorkload",),
+            ("scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"),
+        ),
+    )
+}
+NEWEST = RELEASES["1.37"]
+
+
+def release(minor: str) -> Release:
+    """The release of `minor`, e.g. "1.37"; PodiumError names the ones there are."""
+    try:
+        return RELEASES[minor]
+    except KeyError:
+        raise PodiumError(f"Kubernetes {minor} is not one of {', '.join(RELEASES)}") from None
