@@ -1,7 +1,8 @@
 """Where Podium's own files that are not Python are found: the one function that knows.
 
-A checkout keeps them at its root, where people read and change them; a wheel carries the same folders inside
-the package (force-include in pyproject.toml). The checkout comes first, so an edited manifest is the one used.
+A checkout keeps them at its root, where people read and change them; a wheel carries the same folders
+inside the package (force-include in pyproject.toml). The checkout comes first, so an edited manifest is the
+one used.
 """
 
 from pathlib import Path
@@ -20,4 +21,6 @@ def folder(name: Literal["manifests", "controlplane"]) -> Path:
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
-    raise PodiumError(f"{candidates[1]} is missing: this installation is incomplete, install podium-k8s again")
+    raise PodiumError(
+        f"{candidates[1]} is missing: this installation is incomplete, install podium-k8s again"
+    )

@@ -1,9 +1,9 @@
 """Builds the programs of a control plane from Go modules, once a machine and version.
 
 A cold build takes minutes, so what is built is kept in the user's cache folder, whole or not at all: it is
-made in a folder beside its place and renamed in. A stamp holds a digest of everything the build depends on, so
-a changed module builds again. Two builders of one version never work at once: the second waits, says so, and
-finds the work done.
+made in a folder beside its place and renamed in. A stamp holds a digest of everything the build depends on,
+so a changed module builds again. Two builders of one version never work at once: the second waits, says so,
+and finds the work done.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from podium import data
 from podium.controlplane import folders, golang
@@ -38,31 +38,37 @@ _MODULE_FILES = ("go.mod", "go.sum", "etcd/main.go")
 _LINE_EVERY_SECONDS = 30.0  # where there is no terminal
 
 
+class Plan(NamedTuple):
+    """One build: the release, the Go module it is made from, and the folder its programs go to."""
+
+    release: Release
+    module: Path
+    place: Path
+
+
 def build(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Path:
     """The folder with the release's PROGRAMS, built first if it is not there; PodiumError if that fails."""
     root = folders.cache(environ)
-    place = root / release.version
     module = data.folder("controlplane") / f"v{release.minor}"
-    stamp = _stamp(module, release)
-    if is_built(place, stamp):
-        return place
-    root.mkdir(parents=True, exist_ok=True)
+    plan = Plan(release, module, root / release.version)
+    stamp = stamp_of(plan)
+    if is_built(plan.place, stamp):
+        return plan.place
 
     def say(text: str) -> None:
         print(text, file=progress, flush=True)
 
-    with alone(
-        root / f"{release.version}.lock",
-        lambda: say(f"waiting for another build of Kubernetes {release.version} to end"),
-    ):
-        if not is_built(place, stamp):
-            say(
-                f"building etcd, Kubernetes {release.version} and kwok into {place}: about ten minutes the first"
-                " time; set KUBEBUILDER_ASSETS to a folder that has them to skip this"
-            )
+    root.mkdir(parents=True, exist_ok=True)
+    waiting = f"waiting for another build of Kubernetes {release.version} to end"
+    with alone(root / f"{release.version}.lock", lambda: say(waiting)):
+        if not is_built(plan.place, stamp):
+            say(f"building etcd, Kubernetes {release.version} and kwok, once: ten minutes or more;")
+            say(f"to skip it, set KUBEBUILDER_ASSETS to a folder that has them, as {plan.place} will")
             go = golang.find(module, environ, say)
-            _build_into(place, stamp, module, _command(go, release), environ, progress)
-    return place
+            started = time.monotonic()
+            _build(plan, stamp, go, environ, progress)
+            say(f"built Kubernetes {release.version} in {_elapsed(started)}")
+    return plan.place
 
 
 def is_built(place: Path, stamp: str) -> bool:
@@ -73,85 +79,100 @@ def is_built(place: Path, stamp: str) -> bool:
         return False
 
 
-def digest(files: Mapping[str, bytes], command: tuple[str, ...], machine: str) -> str:
-    """One line that changes with anything a build depends on, except the version of Go."""
+def stamp_of(plan: Plan) -> str:
+    """A digest of what the build depends on: module, command line and machine, but not the version of Go."""
+    files = [(plan.module / name).read_bytes() for name in _MODULE_FILES]
+    machine = f"{sys.platform}/{platform.machine()}"
+    return digest([machine.encode(), *map(str.encode, _arguments(plan.release)), *files])
+
+
+def digest(parts: Sequence[bytes]) -> str:
+    """One line that differs for different parts, and for the same octets divided differently."""
     whole = hashlib.sha256()
-    for part in (machine.encode(), *(text.encode() for text in command), *files.values()):
-        whole.update(len(part).to_bytes(8, "big"))
-        whole.update(part)
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()
 
 
-def _stamp(module: Path, release: Release) -> str:
-    files = {name: (module / name).read_bytes() for name in _MODULE_FILES}
-    return digest(files, _command(Path("go"), release), f"{sys.platform}/{platform.machine()}")
-
-
-def _command(go: Path, release: Release) -> tuple[str, ...]:
-    """The whole `go build` but for -o; -mod, -buildvcs and -trimpath keep out what the surroundings are like."""
-    version = "k8s.io/component-base/version"
+def _arguments(release: Release) -> tuple[str, ...]:
+    """The arguments of `go build`; the first three flags keep out what the surroundings are like."""
+    major, _, minor = release.minor.partition(".")
     facts = {
         "gitVersion": f"v{release.version}",
-        "gitMajor": release.minor.partition(".")[0],
-        "gitMinor": release.minor.partition(".")[2],
+        "gitMajor": major,
+        "gitMinor": minor,
         "gitTreeState": "clean",
     }
-    stamps = " ".join(f"-X {version}.{name}={value}" for name, value in facts.items())
-    flags = ("-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", f"-s -w {stamps}")
-    return (str(go), "build", *flags, *_PACKAGES)
+    stamps = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in facts.items())
+    return ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v", "-ldflags", f"-s -w {stamps}", *_PACKAGES)
 
 
-def _build_into(
-    place: Path, stamp: str, module: Path, command: tuple[str, ...], environ: Mapping[str, str], progress: IO[str]
-) -> None:
-    root = place.parent
-    for abandoned in root.glob(f".{place.name}.*"):  # of builders that were killed; we hold the lock
+def _build(plan: Plan, stamp: str, go: Path, environ: Mapping[str, str], progress: IO[str]) -> None:
+    root = plan.place.parent
+    for abandoned in root.glob(f".{plan.place.name}.*"):  # by builders that were killed, for we hold the lock
         shutil.rmtree(abandoned)
-    draft = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=root))
+    draft = Path(tempfile.mkdtemp(prefix=f".{plan.place.name}.", dir=root))
     try:
-        log = root / f"{place.name}.log"
-        environment = {name: value for name, value in environ.items() if name not in ("GOOS", "GOARCH")}
-        environment |= {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-        argv = [*command[:2], "-o", f"{draft}/", *command[2:]]
-        with log.open("wb+") as output:
-            started = time.monotonic()
-            with subprocess.Popen(argv, cwd=module, env=environment, stdout=output, stderr=output) as go:
-                try:
-                    _follow(go, log, place.name, progress)
-                finally:
-                    go.terminate()
-        if go.returncode:
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            raise PodiumError(f"building Kubernetes {place.name} failed: {' | '.join(lines[-3:])}; all of it: {log}")
+        _compile(plan, draft, go, environ, progress)
         (draft / _STAMP).write_text(f"{stamp}\n", encoding="ascii")
         draft.chmod(0o755)
-        if place.exists():
-            shutil.rmtree(place)
-        draft.rename(place)
-        print(f"built Kubernetes {place.name} in {_elapsed(started)}", file=progress, flush=True)
+        if plan.place.exists():
+            shutil.rmtree(plan.place)
+        draft.rename(plan.place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _follow(go: subprocess.Popen[bytes], log: Path, version: str, progress: IO[str]) -> None:
+def _compile(plan: Plan, draft: Path, go: Path, environ: Mapping[str, str], progress: IO[str]) -> None:
+    argv = [str(go), "build", "-o", f"{draft}/", *_arguments(plan.release)]
+    kept = {name: value for name, value in environ.items() if name not in ("GOOS", "GOARCH")}
+    log = plan.place.with_name(f"{plan.place.name}.log")
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(  # noqa: S603 - a fixed command line
+            argv,
+            cwd=plan.module,
+            env=kept | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            _follow(process, log, plan.release.version, progress)
+        finally:
+            process.terminate()
+    if process.returncode:
+        lines = " | ".join(_lines(log)[-3:])
+        raise PodiumError(f"building Kubernetes {plan.release.version} failed: {lines}; all of it: {log}")
+
+
+def _follow(process: "subprocess.Popen[bytes]", log: Path, version: str, progress: IO[str]) -> None:
     """Say what is being built until Go ends: on one line of a terminal, else a line now and then."""
     started = time.monotonic()
     terminal = progress.isatty()
     while True:
         try:
-            go.wait(timeout=1.0 if terminal else _LINE_EVERY_SECONDS)
+            process.wait(timeout=1.0 if terminal else _LINE_EVERY_SECONDS)
         except subprocess.TimeoutExpired:
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            text = f"{version}: {len(lines)} steps, {_elapsed(started)}, {lines[-1] if lines else 'starting'}"
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\x1b[K{text[:width]}" if terminal else text, end="" if terminal else "\n", file=progress, flush=True)
+            # Go names every module it downloads and every package when it starts on it.
+            lines = _lines(log)
+            text = f"building {version}: {_elapsed(started)}, step {len(lines)} {''.join(lines[-1:])}"
         else:
-            if terminal:
-                print("\r\x1b[K", end="", file=progress, flush=True)
+            print("\r\x1b[K" if terminal else "", end="", file=progress, flush=True)
             return
+        if terminal:
+            print(
+                f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", end="", file=progress, flush=True
+            )
+        else:
+            print(text, file=progress, flush=True)
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _elapsed(started: float) -> str:
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     return f"{minutes}m{seconds:02d}s"
-

@@ -22,7 +22,7 @@ class Client:
     """A connection to an API server with a bearer token. Not for two threads at once."""
 
     def __init__(self, url: str, token: str, authority: Path) -> None:
-        """`authority` is a PEM file of the certificates to trust; nothing is sent before the first request."""
+        """`authority` is a PEM file of the certificates to trust; nothing is sent yet."""
         parts = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._connection = http.client.HTTPSConnection(

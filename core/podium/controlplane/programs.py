@@ -5,13 +5,14 @@ KUBEBUILDER_ASSETS names a folder with the programs, or one that holds a folder 
 cache does; TEST_ASSET_ETCD, TEST_ASSET_KUBE_APISERVER and so on name one program each.
 """
 
+import os
 import re
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from podium.controlplane import build
+from podium.controlplane.process import capture
 from podium.controlplane.releases import Release
 from podium.errors import PodiumError
 
@@ -19,23 +20,21 @@ ASSETS = "KUBEBUILDER_ASSETS"
 
 
 def find(
-    release: Release, needed: Iterable[str], environ: Mapping[str, str], progress: IO[str]
+    release: Release, needed: Sequence[str], environ: Mapping[str, str], progress: IO[str]
 ) -> dict[str, Path]:
     """The path of every program in `needed`, building them first where nobody named them.
 
     PodiumError when a named one is missing, or is another minor of Kubernetes than `release`.
     """
     chosen = overrides(release, needed, environ)
-    missing = [name for name in needed if name not in chosen]
-    if missing:
-        folder = build.build(release, environ, progress)
-        chosen |= {name: folder / name for name in missing}
-    elif "kube-apiserver" in chosen:
+    if "kube-apiserver" in chosen:
         _check_minor(chosen["kube-apiserver"], release)
-    return chosen
+    missing = [name for name in needed if name not in chosen]
+    folder = build.build(release, environ, progress) if missing else Path()
+    return chosen | {name: folder / name for name in missing}
 
 
-def overrides(release: Release, needed: Iterable[str], environ: Mapping[str, str]) -> dict[str, Path]:
+def overrides(release: Release, needed: Sequence[str], environ: Mapping[str, str]) -> dict[str, Path]:
     """The programs that the environment names: each exists; with ASSETS set, all of `needed` are there."""
     chosen: dict[str, Path] = {}
     for name in needed:
@@ -57,9 +56,7 @@ def overrides(release: Release, needed: Iterable[str], environ: Mapping[str, str
 def version(program: Path) -> str:
     """The version a program gives itself, e.g. "1.37.0"; PodiumError when it cannot be run."""
     try:
-        answer = subprocess.run(
-            [str(program), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
+        answer = capture([str(program), "--version"], os.environ)
     except OSError as error:
         raise PodiumError(f"{program} cannot be run: {error.strerror}") from error
     found = re.search(r"\d+\.\d+\.\d+\S*", answer.stdout)
@@ -72,5 +69,6 @@ def _check_minor(apiserver: Path, release: Release) -> None:
     found = version(apiserver)
     if not found.startswith(f"{release.minor}."):
         raise PodiumError(
-            f"{apiserver} is Kubernetes {found}, not {release.minor}: choose another --kubernetes, or unset {ASSETS}"
+            f"{apiserver} is Kubernetes {found}, not {release.minor}:"
+            f" choose another --kubernetes, or unset {ASSETS}"
         )

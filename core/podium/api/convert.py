@@ -1,0 +1,328 @@
+"""Conversion of PodGroup and Workload between the native API and Podium's, and between their versions.
+
+Kubernetes 1.37 removes v1alpha2 and turns two fields round, so what 1.36 stored must be rewritten; and a
+cluster moves from Podium's resources to the native ones when its gates open. What is written is the original
+document with named changes, never a re-encoded read: unknown order, absent fields and nulls stay.
+
+Podium's own versions convert into each other inside a cluster, for any object and without loss: what v1alpha2
+cannot say is kept in the annotation KEPT and restored. Between any other two the result is a new object: what
+only its server may write is left out, and every field that the target does not have is noted as lost.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api import v1alpha2, v1beta1
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, DisruptionMode
+from podium.findings import group_of
+
+Fields = dict[str, Any]
+
+STORED = f"{PODIUM_GROUP}/v1beta1"
+# The fields of Podium's v1beta1 that v1alpha2 has no room for, as JSON; only on v1alpha2 objects.
+KEPT = f"{PODIUM_GROUP}/v1beta1-fields"
+# Groups of groups are behind an alpha gate upstream, and Podium does not schedule them.
+PODIUM_LACKS = frozenset(("parentCompositePodGroupName", "compositePodGroupTemplates"))
+# A Podium group's name is a label on its pods, and a label value is no longer.
+MAX_PODIUM_NAME = 63
+PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
+
+_SERVER_OWNED = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# v1alpha2's condition may turn false again, v1beta1's stays true; both answer "has it been scheduled".
+_CONDITION_NAMES = {
+    "PodGroupScheduled": "PodGroupInitiallyScheduled",
+    "PodGroupInitiallyScheduled": "PodGroupScheduled",
+}
+_MODES = {DisruptionMode.POD: "single", DisruptionMode.POD_GROUP: "all"}
+
+
+class Note(NamedTuple):
+    """Something a conversion left out: where, and why. `lost` tells intent from a server's bookkeeping."""
+
+    field: str
+    text: str
+    lost: bool
+
+
+class Converted(NamedTuple):
+    """The document in its new form, and what it does not say any more."""
+
+    document: Fields
+    notes: list[Note]
+
+
+class _Version(NamedTuple):
+    """What a version of the two kinds can say: the fields of a PodGroup, a Workload and a template."""
+
+    newer: bool
+    fields: dict[str, frozenset[str]]
+    template: frozenset[str]
+
+
+def _names(struct: type[msgspec.Struct], lacks: frozenset[str] = frozenset()) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(struct)) - lacks
+
+
+_OLDER = _Version(
+    newer=False,
+    fields={
+        "PodGroup": _names(v1alpha2.PodGroupSpecV1Alpha2),
+        "Workload": _names(v1alpha2.WorkloadSpecV1Alpha2),
+    },
+    template=_names(v1alpha2.PodGroupTemplateV1Alpha2),
+)
+
+
+def _newer(lacks: frozenset[str]) -> _Version:
+    fields = {
+        "PodGroup": _names(v1beta1.PodGroupSpecV1Beta1, lacks),
+        "Workload": _names(v1beta1.WorkloadSpecV1Beta1, lacks),
+    }
+    return _Version(newer=True, fields=fields, template=_names(v1beta1.PodGroupTemplateV1Beta1))
+
+
+VERSIONS: dict[str, _Version] = {
+    f"{NATIVE_GROUP}/v1alpha2": _OLDER,
+    f"{NATIVE_GROUP}/v1alpha3": _newer(frozenset()),
+    f"{NATIVE_GROUP}/v1beta1": _newer(frozenset()),
+    f"{PODIUM_GROUP}/v1alpha2": _OLDER,
+    STORED: _newer(PODIUM_LACKS),
+}
+
+
+def convert(document: Fields, target: str) -> Converted:
+    """Bring a PodGroup or Workload of one of VERSIONS, which its read can decode, to another of VERSIONS.
+
+    To its own version it is returned as it is. The input is not changed; the result may share its parts.
+    """
+    notes: list[Note] = []
+    for version in _route(document["apiVersion"], target):
+        document = _step(document, version, notes)
+    return Converted(document, notes)
+
+
+def _route(source: str, target: str) -> Iterable[str]:
+    """Go between the groups by the stored version, so that what KEPT holds takes part."""
+    if source == target:
+        return []
+    if group_of(source) == group_of(target):
+        return [target]
+    ends = [version for version in (source, target) if group_of(version) == PODIUM_GROUP]
+    return [target] if ends == [STORED] else [STORED, target]
+
+
+def _step(document: Fields, target: str, notes: list[Note]) -> Fields:
+    source = document["apiVersion"]
+    kept: Fields | None = {} if {group_of(source), group_of(target)} == {PODIUM_GROUP} else None
+    writer = _Writer(document, source, target, notes, kept)
+    result = {**document, "apiVersion": target}
+    if _recreated(source, target) and document.get("metadata") is not None:
+        result["metadata"] = _new_metadata(document["metadata"], source, target, document["kind"], notes)
+    if document.get("spec") is not None:
+        result["spec"] = writer.spec(document["spec"])
+    if document.get("status") is not None and writer.turned:
+        result["status"] = _status(document["status"])
+    if kept is not None:
+        result = _keep(result, kept)
+    return result
+
+
+def _recreated(source: str, target: str) -> bool:
+    """Whether the result is a new object; no server has both an older and a newer native version."""
+    same = group_of(source) == group_of(target)
+    return not same or (group_of(source) == NATIVE_GROUP and VERSIONS[source].newer != VERSIONS[target].newer)
+
+
+class _Writer:
+    """Writes one object's spec in the words of another version."""
+
+    def __init__(
+        self, document: Fields, source: str, target: str, notes: list[Note], kept: Fields | None
+    ) -> None:
+        self._kind: str = document["kind"]
+        self._source = source
+        self._target = target
+        self._from = VERSIONS[source]
+        self._to = VERSIONS[target]
+        self._notes = notes
+        self._kept = kept
+        self.turned = self._from.newer != self._to.newer
+        self._restored = _restorable(document) if kept is not None and self._to.newer else {}
+
+    def spec(self, spec: Fields) -> Fields:
+        """Give the spec in the target's words."""
+        result, kept = self._fields(spec, self._from.fields[self._kind], self._to.fields[self._kind], "spec")
+        templates = result.get("podGroupTemplates")
+        restored = self._restored.get("podGroupTemplates", {})
+        if templates is not None:
+            written = []
+            for index, template in enumerate(templates):
+                path = f"spec.podGroupTemplates[{index}]"
+                new, left = self._fields(template, self._from.template, self._to.template, path)
+                name = template.get("name")
+                written.append({**new, **restored.get(name, {})})
+                if left:
+                    kept.setdefault("podGroupTemplates", {})[name] = left
+            result["podGroupTemplates"] = written
+        if self._kept is not None:
+            self._kept.update(kept)
+        own = {key: value for key, value in self._restored.items() if key != "podGroupTemplates"}
+        return {**result, **own}
+
+    def _fields(
+        self, fields: Fields, known: frozenset[str], wanted: frozenset[str], path: str
+    ) -> tuple[Fields, Fields]:
+        """Give what the target can say of some fields, and what is kept of the rest."""
+        result: Fields = {}
+        kept: Fields = {}
+        for key, value in fields.items():
+            here = f"{path}.{key}"
+            if value is None and key not in wanted:
+                continue
+            if key not in known:
+                self._lose(here, f"is not a field of {self._source}")
+            elif self.turned and key == "disruptionMode":
+                mode = _mode(value)
+                if mode is None and value is not None:
+                    self._lose(here, f"{json.dumps(value)} is no mode of {self._source}")
+                else:
+                    result[key] = mode
+            elif self.turned and key in ("podGroupTemplateRef", "workloadRef"):
+                name, ref = _reference(key, value)
+                if ref is None and value is not None:
+                    self._lose(here, f"{json.dumps(value)} names no template")
+                else:
+                    result[name] = ref
+            elif key in wanted:
+                result[key] = value
+            elif self._kept is not None and value in PREEMPTION_POLICIES:
+                kept[key] = value
+            else:
+                self._lose(here, f"{self._target} has no such field")
+        return result, kept
+
+    def _lose(self, field: str, why: str) -> None:
+        self._notes.append(Note(field, f"{why}; left out", lost=True))
+
+
+def _mode(value: Any) -> Any:
+    """Turn a disruption mode round, either way; None for none."""
+    if isinstance(value, dict):
+        members = [member for member, content in value.items() if content is not None]
+        return next((mode.value for mode, member in _MODES.items() if members == [member]), None)
+    return next(({member: {}} for mode, member in _MODES.items() if mode == value), None)
+
+
+def _reference(key: str, value: Any) -> tuple[str, Fields | None]:
+    """Turn the reference to a template round, either way; None where it names nothing."""
+    if key == "workloadRef":
+        ref = None if value is None else {"workload": _renamed(value, "templateName", "podGroupTemplateName")}
+        return "podGroupTemplateRef", ref
+    workload = (value or {}).get("workload")
+    ref = None if workload is None else _renamed(workload, "podGroupTemplateName", "templateName")
+    return "workloadRef", ref
+
+
+def _renamed(fields: Fields, old: str, new: str) -> Fields:
+    return {new if key == old else key: value for key, value in fields.items()}
+
+
+def _status(status: Fields) -> Fields:
+    conditions = status.get("conditions")
+    if not conditions:
+        return status
+    renamed = [
+        {**condition, "type": _CONDITION_NAMES[condition["type"]]}
+        if condition.get("type") in _CONDITION_NAMES
+        else condition
+        for condition in conditions
+    ]
+    return {**status, "conditions": renamed}
+
+
+def _new_metadata(metadata: Fields, source: str, target: str, kind: str, notes: list[Note]) -> Fields:
+    """Give the metadata of an object that is to be created: nothing that belongs to the old one's life."""
+    group = group_of(source)
+    result = {key: value for key, value in metadata.items() if key not in _SERVER_OWNED}
+    dropped = ", ".join(key for key in metadata if key in _SERVER_OWNED)
+    if dropped:
+        notes.append(Note("metadata", f"{dropped} left out: the result is a new object", lost=False))
+    finalizers = metadata.get("finalizers") or []
+    own = [finalizer for finalizer in finalizers if finalizer.startswith(f"{group}/")]
+    if own:
+        text = f"{', '.join(own)} left out: only the old object's controller removes it"
+        notes.append(Note("metadata.finalizers", text, lost=False))
+        _put(result, "finalizers", [finalizer for finalizer in finalizers if finalizer not in own])
+    owners = metadata.get("ownerReferences") or []
+    stale = [owner for owner in owners if group_of(owner.get("apiVersion") or "") == group]
+    if stale:
+        names = ", ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in stale)
+        text = f"{names} left out: converted it has another uid, and an owner of unknown uid means deletion"
+        notes.append(Note("metadata.ownerReferences", text, lost=True))
+        _put(result, "ownerReferences", [owner for owner in owners if owner not in stale])
+    annotations = metadata.get("annotations") or {}
+    if _LAST_APPLIED in annotations:
+        text = "left out: it describes the old object"
+        notes.append(Note(f"metadata.annotations[{_LAST_APPLIED}]", text, lost=False))
+        _put(result, "annotations", {key: text for key, text in annotations.items() if key != _LAST_APPLIED})
+    length = len(metadata.get("name") or "")
+    if target == STORED and kind == "PodGroup" and length > MAX_PODIUM_NAME:
+        text = f"a Podium group's name is a label, so {length} characters are more than {MAX_PODIUM_NAME}"
+        notes.append(Note("metadata.name", text, lost=True))
+    return result
+
+
+def _put(fields: Fields, key: str, value: list[Any] | Fields) -> None:
+    """Set a list or mapping, or remove it where it is empty: as the API server writes it."""
+    if value:
+        fields[key] = value
+    else:
+        fields.pop(key, None)
+
+
+def _keep(document: Fields, kept: Fields) -> Fields:
+    """Write the annotation KEPT, or remove it where there is nothing to keep."""
+    metadata = document.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if not kept and KEPT not in annotations:
+        return document
+    rest = {key: text for key, text in annotations.items() if key != KEPT}
+    if kept:
+        rest[KEPT] = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    new = dict(metadata)
+    _put(new, "annotations", rest)
+    return {**document, "metadata": new}
+
+
+def _restorable(document: Fields) -> Fields:
+    """Give what KEPT holds and the newer version admits, for an annotation is anybody's to write."""
+    text = ((document.get("metadata") or {}).get("annotations") or {}).get(KEPT)
+    try:
+        kept = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(kept, dict):
+        return {}
+    if document["kind"] == "PodGroup":
+        return _policy(kept)
+    templates = kept.get("podGroupTemplates")
+    named = templates.items() if isinstance(templates, dict) else ()
+    return {"podGroupTemplates": {name: _policy(fields) for name, fields in named}}
+
+
+def _policy(fields: Any) -> Fields:
+    policy = fields.get("preemptionPolicy") if isinstance(fields, dict) else None
+    return {"preemptionPolicy": policy} if policy in PREEMPTION_POLICIES else {}

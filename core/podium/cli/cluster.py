@@ -1,0 +1,152 @@
+"""`podium cluster`: a real control plane on this machine, for trying things and for the tests of others.
+
+The kubeconfig's path is the only thing on stdout, so `export KUBECONFIG=$(podium cluster up)` works; all else
+that `up` says goes to stderr.
+"""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from podium.controlplane import cluster, folders, programs
+from podium.controlplane.build import PROGRAMS
+from podium.controlplane.releases import NEWEST, RELEASES, Release
+from podium.controlplane.releases import release as release_of
+from podium.controlplane.state import access, load
+
+DEFAULT_NAME = "podium"
+_NOT_ALL_RUN = 3
+_HEADINGS = ("CLUSTER", "COMPONENT", "PID", "STATE", "VERSION", "UPTIME")
+
+
+def _name(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", value):
+        raise click.BadParameter("a name is up to 40 lower case letters, digits and inner dashes")
+    return value
+
+
+def _release(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Release | None:
+    return None if value is None else release_of(value)
+
+
+name_option = click.option(
+    "--name", default=DEFAULT_NAME, show_default=True, callback=_name, help="Which cluster."
+)
+kubernetes_option = click.option(
+    "--kubernetes",
+    "release",
+    type=click.Choice(list(RELEASES)),
+    callback=_release,
+    help=f"The Kubernetes minor.  [default: {NEWEST.minor}]",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Start and stop a real control plane on this machine.
+
+    A cluster is etcd, kube-apiserver, kube-controller-manager and kube-scheduler as released, listening on
+    loopback, with fake nodes played by kwok.
+    """
+
+
+@command.command()
+@name_option
+@kubernetes_option
+@click.option(
+    "--nodes",
+    type=click.IntRange(0),
+    help=f"Have this many fake nodes at least.  [default: {cluster.DEFAULT_NODES} for a new cluster]",
+)
+@click.option(
+    "--workload-api/--no-workload-api",
+    default=None,
+    help="Serve Workload and PodGroup and turn their feature gates on.  [default: on]",
+)
+def up(name: str, release: Release | None, nodes: int | None, workload_api: bool | None) -> None:
+    """Start a cluster and print the path of its kubeconfig.
+
+    Its programs are built first, which takes minutes, unless KUBEBUILDER_ASSETS names a folder that has them.
+    """
+    folder = folders.clusters() / name
+    before = time.monotonic()
+    wanted = cluster.Wanted(release=release, nodes=nodes, workload_api=workload_api)
+    state, started = cluster.up(folder, wanted, os.environ, sys.stderr)
+    what = f"cluster {name}: Kubernetes {state.settings.release.version}"
+    without = "" if state.settings.workload_api else " without the Workload API"
+    how = f"is ready after {time.monotonic() - before:.0f} s" if started else "is already running"
+    click.echo(f"{what}{without} {how}; end it with `podium cluster down --name {name}`", err=True)
+    click.echo(access(folder, state.settings).kubeconfig)
+
+
+@command.command()
+@name_option
+def down(name: str) -> None:
+    """Stop a cluster and remove all of its data."""
+    gone = cluster.down(folders.clusters() / name, sys.stderr)
+    click.echo(f"cluster {name} is gone" if gone else f"there is no cluster {name}", err=True)
+
+
+@command.command()
+def status() -> None:
+    """Show the processes of every cluster; exit 3 when there is none, or some do not run."""
+    rows = [row for folder in _folders() for row in _rows(folder)]
+    for row in _aligned([_HEADINGS, *rows]) if rows else ["no cluster: start one with `podium cluster up`"]:
+        click.echo(row)
+    if not rows or any(row[3] != "running" for row in rows):
+        sys.exit(_NOT_ALL_RUN)
+
+
+@command.command()
+@kubernetes_option
+def build(release: Release | None) -> None:
+    """Build a cluster's programs, for every minor unless told, and print the folder they are in."""
+    for one in [release] if release else RELEASES.values():
+        found = programs.find(one, PROGRAMS, os.environ, sys.stderr)
+        click.echo(found["kube-apiserver"].parent)
+
+
+def _folders() -> list[Path]:
+    root = folders.clusters()
+    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
+def _rows(folder: Path) -> list[tuple[str, ...]]:
+    state = load(folder)
+    return [
+        (
+            folder.name,
+            row.component,
+            str(row.pid),
+            "stopped" if row.uptime is None else "running",
+            row.version,
+            "" if row.uptime is None else _duration(row.uptime),
+        )
+        for row in (cluster.status(state, time.time()) if state else ())
+    ]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _duration(seconds: float) -> str:
+    """As kubectl prints an age: the two largest units at most."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    for large, unit, small, next_unit in (
+        (days, "d", hours, "h"),
+        (hours, "h", minutes, "m"),
+        (minutes, "m", rest, "s"),
+    ):
+        if large:
+            return f"{large}{unit}{small}{next_unit}" if small else f"{large}{unit}"
+    return f"{rest}s"

@@ -1,0 +1,32 @@
+"""The one way from a report to text: every format by name, all pure functions of the same values."""
+
+from collections.abc import Callable
+
+from podium.cli.render.context import Context
+from podium.cli.render.data import as_json, as_yaml, audit_document
+from podium.cli.render.github import render_github
+from podium.cli.render.junit import render_junit
+from podium.cli.render.page import render_page
+from podium.cli.render.sarif import render_sarif
+from podium.cli.render.table import render_table, render_wide
+from podium.report import AuditReport
+
+_RENDERERS: dict[str, Callable[[AuditReport, Context], str]] = {
+    "table": render_table,
+    "wide": render_wide,
+    "json": lambda report, _: as_json(audit_document(report)),
+    "yaml": lambda report, _: as_yaml(audit_document(report)),
+    "sarif": render_sarif,
+    "junit": render_junit,
+    "github": render_github,
+    "html": render_page,
+}
+
+FORMATS = tuple(_RENDERERS)
+# The formats that ask where a finding stands in the input.
+PLACED_FORMATS = frozenset({"sarif", "junit", "github"})
+
+
+def render(report: AuditReport, output: str, context: Context) -> str:
+    """Give the report in one of FORMATS, whole, with a newline at the end."""
+    return _RENDERERS[output](report, context)

@@ -1,0 +1,48 @@
+"""GitHub's workflow commands: one annotation a finding, beside the file and line when the input was files.
+
+The runner reads any line that starts with `::` as a command, so every text is escaped as its toolkit does
+and nothing from the input stands outside a command.
+"""
+
+from podium.cli.render.context import Context
+from podium.cli.render.words import headline, visible
+from podium.findings import Finding, Severity
+from podium.report import AuditReport, NotChecked
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def render_github(report: AuditReport, context: Context) -> str:
+    """Write the sentence that counts, then every finding, then what was not checked."""
+    lines = [headline(report.summary)]
+    lines += [_annotation(finding, context) for finding in report.findings]
+    lines += [_notice(missing) for missing in report.summary.notChecked]
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(finding: Finding, context: Context) -> str:
+    properties = {"title": finding.rule}
+    place = context.place(finding)
+    if place is not None:
+        properties = {"file": place.file, "line": str(place.line), **properties}
+    message = f"{finding.object}: {finding.message}\nFix: {finding.fix}"
+    return command(_COMMANDS[finding.severity], properties, message)
+
+
+def _notice(missing: NotChecked) -> str:
+    rules = ", ".join(missing.rules)
+    return command("notice", {"title": f"{missing.kind} was not checked"}, f"{missing.why}\nRules: {rules}")
+
+
+def command(name: str, properties: dict[str, str], message: str) -> str:
+    """Write one workflow command on one line, whatever its properties and message hold."""
+    written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{name} {written}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

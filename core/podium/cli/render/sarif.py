@@ -1,0 +1,103 @@
+"""SARIF 2.1.0 for code scanning: rules with their why, results that stay the same alert while objects change.
+
+A result has a physical location only where its object came from a file; live results have the logical one
+(namespace/kind/name). What could not be checked is a notification of the run, so a viewer does not take its
+silence for a clean cluster.
+"""
+
+import os
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from podium.cli.render.context import Context, by_rule
+from podium.cli.render.words import headline, visible
+from podium.findings import Finding, ObjectRef, Severity
+from podium.report import AuditReport, NotChecked
+from podium.rules.rule import Rule
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "podiumFinding/v1"
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def render_sarif(report: AuditReport, context: Context) -> str:
+    """Write one run with every rule that was asked for and every finding."""
+    rules = [_rule(rule) for rule in context.rules]
+    known = {rule.id for rule in context.rules}
+    rules += [{"id": group.id} for group in by_rule(report.findings, context.rules) if group.id not in known]
+    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    run = {
+        "tool": {"driver": {"name": "podium", "version": context.version, "rules": rules}},
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "endTimeUtc": context.made,
+                "toolExecutionNotifications": [
+                    {"level": "note", "message": {"text": headline(report.summary)}},
+                    *(_notification(missing) for missing in report.summary.notChecked),
+                ],
+            }
+        ],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, index[finding.rule], context) for finding in report.findings],
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    level = _LEVELS[rule.severity]
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {
+            "text": f"{rule.title}. {rule.why} Source: {rule.source}",
+            "markdown": f"**{rule.title}**\n\n{rule.why}\n\nSource: {rule.source}",
+        },
+        "defaultConfiguration": {"level": level},
+        "properties": {"problem.severity": "recommendation" if level == "note" else level},
+    }
+
+
+def _result(finding: Finding, rule_index: int, context: Context) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [_logical(finding.object)]}
+    place = context.place(finding)
+    if place is not None:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": file_uri(place.file)},
+            "region": {"startLine": place.line},
+        }
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": visible(f"{finding.object}: {finding.message} Fix: {finding.fix}")},
+        "locations": [location],
+        "partialFingerprints": {FINGERPRINT: finding.fingerprint},
+        "properties": {"apiVersion": finding.object.apiVersion, "field": finding.field},
+    }
+
+
+def _logical(ref: ObjectRef) -> dict[str, str]:
+    parts = (ref.namespace, ref.kind, ref.name) if ref.namespace else (ref.kind, ref.name)
+    return {"name": ref.name, "fullyQualifiedName": "/".join(parts), "kind": "object"}
+
+
+def _notification(missing: NotChecked) -> dict[str, Any]:
+    rules = ", ".join(missing.rules)
+    return {
+        "level": "warning",
+        "message": {"text": visible(f"{missing.kind} was not checked: {missing.why} (rules: {rules})")},
+    }
+
+
+def file_uri(path: str) -> str:
+    """Give a path as a URI reference: relative paths stay relative to the folder the audit ran in."""
+    pure = PurePath(path)
+    quoted = quote(os.fsencode(pure.as_posix()))
+    return f"file://{quoted}" if pure.is_absolute() else quoted

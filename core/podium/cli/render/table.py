@@ -1,0 +1,174 @@
+"""The report for a person at a terminal: `table` fits a screen and says what it left out, `wide` says all.
+
+Both have the same sections in the same order. What counts stands first; a list is cut after its first entries
+(they come worst or largest first) and the cut is counted, so 10,000 findings still are a page or two.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from podium.cli.render.context import Context, RuleFindings, by_rule
+from podium.cli.render.text import Layout
+from podium.cli.render.words import (
+    accelerators,
+    amounts,
+    by_value,
+    findings_line,
+    group_name,
+    headline,
+    read_line,
+    unchecked_line,
+    visible,
+)
+from podium.findings import Finding
+from podium.report import AuditReport, BlockedShare, DivergentGroup, Summary
+from podium.wording import count, listed, some
+
+T = TypeVar("T")
+
+# How much of each list the table shows.
+FINDINGS = 5  # of one rule
+GROUPS = 20
+SHARES = 5  # namespaces, owners, fixes
+PRIORITIES = 8
+POD_NAMES = 3  # of one integer in one group
+
+
+def render_table(report: AuditReport, context: Context) -> str:
+    """Write the report in the context's width, each list cut after its first entries."""
+    return _render(report, context, Layout(width=context.width, colour=context.colour))
+
+
+def render_wide(report: AuditReport, context: Context) -> str:
+    """Write everything, one line an entry and no line wrapped."""
+    return _render(report, context, Layout(width=None, colour=context.colour))
+
+
+def _render(report: AuditReport, context: Context, layout: Layout) -> str:
+    summary = report.summary
+    layout.paragraph(headline(summary), style="bold")
+    if summary.notChecked:
+        layout.paragraph(unchecked_line(summary.notChecked))
+    layout.paragraph(findings_line(summary, report.groups))
+    layout.paragraph(read_line(summary, context.input))
+    layout.paragraph(f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}.")
+    _blocked(layout, "namespace", summary.blockedByNamespace)
+    _blocked(layout, "owner", summary.blockedByOwner)
+    _priorities(layout, summary)
+    _fixes(layout, summary)
+    _groups(layout, report.groups)
+    _findings(layout, by_rule(report.findings, context.rules))
+    _left_out(layout, summary)
+    return layout.text()
+
+
+def _blocked(layout: Layout, what: str, shares: Sequence[BlockedShare]) -> None:
+    if not shares:
+        return
+    layout.heading(f"Will not schedule, by {what}")
+    rows = [
+        (
+            visible(share.name),
+            f"{share.blocked.groups:,}",
+            f"{share.blocked.pods:,}",
+            accelerators(share.blocked),
+        )
+        for share in _first(layout, shares, SHARES)
+    ]
+    layout.columns((what.upper(), "GROUPS", "PODS", "ACCELERATORS"), rows, right=(1, 2))
+    _cut(layout, len(shares), SHARES)
+
+
+def _priorities(layout: Layout, summary: Summary) -> None:
+    if not summary.priorities:
+        return
+    layout.heading("Pods by priority")
+    rows = [
+        (str(share.priority), f"{share.pods:,}", visible(", ".join(share.classes)) or "no class")
+        for share in _first(layout, summary.priorities, PRIORITIES)
+    ]
+    layout.columns(("PRIORITY", "PODS", "CLASSES"), rows, right=(0, 1))
+    _cut(layout, len(summary.priorities), PRIORITIES)
+
+
+def _fixes(layout: Layout, summary: Summary) -> None:
+    if not summary.fixes:
+        return
+    layout.heading("Fixes that clear most")
+    rows = [
+        (f"{share.clears:,}", visible(share.fix), share.rule)
+        for share in _first(layout, summary.fixes, SHARES)
+    ]
+    layout.columns(("CLEARS", "FIX", "RULE"), rows, right=(0,))
+    _cut(layout, len(summary.fixes), SHARES)
+
+
+def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
+    if not groups:
+        return
+    layout.heading("Divergent groups")
+    rows = [
+        (group_name(group), str(group.priority), f"{group.members:,}", _divergent(layout, group))
+        for group in _first(layout, groups, GROUPS)
+    ]
+    layout.columns(("GROUP", "PRIORITY", "MEMBERS", "DIVERGENT PODS"), rows, right=(1, 2))
+    _cut(layout, len(groups), GROUPS)
+
+
+def _divergent(layout: Layout, group: DivergentGroup) -> str:
+    parts = []
+    for priority, names in by_value(group.divergent):
+        shown = some(names, len(names) if layout.width is None else POD_NAMES)
+        parts.append(f"{len(names):,} at {priority}: {shown}")
+    return "; ".join(parts)
+
+
+def _findings(layout: Layout, groups: Sequence[RuleFindings]) -> None:
+    if groups:
+        layout.heading("Findings by rule")
+    for number, group in enumerate(groups):
+        if number:
+            layout.lines.append("")
+        severity = layout.style(group.severity.upper(), group.severity.value)
+        layout.lines.append(
+            f"{severity}  {layout.style(group.id, 'bold')}  {count(len(group.findings), 'finding')}"
+        )
+        if group.rule is not None:
+            layout.paragraph(group.rule.title)
+        for finding in _first(layout, group.findings, FINDINGS):
+            _finding(layout, finding)
+        _cut(layout, len(group.findings), FINDINGS)
+
+
+def _finding(layout: Layout, finding: Finding) -> None:
+    where = visible(f"{finding.object}  {finding.field}" if finding.field else str(finding.object))
+    message, fix = visible(finding.message), f"fix: {visible(finding.fix)}"
+    if layout.width is None:
+        layout.paragraph(f"{where}  {message}  {fix}", indent="  ")
+        return
+    layout.paragraph(where, indent="  ")
+    layout.paragraph(message, indent="    ")
+    layout.paragraph(fix, indent="    ", hang="     ")
+
+
+def _left_out(layout: Layout, summary: Summary) -> None:
+    if summary.notChecked:
+        layout.heading("Not checked")
+        for missing in summary.notChecked:
+            rules = listed(missing.rules) or "no rule"
+            layout.paragraph(
+                f"{visible(missing.kind)}: {visible(missing.why)} (leaves out {rules})", hang="  "
+            )
+    if summary.skipped:
+        layout.heading("Skipped")
+        layout.paragraph(f"Kinds that Podium does not read: {', '.join(amounts(summary.skipped))}.")
+
+
+def _first(layout: Layout, entries: Sequence[T], limit: int) -> Iterable[T]:
+    return entries if layout.width is None else islice(entries, limit)
+
+
+def _cut(layout: Layout, total: int, limit: int) -> None:
+    if layout.width is not None and total > limit:
+        layout.paragraph(f"... and {total - limit:,} more (-o wide shows all)", indent="  ", style="dim")

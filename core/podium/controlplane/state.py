@@ -1,0 +1,78 @@
+"""What a cluster's folder says of it: the settings, the processes, and how to reach its API server.
+
+Any later command, or another process at the same time, continues from the folder alone.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from podium.controlplane import credentials
+from podium.controlplane.client import Client
+from podium.controlplane.components import AUTHORITY, Settings
+from podium.controlplane.process import Process, alive
+from podium.errors import PodiumError
+
+_STATE = "cluster.json"
+_KUBECONFIG = "kubeconfig"
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A component that was started: its process, the version it gives itself, when (seconds since 1970)."""
+
+    process: Process
+    version: str
+    since: float
+
+
+class State(msgspec.Struct):
+    """Everything known of a cluster, secrets apart."""
+
+    settings: Settings
+    components: dict[str, Running] = msgspec.field(default_factory=dict)  # in the order they start
+
+    def runs(self, component: str) -> bool:
+        """Whether the component was started and is still there."""
+        running = self.components.get(component)
+        return running is not None and alive(running.process)
+
+
+class Access(NamedTuple):
+    """How to reach a cluster as its administrator (group system:masters)."""
+
+    url: str
+    token: str
+    authority: Path  # PEM
+    kubeconfig: Path
+
+    def client(self) -> Client:
+        """A new connection."""
+        return Client(self.url, self.token, self.authority)
+
+
+def load(folder: Path) -> State | None:
+    """What is known of the cluster in `folder`; None when there is none."""
+    path = folder / _STATE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise PodiumError(f"{path} is damaged ({error}): end its processes and remove {folder}") from None
+
+
+def save(folder: Path, state: State) -> None:
+    """Write the state, whole or not at all."""
+    text = msgspec.json.format(msgspec.json.encode(state)).decode()
+    credentials.write_private(folder / _STATE, text)
+
+
+def access(folder: Path, settings: Settings) -> Access:
+    """How to reach the cluster in `folder`, once its API server was started."""
+    return Access(
+        url=f"https://127.0.0.1:{settings.ports['kube-apiserver']}",
+        token=credentials.tokens(folder)[credentials.ADMIN],
+        authority=folder / AUTHORITY,
+        kubeconfig=folder / _KUBECONFIG,
+    )

@@ -1,0 +1,182 @@
+"""Whether a group's members carry the group's priority: the one judgement that four callers share.
+
+Upstream compares integers only: 1.36 silently lets the group's win, 1.37 refuses the whole group, and the
+condition PodsNotMatchingPriority of the first drafts of KEP-5710 was never built. The audit, admission, the
+reconciler that sets that condition here and the scheduler that heeds it must not disagree about it, so none
+of them compares by itself.
+
+Members are pods of the group's namespace that reference it and have not run to their end. A nil integer is
+0, a nil preemptionPolicy is PreemptLowerPriority. A terminating member is named, but alone it divides no
+group: it is leaving.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup
+from podium.priority import PREEMPT_LOWER_PRIORITY, effective_policy
+from podium.wording import count, some
+
+V = TypeVar("V", int, str)
+
+
+class Cause(StrEnum):
+    """Why a pod and its group resolved their priority differently; read from what both store."""
+
+    # The same class name, but another integer.
+    CLASS_RECREATED = "class-recreated"
+    # One side has the default class, the other was made when there was none.
+    DEFAULT_CHANGED = "default-changed"
+    # The two name different classes.
+    OTHER_CLASS = "other-class"
+    # A class is named, but its integer was never stored.
+    UNRESOLVED = "unresolved"
+    # The pod was resolved before its group was made.
+    POD_OLDER = "pod-older"
+
+
+class Differing(msgspec.Struct, Generic[V], frozen=True):
+    """The members that carry one value which is not the expected one; names in order."""
+
+    value: V
+    live: tuple[str, ...]
+    terminating: tuple[str, ...] = ()
+
+
+class Axis(msgspec.Struct, Generic[V], frozen=True):
+    """One thing that members must have in common, and those that have it otherwise, largest value first."""
+
+    expected: V
+    differing: tuple[Differing[V], ...] = ()
+
+    @property
+    def divergent(self) -> bool:
+        """Whether a member that is not leaving differs."""
+        return any(each.live for each in self.differing)
+
+    @property
+    def live(self) -> int:
+        """How many members differ and are not leaving."""
+        return sum(len(each.live) for each in self.differing)
+
+
+class Explanation(msgspec.Struct, frozen=True, order=True):
+    """One cause, the pods' class it is about (empty for none) and the live pods it explains, in order."""
+
+    cause: Cause
+    class_name: str
+    pods: tuple[str, ...]
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement on one group; `causes` explain the priority axis only."""
+
+    members: int
+    priority: Axis[int]
+    policy: Axis[str]
+    causes: tuple[Explanation, ...] = ()
+
+
+def judge(
+    group: PodGroup | None,
+    members: Iterable[Pod],
+    classes: Mapping[str, PriorityClass] | None = None,
+) -> Divergence:
+    """Compare members with their group; finished pods among them are passed over.
+
+    Without a group (one that is inferred) the commonest integer among the members is expected, the larger
+    of two equally common ones. A group without a preemptionPolicy, which is one made while the gate
+    PodGroupPreemptionPolicy is off, leaves the members to agree among themselves, as in kube-scheduler 1.37.
+    `classes` (None: not read) only help to explain.
+    """
+    present = [pod for pod in members if not pod.finished]
+    priorities = [pod.spec.priority or 0 for pod in present]
+    policies = [effective_policy(pod.spec.preemptionPolicy) for pod in present]
+    priority = _axis(present, priorities, None if group is None else group.priority or 0, 0)
+    policy = _axis(
+        present, policies, None if group is None else group.preemption_policy, PREEMPT_LOWER_PRIORITY
+    )
+    causes = _explain(group, present, classes or {}) if group is not None and priority.divergent else ()
+    return Divergence(members=len(present), priority=priority, policy=policy, causes=causes)
+
+
+def sentence(divergence: Divergence) -> str:
+    """Say who differs, for a condition or a finding: `2 of 8 pods do not have priority 1000: 0 (a, b)`."""
+    return _sentence(divergence.priority, divergence.members, "priority")
+
+
+def policy_sentence(divergence: Divergence) -> str:
+    """Say who differs in preemptionPolicy, in the same form."""
+    return _sentence(divergence.policy, divergence.members, "preemptionPolicy")
+
+
+def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
+    """Judge one axis; `values` are the members' in the same order. Without members nothing differs."""
+    if expected is None:
+        expected = _commonest(present, values) if present else unset
+    if values.count(expected) == len(values):
+        return Axis(expected)
+    live: dict[V, list[str]] = {}
+    leaving: dict[V, list[str]] = {}
+    for pod, value in zip(present, values, strict=True):
+        if value != expected:
+            side = live if pod.metadata.deletionTimestamp is None else leaving
+            side.setdefault(value, []).append(pod.metadata.name or "")
+    differing = []
+    others: list[V] = sorted(live.keys() | leaving.keys(), reverse=True)
+    for other in others:
+        names = tuple(sorted(live.get(other, ()))), tuple(sorted(leaving.get(other, ())))
+        differing.append(Differing(other, *names))
+    return Axis(expected, tuple(differing))
+
+
+def _commonest(present: list[Pod], values: list[V]) -> V:
+    staying = [
+        value for pod, value in zip(present, values, strict=True) if pod.metadata.deletionTimestamp is None
+    ]
+    counts = Counter(staying or values)
+    most = max(counts.values())
+    return max(value for value, number in counts.items() if number == most)
+
+
+def _sentence(axis: Axis[int] | Axis[str], members: int, what: str) -> str:
+    values = "; ".join(f"{each.value} ({some(each.live)})" for each in axis.differing if each.live)
+    leaving = sum(len(each.terminating) for each in axis.differing)
+    also = f"; {leaving} more, terminating" if leaving else ""
+    return f"{axis.live} of {count(members, 'pod')} do not have {what} {axis.expected}: {values}{also}"
+
+
+def _explain(
+    group: PodGroup, present: list[Pod], classes: Mapping[str, PriorityClass]
+) -> tuple[Explanation, ...]:
+    expected = group.priority or 0
+    born = group.metadata.creationTimestamp or ""
+    found: dict[tuple[Cause, str], list[str]] = {}
+    for pod in present:
+        if (pod.spec.priority or 0) == expected or pod.metadata.deletionTimestamp is not None:
+            continue
+        name = pod.metadata.name or ""
+        class_name = pod.spec.priorityClassName or ""
+        cause = _cause(group, pod, class_name, classes)
+        if cause is not None:
+            found.setdefault((cause, class_name), []).append(name)
+        if (pod.metadata.creationTimestamp or born) < born:
+            found.setdefault((Cause.POD_OLDER, class_name), []).append(name)
+    return tuple(sorted(Explanation(*which, tuple(sorted(names))) for which, names in found.items()))
+
+
+def _cause(group: PodGroup, pod: Pod, class_name: str, classes: Mapping[str, PriorityClass]) -> Cause | None:
+    if (class_name and pod.spec.priority is None) or (group.priority_class_name and group.priority is None):
+        return Cause.UNRESOLVED
+    if class_name == group.priority_class_name:
+        return Cause.CLASS_RECREATED if class_name else None
+    if class_name and group.priority_class_name:
+        return Cause.OTHER_CLASS
+    # A side without a class was made when there was no default: if the other has today's, it came later.
+    named = classes.get(class_name or group.priority_class_name)
+    return Cause.DEFAULT_CHANGED if named is not None and named.globalDefault else Cause.OTHER_CLASS

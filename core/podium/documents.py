@@ -1,0 +1,310 @@
+"""What a person hands us, cut into Kubernetes objects: JSON or YAML, one or many, Lists, gzip.
+
+A dump of a large cluster is one List of nearly a gigabyte, so nothing is decoded before it is asked for: an
+item is a slice of the file, its kind comes from its first bytes, and `read` decodes the slice straight into
+the Struct that names the fields somebody reads.
+
+What cannot be read is a ReadError, one line that names file, document, line and field; nothing else escapes.
+Of two equal keys JSON takes the last, as the API server does; YAML refuses them (see `podium.yamldoc`).
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from podium import jsondoc, textfile, yamldoc
+from podium.errors import PodiumError
+from podium.lines import Lines, parse_path
+
+T = TypeVar("T")
+
+MAX_NESTED_LISTS = 16
+
+# kubectl and the API server write apiVersion and kind first.
+_HEADER = re.compile(
+    rb'[ \t\r\n]*\{[ \t\r\n]*"apiVersion"[ \t\r\n]*:[ \t\r\n]*"([^"\\]*)"[ \t\r\n]*,'
+    rb'[ \t\r\n]*"kind"[ \t\r\n]*:[ \t\r\n]*"([^"\\]*)"[ \t\r\n]*[,}]'
+)
+_AT = re.compile(r"(.*?)(?: - at `(.*?)`)?", re.DOTALL)
+_GOT = re.compile(r"got `(\w+)`$")
+# What msgspec calls a type, what JSON calls it, and what Python decodes it to.
+_NAMES = {
+    "int": ("integer", int),
+    "str": ("string", str),
+    "bool": ("boolean", bool),
+    "float": ("fraction", float),
+    "null": ("null", type(None)),
+    "array": ("list", list),
+    "object": ("object", dict),
+}
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where a document came from: file as given or `<stdin>`, 1-based document, path in its List."""
+
+    file: str
+    document: int
+    item: str = ""
+
+    def __str__(self) -> str:
+        """Say it as `cluster.json, document 1, items[17]`."""
+        place = f"{self.file}, document {self.document}"
+        return f"{place}, {self.item}" if self.item else place
+
+
+class ReadError(PodiumError):
+    """Input that cannot be read: one line with file, document, line, field and what is wrong."""
+
+    def __init__(
+        self, where: Origin | str, problem: str, *, field: str = "", line: int | None = None
+    ) -> None:
+        place = f"{where}, line {line}" if line else str(where)
+        text = f"{place}: {field}: {problem}" if field else f"{place}: {problem}"
+        # One line whatever the input holds: a key may have a line break in it.
+        super().__init__("".join(char if char.isprintable() else ascii(char)[1:-1] for char in text))
+
+
+class _Place(msgspec.Struct, frozen=True, gc=False):
+    """A document of a file: what every object in it shares, and what its errors and lines are found by."""
+
+    file: str
+    text: memoryview
+    number: int
+
+    def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
+        """Make the error about a field of the object at `items`, or of the document itself."""
+        item = _item_path(items)
+        line = Lines(self.text).line(self.number, f"{item}.{field}" if item else field)
+        return ReadError(Origin(self.file, self.number, item), problem, field=field, line=line)
+
+
+class Document(msgspec.Struct, gc=False):
+    """One object of the input, not decoded yet. A List without items is given as itself: it was listed.
+
+    `items` are its indices in the List, and in the Lists in that. An item of a typed List that carries no
+    apiVersion and kind `inherits` them from the List.
+    """
+
+    apiVersion: str
+    kind: str
+    place: _Place
+    items: tuple[int, ...]
+    body: msgspec.Raw | dict[str, Any]
+    inherits: bool
+
+    @property
+    def origin(self) -> Origin:
+        """Say where the document came from."""
+        return Origin(self.place.file, self.place.number, _item_path(self.items))
+
+    def value(self) -> dict[str, Any]:
+        """Decode the whole document, untyped. Raises ReadError."""
+        if not isinstance(self.body, dict):
+            return self.read(dict[str, Any])
+        return {**self.body, "apiVersion": self.apiVersion, "kind": self.kind} if self.inherits else self.body
+
+    def read(self, type: type[T]) -> T:  # noqa: A002 - reads well at the call
+        """Decode the fields that `type` names. Raises ReadError with the field that does not fit."""
+        try:
+            if isinstance(self.body, dict):
+                return msgspec.convert(self.value(), type)
+            value: T = _decoder(type).decode(self._with_header() if self.inherits else self.body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._refusal(error) from None
+        return value
+
+    def error(self, problem: str, field: str = "") -> ReadError:
+        """Make the error that names this document and the line of one of its fields."""
+        return self.place.error(self.items, problem, field)
+
+    def _with_header(self) -> bytes:
+        header = msgspec.json.encode({"apiVersion": self.apiVersion, "kind": self.kind})
+        assert isinstance(self.body, msgspec.Raw)
+        rest = bytes(memoryview(self.body)).lstrip()[1:].lstrip()
+        return header[:-1] + (rest if rest.startswith(b"}") else b"," + rest)
+
+    def _refusal(self, error: Exception) -> ReadError:
+        if isinstance(error, RecursionError):
+            return self.error("nested too deeply")
+        message = _AT.fullmatch(str(error))
+        assert message is not None
+        problem, field = message[1], (message[2] or "").removeprefix("$").removeprefix(".")
+        got = _GOT.search(problem)
+        if got is not None and field.endswith("[...]"):
+            field = self._entry(field.removesuffix("[...]"), _NAMES[got[1]][1])
+        return self.error(_in_json_words(problem), field)
+
+    def _entry(self, field: str, wrong: type) -> str:
+        """Name the entry of a mapping that has the wrong type: msgspec names the mapping only."""
+        mapping: Any = self.value()
+        for step in parse_path(field):
+            mapping = mapping[step]
+        return next((f"{field}[{key}]" for key, value in mapping.items() if type(value) is wrong), field)
+
+
+class _Head(NamedTuple):
+    """What a node is, what it says it is, and its items where it has a list (null is an empty one)."""
+
+    type: str
+    apiVersion: object = None
+    kind: object = None
+    items: list[Any] | None = None
+
+
+class _Top(msgspec.Struct, gc=False):
+    """The fields that tell what a JSON object is."""
+
+    apiVersion: str | None = None
+    kind: str | None = None
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _AnyTop(msgspec.Struct, gc=False):
+    """The same where a type is not what it should be, or `items` are something of the object's own."""
+
+    apiVersion: object = None
+    kind: object = None
+
+
+def split(data: bytes | bytearray | memoryview, file: str) -> Iterator[Document]:
+    """Cut a file's bytes into its objects, Lists flattened; `file` is its name in errors.
+
+    An empty YAML document counts as a document and gives nothing. Raises ReadError, possibly after documents.
+    """
+    try:
+        text = textfile.expand(data)
+    except textfile.TextError as error:
+        raise ReadError(file, error.problem, line=error.line) from None
+    for section in textfile.sections(text):
+        if section.yaml:
+            yield from _yaml_objects(file, text, section)
+        else:
+            yield from _json_objects(_Place(file, text, section.number), section)
+
+
+def _json_objects(place: _Place, section: textfile.Section) -> Iterator[Document]:
+    view = place.text[section.start :]
+    try:
+        head, length = _json_head(view)
+    except jsondoc.JsonError as error:
+        line = textfile.line_breaks(place.text, section.start + error.offset) + 1
+        raise ReadError(Origin(place.file, place.number), error.problem, line=line) from None
+    section.end = section.start + length
+    yield from _flatten(place, (), msgspec.Raw(view[:length]), head, None)
+
+
+def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Iterator[Document]:
+    number = section.number
+    try:
+        for value in yamldoc.load_all(bytes(text[section.start :])):
+            if value is not None:
+                yield from _flatten(_Place(file, text, number), (), value, _value_head(value), None)
+            number += 1
+    except yamldoc.YamlError as error:
+        line = textfile.line_breaks(text, section.start) + error.line if error.line else None
+        raise ReadError(Origin(file, number), f"malformed YAML: {error.problem}", line=line) from None
+
+
+def _flatten(
+    place: _Place, items: tuple[int, ...], node: Any, head: _Head, inherited: tuple[str, str] | None
+) -> Iterator[Document]:
+    """Give the object at a node, or the objects in it where it is a List."""
+    if head.type != "object":
+        raise place.error(items, f"expected a Kubernetes object, got {head.type}{_hint(items, head)}")
+    api_version, kind = head.apiVersion, head.kind
+    inherits = inherited is not None and (api_version is None or kind is None)
+    if inherited is not None:
+        api_version = inherited[0] if api_version is None else api_version
+        kind = inherited[1] if kind is None else kind
+    if not isinstance(api_version, str) or not api_version:
+        raise place.error(items, "is missing or not text: not a Kubernetes object", "apiVersion")
+    if not isinstance(kind, str) or not kind:
+        raise place.error(items, "is missing or not text: not a Kubernetes object", "kind")
+    if not head.items or not kind.endswith("List"):
+        yield Document(api_version, kind, place, items, node, inherits)
+        return
+    if len(items) == MAX_NESTED_LISTS:
+        raise place.error(items, f"Lists nested more than {MAX_NESTED_LISTS} deep")
+    element = None if kind == "List" else (api_version, kind.removesuffix("List"))
+    for index, item in enumerate(head.items):
+        here = (*items, index)
+        yield from _flatten(place, here, item, _head(place, here, item), element)
+
+
+def _head(place: _Place, items: tuple[int, ...], node: Any) -> _Head:
+    if not isinstance(node, msgspec.Raw):
+        return _value_head(node)
+    found = _HEADER.match(node)
+    if found is not None and not found[2].endswith(b"List"):
+        return _names(found[1], found[2])
+    try:
+        return _json_head(memoryview(node))[0]
+    except jsondoc.JsonError as error:
+        raise place.error(items, error.problem) from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(api_version: bytes, kind: bytes) -> _Head:
+    return _Head("object", api_version.decode(), kind.decode())
+
+
+def _json_head(view: memoryview) -> tuple[_Head, int]:
+    """Read the value at the start of a text, and say where it ends. Raises JsonError."""
+    top, length = None, len(view)
+    try:
+        top = _decoder(_Top).decode(view)
+    except msgspec.ValidationError:
+        length = jsondoc.end_of_value(view, 0)
+    except (msgspec.DecodeError, RecursionError) as error:
+        length = jsondoc.trailing(error, view, 0)
+        top = _decoder(_Top).decode(view[:length])
+    if top is not None:
+        items = None if isinstance(top.items, msgspec.UnsetType) else top.items or []
+        return _Head("object", top.apiVersion, top.kind, items), length
+    try:
+        loose = _decoder(_AnyTop).decode(view[:length])
+    except msgspec.ValidationError as error:
+        return _Head(_in_json_words(str(error)).rpartition("got ")[2]), length
+    return _Head("object", loose.apiVersion, loose.kind), length
+
+
+def _value_head(value: Any) -> _Head:
+    if not isinstance(value, dict):
+        return _Head(next((name for name, kind in _NAMES.values() if type(value) is kind), "nothing"))
+    items = value.get("items", ()) or []
+    return _Head(
+        "object", value.get("apiVersion"), value.get("kind"), items if isinstance(items, list) else None
+    )
+
+
+def _item_path(items: tuple[int, ...]) -> str:
+    return ".".join(f"items[{index}]" for index in items)
+
+
+def _hint(items: tuple[int, ...], head: _Head) -> str:
+    if items or head.type != "list":
+        return ""
+    return '; write it as {"apiVersion": "v1", "kind": "List", "items": [...]}'
+
+
+def _in_json_words(problem: str) -> str:
+    """Turn what msgspec says of types into what a person who writes JSON calls them."""
+
+    def word(name: str) -> str:
+        return _NAMES[name][0] if name in _NAMES else name
+
+    words = re.sub(r"`([^`]+)`", lambda found: " or ".join(map(word, found[1].split(" | "))), problem)
+    return words[:1].lower() + words[1:]
+
+
+def _decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002
+    decoder = _DECODERS.get(type)
+    if decoder is None:
+        decoder = _DECODERS[type] = msgspec.json.Decoder(type)
+    return decoder

@@ -1,0 +1,117 @@
+"""JSON of any size, walked without decoding it: where a value ends, and where a field stands.
+
+A dump is one value of hundreds of megabytes, or many values one after the other. msgspec decodes exactly
+one value and says where anything after it starts; that is all that is needed to find the end of a value at
+the speed of its scanner (about 1 GB/s), and with it everything else here.
+"""
+
+import re
+
+import msgspec
+
+Path = tuple[str | int, ...]
+
+_SKIP = msgspec.json.Decoder(msgspec.Raw)
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE = re.compile(r" \(byte (\d+)\)")
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+
+
+class JsonError(Exception):
+    """What is wrong with a JSON text, and at which byte of it."""
+
+    def __init__(self, problem: str, offset: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.offset = offset
+
+
+def skip_space(text: memoryview, offset: int) -> int:
+    """Give the offset of the next byte that is not white space, or the end."""
+    found = _SPACE.match(text, offset)
+    assert found is not None
+    return found.end()
+
+
+def end_of_value(text: memoryview, offset: int) -> int:
+    """Give the offset of what follows the value at `offset` (white space skipped), or the end of the text."""
+    try:
+        _SKIP.decode(text[offset:])
+    except (msgspec.DecodeError, RecursionError) as error:
+        return offset + trailing(error, text, offset)
+    return len(text)
+
+
+def trailing(error: Exception, text: memoryview, offset: int) -> int:
+    """Give where msgspec found more after the value at `offset`, relative to it; else raise JsonError."""
+    found = _TRAILING.search(str(error))
+    if found is None:
+        raise json_error(error, text, offset) from None
+    # Here msgspec names the byte after the first one that trails; a test pins it.
+    return int(found[1]) - 1
+
+
+def json_error(error: Exception, text: memoryview, offset: int) -> JsonError:
+    """Bring what msgspec raised on the text from `offset` to one short problem and its place."""
+    if isinstance(error, RecursionError):
+        return JsonError("nested too deeply", offset)
+    message = str(error)
+    if message == "Input data was truncated":
+        return JsonError("the JSON ends too early", len(text))
+    found = _BYTE.search(message)
+    problem = _BYTE.sub("", message).removeprefix("JSON is malformed: ")
+    return JsonError(f"malformed JSON: {problem}", offset + int(found[1]) if found else offset)
+
+
+class Walk:
+    """Finds fields in one text; remembers where the elements of lists stand, for the next question."""
+
+    def __init__(self, text: memoryview) -> None:
+        self._text = text
+        self._elements: dict[int, list[int]] = {}
+
+    def find(self, offset: int, path: Path) -> int:
+        """Give the offset of the field at `path` in the value at `offset`, or of the deepest that exists.
+
+        A member of an object is where its key stands.
+        """
+        value = place = skip_space(self._text, offset)
+        for step in path:
+            found = self._member(value, step) if isinstance(step, str) else self._element(value, step)
+            if found is None:
+                break
+            place, value = found
+        return place
+
+    def _member(self, offset: int, name: str) -> tuple[int, int] | None:
+        text = self._text
+        if text[offset : offset + 1] != b"{":
+            return None
+        at = skip_space(text, offset + 1)
+        while (key := _STRING.match(text, at)) is not None:
+            value = skip_space(text, skip_space(text, key.end()) + 1)
+            if msgspec.json.decode(key[0]) == name:
+                return at, value
+            after = end_of_value(text, value)
+            if text[after : after + 1] != b",":
+                return None
+            at = skip_space(text, after + 1)
+        return None
+
+    def _element(self, offset: int, index: int) -> tuple[int, int] | None:
+        text = self._text
+        if text[offset : offset + 1] != b"[":
+            return None
+        known = self._elements.setdefault(offset, [])
+        if not known:
+            first = skip_space(text, offset + 1)
+            if text[first : first + 1] == b"]":
+                return None
+            known.append(first)
+        while len(known) <= index:
+            after = end_of_value(text, known[-1])
+            if text[after : after + 1] != b",":
+                return None
+            known.append(skip_space(text, after + 1))
+        return known[index], known[index]

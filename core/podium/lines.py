@@ -1,0 +1,66 @@
+"""Where a field stands in a file: looked up only for what is reported, since a dump has millions of lines."""
+
+import re
+
+from podium import jsondoc, textfile, yamldoc
+
+Path = tuple[str | int, ...]
+
+_BLOCK = 1 << 16
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
+
+
+def parse_path(field: str) -> Path:
+    """Cut `spec.templates[0].labels[a.b/c]` into its steps."""
+    return tuple(int(index) if index else name or key for name, index, key in _STEP.findall(field))
+
+
+class Lines:
+    """Answers for one text; what one question found out (lists, YAML, line counts) serves the next."""
+
+    def __init__(self, text: memoryview) -> None:
+        self._text = text
+        self._walk = jsondoc.Walk(text)
+        self._sections: list[textfile.Section] = []
+        self._rest = textfile.sections(text)
+        self._yaml: dict[int, dict[Path, int]] = {}
+        self._breaks: list[int] = []
+
+    def line(self, document: int, field: str = "") -> int | None:
+        """Give the 1-based line of a field of a document, or of the deepest part of its path that exists."""
+        path = parse_path(field)
+        try:
+            section = self._section(document)
+            if section is None:
+                return None
+            if section.yaml:
+                return self._yaml_line(section, document - section.number, path)
+            return self._line_at(self._walk.find(section.start, path))
+        except (jsondoc.JsonError, yamldoc.YamlError):
+            # The text is malformed after or around the field: its reader has said so.
+            return None
+
+    def _section(self, document: int) -> textfile.Section | None:
+        known = self._sections
+        while not known or (known[-1].number < document and not known[-1].yaml):
+            section = next(self._rest, None)
+            if section is None:
+                return None
+            known.append(section)
+        # JSON values are numbered from 1 without a gap; a YAML stream is the last section.
+        return known[min(document, len(known)) - 1]
+
+    def _yaml_line(self, section: textfile.Section, ordinal: int, path: Path) -> int | None:
+        if ordinal not in self._yaml:
+            self._yaml[ordinal] = yamldoc.lines(bytes(self._text[section.start :]), ordinal)
+        lines = self._yaml[ordinal]
+        deepest = next((path[:size] for size in range(len(path), -1, -1) if path[:size] in lines), None)
+        return None if deepest is None else self._line_at(section.start) - 1 + lines[deepest]
+
+    def _line_at(self, offset: int) -> int:
+        block = offset // _BLOCK
+        while len(self._breaks) <= block:
+            start = len(self._breaks) * _BLOCK
+            before = bytes(self._text[max(0, start - _BLOCK) : start]).count(b"\n")
+            self._breaks.append(before + (self._breaks[-1] if self._breaks else 0))
+        return self._breaks[block] + bytes(self._text[block * _BLOCK : offset]).count(b"\n") + 1

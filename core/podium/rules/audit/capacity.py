@@ -1,0 +1,191 @@
+"""Whether a gang could fit the cluster if nothing else ran there: the one question that needs arithmetic.
+
+The test is necessary, not sufficient: taints, affinity and what already runs are left out, and a container's
+devices are counted by name only. So "too large" is certain for the nodes as they are, and silence promises
+nothing. Nodes are counted by their allocatable, of which a large cluster has few kinds, and an answer is kept
+for every (request, count), so ten thousand alike gangs cost one walk.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from podium.api.core import Container, Node, Pod, RawQuantity
+from podium.api.quantity import QuantityError, Scale, parse
+
+PODS = "pods"
+_WHOLE = 10**-Scale.NANO
+# A node that reports no number of pods sets no limit.
+_NO_LIMIT = 2**31
+
+Amounts = dict[str, int]  # resource name to billionths
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """Why a gang is too large: `resource` is short in sum, or (empty) only `room` of `need` alike pods fit."""
+
+    need: int
+    room: int
+    request: Mapping[str, int]
+    resource: str = ""
+
+
+class Capacity:
+    """The room of an empty cluster: its schedulable nodes by allocatable."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        kinds: Counter[tuple[tuple[str, RawQuantity], ...]] = Counter()
+        # A node that has not reported its room could be of any size.
+        self.unknown = False
+        self.nodes = 0
+        for node in nodes:
+            if node.spec is not None and node.spec.unschedulable:
+                continue
+            self.nodes += 1
+            if node.status is None or node.status.allocatable is None:
+                self.unknown = True
+            else:
+                kinds[tuple(sorted(node.status.allocatable.items()))] += 1
+        self._quantities: dict[RawQuantity, int] = {}
+        self._kinds = [
+            (number, {name: self._parse(raw, "a node's status.allocatable") for name, raw in kind})
+            for kind, number in kinds.most_common()
+        ]
+        self._room: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
+
+    def shortfall(self, pods: Sequence[Pod], min_count: int) -> Shortfall | None:
+        """Say why min_count members can never run at once, or None; `pods` are the live members known.
+
+        Members that do not exist yet are taken to be like the others where those are all alike.
+        """
+        if self.unknown or not pods:
+            return None
+        alike = [(self.request(same[0]), len(same)) for same in _alike(pods)]
+        spare = max(0, len(pods) - min_count)
+        for request, number in alike:
+            need = min_count if len(alike) == 1 else max(0, number - spare)
+            room = self.room(request, need)
+            if room < need:
+                return Shortfall(need, room, request)
+        return self._sums(alike, min(min_count, len(pods))) if len(alike) > 1 else None
+
+    def room(self, request: Amounts, need: int) -> int:
+        """Count the pods of one request that fit, counting no further than `need`."""
+        key = (tuple(sorted(request.items())), need)
+        room = self._room.get(key)
+        if room is None:
+            room = 0
+            for number, allocatable in self._kinds:
+                room += number * _fit(allocatable, request)
+                if room >= need:
+                    break
+            self._room[key] = room
+        return room
+
+    def request(self, pod: Pod) -> Amounts:
+        """Sum up what a pod asks of its node, as kube-scheduler does: init containers in turn, sidecars beside.
+
+        A container without a request asks for its limit, which is what the API server stores. Raises
+        QuantityError with the pod's name.
+        """
+        total: Amounts = {}
+        peak: Amounts = {}
+        sidecars: Amounts = {}
+        where = f"Pod {pod.metadata.namespace}/{pod.metadata.name}"
+        for container in pod.spec.containers or ():
+            _add(total, self._container(container, where))
+        for container in pod.spec.initContainers or ():
+            asked = self._container(container, where)
+            if container.restartPolicy == "Always":
+                _add(sidecars, asked)
+                _raise_to(peak, sidecars)
+            else:
+                _raise_to(peak, _sum(asked, sidecars))
+        _add(total, sidecars)
+        _raise_to(total, peak)
+        for name, raw in (pod.spec.overhead or {}).items():
+            total[name] = total.get(name, 0) + self._parse(raw, f"{where}: spec.overhead")
+        return total
+
+    def accelerators(self, pod: Pod) -> dict[str, int]:
+        """Count the devices a pod asks for: the resources whose name has a domain, as `nvidia.com/gpu`."""
+        return {
+            name: -(-amount // _WHOLE)
+            for name, amount in self.request(pod).items()
+            if amount and "." in name.partition("/")[0] and "/" in name
+        }
+
+    def _container(self, container: Container, where: str) -> Amounts:
+        resources = container.resources
+        if resources is None:
+            return {}
+        raws = {**(resources.limits or {}), **(resources.requests or {})}
+        return {name: self._parse(raw, f"{where}: container {container.name}") for name, raw in raws.items()}
+
+    def _parse(self, raw: RawQuantity, where: str) -> int:
+        value = self._quantities.get(raw)
+        if value is None:
+            try:
+                value = parse(raw)
+            except QuantityError as error:
+                raise QuantityError(f"{where}: {error}") from None
+            self._quantities[raw] = value
+        return value
+
+    def _sums(self, alike: list[tuple[Amounts, int]], needed: int) -> Shortfall | None:
+        """Compare sums: the `needed` members that ask least of a resource against all that nodes have of it."""
+        for resource in sorted({name for request, _ in alike for name in request}):
+            asked = sorted(
+                amount for request, number in alike for amount in [request.get(resource, 0)] * number
+            )
+            need = sum(asked[:needed])
+            have = sum(number * allocatable.get(resource, 0) for number, allocatable in self._kinds)
+            if need > have:
+                return Shortfall(-(-need // _WHOLE), have // _WHOLE, {}, resource)
+        return None
+
+
+def _alike(pods: Sequence[Pod]) -> list[list[Pod]]:
+    """Part pods by what they are written to ask for; members of a role are written the same."""
+    parts: list[list[Pod]] = []
+    for pod in pods:
+        spec = pod.spec
+        for part in parts:
+            first = part[0].spec
+            if (
+                spec.containers == first.containers
+                and spec.initContainers == first.initContainers
+                and spec.overhead == first.overhead
+            ):
+                part.append(pod)
+                break
+        else:
+            parts.append([pod])
+    return parts
+
+
+def _fit(allocatable: Amounts, request: Amounts) -> int:
+    slots = allocatable.get(PODS)
+    fit = _NO_LIMIT if slots is None else slots // _WHOLE
+    for name, amount in request.items():
+        if amount > 0:
+            fit = min(fit, allocatable.get(name, 0) // amount)
+    return fit
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    both = dict(one)
+    _add(both, other)
+    return both
+
+
+def _raise_to(total: Amounts, floor: Amounts) -> None:
+    for name, amount in floor.items():
+        if total.get(name, 0) < amount:
+            total[name] = amount

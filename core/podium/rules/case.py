@@ -1,0 +1,110 @@
+"""One request being judged: what was asked, what may be seen, and what has been said about it so far."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from podium.findings import Finding, ObjectRef
+from podium.rules.fields import Cause, FieldError, Refused, go_quote
+from podium.rules.policy import Policy
+from podium.rules.shape import Document, Operation
+from podium.view import View
+
+# Upstream's gates that guard fields; all of them are off in the servers that we follow.
+TOPOLOGY = "TopologyAwareWorkloadScheduling"
+CLAIMS = "DRAWorkloadResourceClaims"
+GROUP_POLICY = "PodGroupPreemptionPolicy"
+COMPOSITE = "CompositePodGroup"
+
+
+class Verb(StrEnum):
+    """What the client asks of the object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One write: the object as sent and, for an update, as stored; `subresource` is empty or `status`.
+
+    A namespaced object without a namespace is taken to be in `default`.
+    """
+
+    operation: Verb
+    object: dict[str, Any]
+    subresource: str = ""
+    old: dict[str, Any] | None = None
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Which server: `kubernetes` is 1.36 or 1.37, `rules` is upstream (it and no more) or podium.
+
+    `workload_api` says whether the native Workload API is served (its gates are on).
+    """
+
+    kubernetes: str
+    rules: str
+    workload_api: bool = True
+    policy: Policy = Policy()
+
+    @property
+    def minor(self) -> int:
+        """Give 36 or 37."""
+        return int(self.kubernetes.partition(".")[2])
+
+
+class Case:
+    """The request with its identity worked out; rules add warnings and findings, and make refusals with it."""
+
+    def __init__(self, request: Request, view: View, profile: Profile, ref: ObjectRef, plural: str) -> None:
+        self.request = request
+        self.view = view
+        self.profile = profile
+        self.minor = profile.minor
+        self.ref = ref
+        self.native = ref.group != "scheduling.podium.dev"
+        self.kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
+        self.resource = f"{plural}.{ref.group}" if ref.group else plural
+        self.plural = plural
+        self.update = request.operation is Verb.UPDATE
+        self.status = request.subresource == "status"
+        self.operation = Operation(self.update, frozenset() if self.native else frozenset({GROUP_POLICY}))
+        self.warnings: list[str] = []
+        self.findings: list[Finding] = []
+        self.changes: dict[str, Any] = {}
+
+    @property
+    def own_rules(self) -> bool:
+        """Whether Podium's own rules apply, not only the server's."""
+        return self.profile.rules == "podium"
+
+    def set(self, document: Document, field: str, value: Any) -> None:
+        """Change a field of spec as an admission step does: it becomes part of the patch."""
+        document["spec"][field] = value
+        self.changes[field] = value
+
+    def note(self, cause: Cause, field: str, message: str) -> None:
+        """Add a finding that refuses nothing."""
+        self.findings.append(cause.rule.finding(self.ref, field, message, cause.fix))
+
+    def forbid(self, cause: Cause, field: str, message: str) -> Refused:
+        """Make the 403 of an admission plugin."""
+        text = f"{self.resource} {go_quote(self.ref.name or 'Unknown')} is forbidden: {message}"
+        return self.refuse(403, "Forbidden", text, cause, field, message)
+
+    def refuse(
+        self, code: int, reason: str, text: str, cause: Cause, field: str = "", message: str = ""
+    ) -> Refused:
+        """Make any refusal with one finding; the finding says `message`, or else the whole text."""
+        finding = cause.rule.finding(self.ref, field, message or text, cause.fix)
+        return Refused(code, reason, text, [finding])
+
+    def invalid(self, name: str, errors: Sequence[FieldError]) -> Refused:
+        """Make the 422 of field errors; equal ones are said once, for metadata is checked twice on update."""
+        unique = {str(error): error for error in reversed(errors)}
+        texts = list(dict.fromkeys(str(error) for error in errors))
+        listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        findings = [unique[text].finding(self.ref) for text in texts]
+        return Refused(422, "Invalid", f"{self.kind} {go_quote(name)} is invalid: {listed}", findings)

@@ -1,0 +1,290 @@
+"""ObjectMeta: its Go fields, what the server resets, and its validation on create and update.
+
+Labels and annotations are Go maps there, so the order of complaints about several of them is random on a
+server; here it is the document's.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from podium.rules import fields, names
+from podium.rules.fields import FieldError, refusal
+from podium.rules.shape import (
+    Document,
+    Shape,
+    anything,
+    boolean,
+    integer,
+    mapping,
+    objects,
+    text,
+    texts,
+    time,
+)
+
+_NAME = refusal(
+    "metadata-name",
+    title="Name not allowed",
+    why="A name is part of URLs and label values, so the server wants a DNS subdomain.",
+    source="Kubernetes API server: PC2, W1, G11",
+    fix="Use lower case letters, digits, dashes and dots, at most 253 characters.",
+)
+_LABELS = refusal(
+    "metadata-labels",
+    title="Label, annotation or finalizer not well formed",
+    why="Selectors and controllers rely on the spelling of keys and values.",
+    source="Kubernetes API server: ObjectMeta validation",
+    fix="Spell the key as [prefix/]name and a label's value in at most 63 letters, digits, '-', '_' or '.'.",
+)
+_OWNERS = refusal(
+    "metadata-owners",
+    title="Owner reference not complete",
+    why="Garbage collection deletes by owner, so a half reference is refused.",
+    source="Kubernetes API server: ObjectMeta validation",
+    fix="Give apiVersion, kind, name and uid, and mark one owner at most as controller.",
+)
+_FIXED = refusal(
+    "metadata-immutable",
+    title="Identity of an object changed",
+    why="Name, namespace, uid and deletion are the server's once the object exists.",
+    source="Kubernetes API server: ObjectMeta validation, G28",
+    fix="Leave the field as it is stored, or create another object.",
+)
+RULES = (_NAME.rule, _LABELS.rule, _OWNERS.rule, _FIXED.rule)
+
+ANNOTATIONS_LIMIT = 256 * 1024
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+_OWNER = Shape(
+    "OwnerReference",
+    (
+        text("apiVersion", always=True),
+        text("kind", always=True),
+        text("name", always=True),
+        text("uid", "types.UID", always=True),
+        boolean("controller", pointer=True),
+        boolean("blockOwnerDeletion", pointer=True),
+    ),
+)
+OBJECT_META = Shape(
+    "ObjectMeta",
+    (
+        text("name"),
+        text("generateName"),
+        text("namespace"),
+        text("selfLink"),
+        text("uid", "types.UID"),
+        text("resourceVersion"),
+        integer("generation", "int64"),
+        time("creationTimestamp"),
+        time("deletionTimestamp"),
+        integer("deletionGracePeriodSeconds", "int64", pointer=True),
+        mapping("labels"),
+        mapping("annotations"),
+        objects("ownerReferences", _OWNER, "v1.OwnerReference"),
+        texts("finalizers"),
+        anything("managedFields"),
+    ),
+)
+
+# What the server makes or keeps to itself; no verdict shows it.
+SERVER_MADE = ("selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+
+
+def reset_on_create(metadata: Document) -> None:
+    """Wipe what a client may not bring along."""
+    for name in ("selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(name, None)
+
+
+def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
+    """Keep what an update cannot change: generation, uid, creation, and deletion once it has begun."""
+    for name in ("generation", "creationTimestamp"):
+        _copy(metadata, old, name)
+    if "deletionTimestamp" in old:
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]
+    for name in ("uid", "deletionGracePeriodSeconds"):
+        if name in old:
+            metadata.setdefault(name, old[name])
+
+
+def reset_for_status(metadata: Document, old: Mapping[str, Any]) -> None:
+    """Keep all that a status update does not own."""
+    for name in ("deletionTimestamp", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"):
+        _copy(metadata, old, name)
+
+
+def _copy(metadata: Document, old: Mapping[str, Any], name: str) -> None:
+    if name in old:
+        metadata[name] = old[name]
+    else:
+        metadata.pop(name, None)
+
+
+def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int) -> list[FieldError]:
+    """Judge the metadata of a new object; `name` is its own or the one generated for it.
+
+    `minor` is Kubernetes' own: 1.37 says which owner reference is wrong, and what is missing from it.
+    """
+    errors = _names(metadata, name, names.prefix_of_subdomain, names.dns_subdomain, namespaced=namespaced)
+    return [*errors, *_common(metadata, minor), *_kube_finalizers(metadata)]
+
+
+def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: int) -> list[FieldError]:
+    """Judge the metadata of a changed object, in the order of the generic checks and then the kind's own."""
+    name = metadata.get("name", "")
+    errors = _names(metadata, name, names.path_segment_prefix, names.path_segment, namespaced=namespaced)
+    errors += _common(metadata, minor)
+    if old.get("deletionTimestamp"):
+        errors += _no_new_finalizers(metadata, old)
+    for field in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        value = metadata.get(field)
+        if value != old.get(field):
+            shown = "" if value is None and field in ("name", "namespace", "uid") else value
+            errors.append(fields.invalid(_FIXED, f"metadata.{field}", shown, "field is immutable"))
+    return errors + _kube_finalizers(metadata)
+
+
+def _names(
+    metadata: Document,
+    name: str,
+    prefix_complaints: Callable[[str], list[str]],
+    name_complaints: Callable[[str], list[str]],
+    *,
+    namespaced: bool,
+) -> list[FieldError]:
+    errors = []
+    generate = metadata.get("generateName")
+    if generate:
+        errors += [
+            fields.invalid(_NAME, "metadata.generateName", generate, complaint)
+            for complaint in prefix_complaints(generate)
+        ]
+    if name:
+        errors += [
+            fields.invalid(_NAME, "metadata.name", name, complaint) for complaint in name_complaints(name)
+        ]
+    else:
+        errors.append(fields.required(_NAME, "metadata.name", "name or generateName is required"))
+    if namespaced:
+        namespace = metadata.get("namespace", "")
+        errors += [
+            fields.invalid(_NAME, "metadata.namespace", namespace, complaint)
+            for complaint in names.dns_label(namespace)
+        ]
+    return errors
+
+
+def _common(metadata: Document, minor: int) -> list[FieldError]:
+    errors: list[FieldError] = []
+    generation = metadata.get("generation", 0)
+    if generation < 0:
+        errors.append(
+            fields.invalid(_FIXED, "metadata.generation", generation, "must be greater than or equal to 0")
+        )
+    for key, value in metadata.get("labels", {}).items():
+        errors += [
+            fields.invalid(_LABELS, "metadata.labels", key, complaint)
+            for complaint in names.qualified_name(key)
+        ]
+        errors += [
+            fields.invalid(_LABELS, "metadata.labels", value, complaint)
+            for complaint in names.label_value(value)
+        ]
+    if "annotations" in metadata:
+        errors += _annotations(metadata["annotations"])
+    if "ownerReferences" in metadata:
+        errors += _owners(metadata["ownerReferences"], minor)
+    finalizers = metadata.get("finalizers", ())
+    for finalizer in finalizers:
+        errors += [
+            fields.invalid(_LABELS, "metadata.finalizers", finalizer, complaint)
+            for complaint in names.qualified_name(finalizer)
+        ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        errors.append(
+            fields.invalid(
+                _LABELS,
+                "metadata.finalizers",
+                finalizers,
+                "finalizer orphan and foregroundDeletion cannot be both set",
+            )
+        )
+    return errors
+
+
+def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
+    errors = []
+    size = 0
+    for key, value in annotations.items():
+        size += len(key.encode(errors="surrogatepass")) + len(value.encode(errors="surrogatepass"))
+        errors += [
+            fields.invalid(_LABELS, "metadata.annotations", key, complaint)
+            for complaint in names.qualified_name(key.lower())
+        ]
+    if size > ANNOTATIONS_LIMIT:
+        errors.append(fields.too_long(_LABELS, "metadata.annotations", ANNOTATIONS_LIMIT))
+    return errors
+
+
+def _owners(owners: list[Document], minor: int) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controller = ""
+    for index, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{index}]" if minor >= 37 else "metadata.ownerReferences"
+        errors += _owner(owner, path, minor)
+        if owner.get("controller"):
+            this = f"{owner['kind']}/{owner['name']}"
+            if controller:
+                detail = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {this}"
+                )
+                errors.append(fields.invalid(_OWNERS, "metadata.ownerReferences", owners, detail))
+            else:
+                controller = this
+    return errors
+
+
+def _owner(owner: Document, path: str, minor: int) -> list[FieldError]:
+    errors: list[FieldError] = []
+    api_version = owner["apiVersion"]
+    slashes = api_version.count("/")
+    versioned = slashes <= 1 and bool(api_version.rpartition("/")[2])
+    if minor >= 37 and not api_version:
+        errors.append(fields.required(_OWNERS, f"{path}.apiVersion", "must not be empty"))
+    elif not versioned:
+        detail = "must be <group>/<version> or <version>" if minor >= 37 else "version must not be empty"
+        errors.append(fields.invalid(_OWNERS, f"{path}.apiVersion", api_version, detail))
+    for field in ("kind", "name", "uid"):
+        if not owner[field]:
+            errors.append(
+                fields.required(_OWNERS, f"{path}.{field}", "must not be empty")
+                if minor >= 37
+                else fields.invalid(_OWNERS, f"{path}.{field}", "", "must not be empty")
+            )
+    if api_version == "v1" and owner["kind"] == "Event":
+        detail = "/v1, Kind=Event is disallowed from being an owner"
+        errors.append(fields.invalid(_OWNERS, path, owner, detail))
+    return errors
+
+
+def _no_new_finalizers(metadata: Document, old: Document) -> list[FieldError]:
+    extra = sorted(set(metadata.get("finalizers", ())) - set(old.get("finalizers", ())))
+    if not extra:
+        return []
+    listed = ", ".join(fields.go_quote(finalizer) for finalizer in extra)
+    detail = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers "
+        f"[]string{{{listed}}}"
+    )
+    return [fields.forbidden(_FIXED, "metadata.finalizers", detail)]
+
+
+def _kube_finalizers(metadata: Document) -> list[FieldError]:
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        fields.invalid(_LABELS, f"metadata.finalizers[{index}]", finalizer, detail)
+        for index, finalizer in enumerate(metadata.get("finalizers", ()))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]

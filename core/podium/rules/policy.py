@@ -1,0 +1,54 @@
+"""How strictly Podium's own rules are applied, and which classes a namespace may use: the administrator's part.
+
+Upstream's rules have no levels: the API server has none.
+"""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+import msgspec
+
+
+class Level(StrEnum):
+    """What a breach does. `inherit` is for rules that can mend the object instead of complaining."""
+
+    DENY = "deny"
+    WARN = "warn"
+    INHERIT = "inherit"
+    OFF = "off"
+
+
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
+    """The classes that pods and PodGroups of some namespaces may use; None is any, patterns are shell-style."""
+
+    namespaces: tuple[str, ...]
+    pods: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
+
+    def covers(self, namespace: str) -> bool:
+        """Whether a namespace is one of these."""
+        return any(fnmatchcase(namespace, pattern) for pattern in self.namespaces)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Levels by rule id, where they differ from the rule's own, and allowances: the first that covers rules.
+
+    `levels` speaks of native and Podium's kinds alike, `native` and `podium` of one of them.
+    """
+
+    levels: dict[str, Level] = {}
+    native: dict[str, Level] = {}
+    podium: dict[str, Level] = {}
+    allow: tuple[Allowance, ...] = ()
+
+    def level(self, rule: str, *, native: bool, default: Level) -> Level:
+        """Give the level of a rule for one family of kinds."""
+        family = self.native if native else self.podium
+        return family.get(rule) or self.levels.get(rule) or default
+
+    def allowed(self, namespace: str, *, pods: bool) -> tuple[str, ...] | None:
+        """Give the patterns of class names that a namespace may use; None is any."""
+        for allowance in self.allow:
+            if allowance.covers(namespace):
+                return allowance.pods if pods else allowance.groups
+        return None

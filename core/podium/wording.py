@@ -1,0 +1,24 @@
+"""How counts and lists of names are said, the same in a condition, a finding and a report."""
+
+from collections.abc import Iterable, Sequence
+
+# A reader who must act needs a few names to recognise the case, and the count for its size.
+SHOWN = 3
+
+
+def count(number: int, noun: str) -> str:
+    """Say how many: `1 group`, `1,312 groups`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join as a sentence does: `a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def some(names: Iterable[str], shown: int = SHOWN) -> str:
+    """Name the first few in order, and count the rest: `a, b, c and 4 more`."""
+    ordered = sorted(names)
+    if len(ordered) <= shown:
+        return ", ".join(ordered)
+    return f"{', '.join(ordered[:shown])} and {len(ordered) - shown:,} more"

@@ -1,0 +1,127 @@
+"""Puts what a server was asked to `review` with the upstream rules, and says where the two answers differ.
+
+The rules see what the server stored, in the order it stored it, so one difference does not lead to the next.
+What is compared: whether it was allowed, the code, the reason, the message, and the object as stored; of a Pod
+the fields that Podium's rules know, for the rest of its defaults are none of its business.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api.reads import READS
+from podium.rules.admission import Operation, Profile, Request, Verdict, review
+from podium.state import State
+from tests.differential.explained import explanation
+from tests.differential.generator import Kind
+from tests.differential.recording import CURRENT, Exchange, Header, Op, Recorded, canonical
+from tests.differential.scene import Document
+
+_POD_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
+
+Identity = tuple[str, str]  # kind and name: a scenario lives in one namespace
+
+
+class Difference(NamedTuple):
+    """One thing the two disagree about."""
+
+    what: str
+    server: Any
+    ours: Any
+    explained: str | None  # by what in docs/differences.md
+
+
+class Compared(NamedTuple):
+    """One exchange, and what the rules made of it."""
+
+    exchange: Exchange
+    verdict: Verdict
+    differences: list[Difference]
+
+    @property
+    def unexplained(self) -> list[Difference]:
+        """The differences that nothing in docs/differences.md accounts for."""
+        return [difference for difference in self.differences if difference.explained is None]
+
+    def __str__(self) -> str:
+        """Everything a reader needs to see who is right."""
+        lines = [f"{self.exchange.op} {msgspec.json.encode(self.exchange.object).decode()}"]
+        for difference in self.unexplained:
+            lines += [f"  {difference.what}", f"    server: {difference.server!r}", f"    podium: {difference.ours!r}"]
+        return "\n".join(lines)
+
+
+def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
+    """Replay one scenario; deletes change what is there and are not compared."""
+    profile = Profile(kubernetes=header.minor, rules="upstream")
+    documents: dict[Identity, Document] = {(Kind.CLASS, _name(item)): item for item in header.classes}
+    for exchange in recorded.exchanges:
+        if exchange.op is not Op.DELETE:
+            yield _compare(exchange, documents, profile)
+        identity = (exchange.object["kind"], _name(exchange.stored or exchange.object))
+        if exchange.op is Op.DELETE or exchange.gone:
+            documents.pop(identity)
+        if exchange.stored is not None and not exchange.gone:
+            documents[identity] = exchange.stored
+
+
+def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile: Profile) -> Compared:
+    creating = exchange.op is Op.CREATE
+    request = Request(
+        operation=Operation.CREATE if creating else Operation.UPDATE,
+        subresource="status" if exchange.op is Op.STATUS else "",
+        object=exchange.object,
+        old=None if creating else _current(documents[exchange.object["kind"], _name(exchange.object)]),
+    )
+    verdict = review(request, _state(documents), profile)
+    differences = [
+        Difference(what, server, ours, explanation(exchange, what, server, ours))
+        for what, server, ours in (
+            ("allowed", exchange.code < 300, verdict.allowed),
+            ("code", exchange.code, verdict.code),
+            ("reason", exchange.reason, verdict.reason),
+            ("message", exchange.message, verdict.message),
+            ("stored", _comparable(exchange.stored), _comparable(verdict.admitted)),
+        )
+        if server != ours
+    ]
+    return Compared(exchange, verdict, differences)
+
+
+def _state(documents: Mapping[Identity, Document]) -> State:
+    state = State(native_served=True)
+    for document in documents.values():
+        read = READS[document["apiVersion"], document["kind"]]
+        state.apply(read.neutral(msgspec.convert(document, read.type)))
+    return state
+
+
+def _current(document: Document) -> Document:
+    """Give a stored object with the version that requests were sent with."""
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": CURRENT}}
+
+
+def _comparable(document: Document | None) -> Document | None:
+    """Give what must agree: null is absent to the API, and so is an empty status."""
+    if document is None:
+        return None
+    result: Document = _without_nulls(canonical(document))
+    if not result.get("status"):
+        result.pop("status", None)
+    if result["kind"] == Kind.POD:
+        spec = result.get("spec", {})
+        result["spec"] = {field: spec[field] for field in _POD_FIELDS if field in spec}
+        result.pop("status", None)
+    return result
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _name(document: Document) -> str:
+    name: str = document["metadata"].get("name") or ""
+    return name

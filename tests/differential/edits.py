@@ -1,0 +1,84 @@
+"""Small named changes to a JSON document, so that defects and updates are values that can be printed.
+
+A valid object plus zero to two edits is what reaches the deep rules of an API server; an object that is random
+all over dies at the first check.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+Path = tuple[str | int, ...]
+
+
+class Edit(NamedTuple):
+    """One change at a path; `swap` turns a list round, `append` adds to a list that may be absent."""
+
+    op: Literal["set", "drop", "append", "swap"]
+    path: Path
+    value: Any = None
+
+
+def put(path: str, value: Any) -> Edit:
+    """Set a field, its parents made where they are absent; steps are parted by `/`, digits are list indices."""
+    return Edit("set", _path(path), value)
+
+
+def drop(path: str) -> Edit:
+    """Remove a field or an item."""
+    return Edit("drop", _path(path))
+
+
+def append(path: str, value: Any) -> Edit:
+    """Add an item to a list."""
+    return Edit("append", _path(path), value)
+
+
+def swap(path: str) -> Edit:
+    """Reverse a list."""
+    return Edit("swap", _path(path))
+
+
+def edited(document: dict[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
+    """Give a changed copy; an edit whose place an earlier one took away changes nothing."""
+    result = copy.deepcopy(document)
+    for edit in edits:
+        _apply(result, edit)
+    return result
+
+
+def _apply(document: dict[str, Any], edit: Edit) -> None:
+    parent: Any = document
+    for step in edit.path[:-1]:
+        parent = _child(parent, step, make=edit.op in ("set", "append"))
+    key = edit.path[-1]
+    here = _child(parent, key, make=False)
+    match edit.op:
+        case "set" if isinstance(parent, dict) or here is not None:
+            parent[key] = copy.deepcopy(edit.value)
+        case "drop" if isinstance(parent, dict):
+            parent.pop(key, None)
+        case "drop" if isinstance(parent, list) and here is not None:
+            del parent[key]
+        case "append" if isinstance(here, list):
+            here.append(copy.deepcopy(edit.value))
+        case "append" if isinstance(parent, dict):
+            parent[key] = [copy.deepcopy(edit.value)]
+        case "swap" if isinstance(here, list):
+            here.reverse()
+        case _:
+            pass
+
+
+def _child(parent: Any, key: str | int, *, make: bool) -> Any:
+    if isinstance(parent, dict):
+        if make and not isinstance(parent.get(key), dict | list):
+            parent[key] = {}
+        return parent.get(key)
+    if isinstance(parent, list) and isinstance(key, int) and key < len(parent):
+        return parent[key]
+    return None
+
+
+def _path(text: str) -> Path:
+    return tuple(int(step) if step.isdigit() else step for step in text.split("/"))

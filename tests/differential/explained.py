@@ -1,0 +1,79 @@
+"""The closed list of differences from a real server that are known, wanted and written in docs/differences.md.
+
+Each names what it is about and says whether two given answers differ in that way and no other; a test demands that
+the recordings exercise every one of them.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.differential.recording import Exchange, Op
+
+# What a server appends to generateName, whose start it keeps to a length that leaves room within a label.
+_GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+_GENERATED_PREFIX_LENGTH = 58
+
+
+class Explanation(NamedTuple):
+    """A named difference: the heading in docs/differences.md that gives its reason."""
+
+    name: str
+    what: str  # which part of the answer: message, stored
+    applies: Callable[[Exchange, Any, Any], bool]  # the exchange, the server's part and ours
+
+
+def _decoder_text(exchange: Exchange, server: Any, ours: Any) -> bool:
+    """The object cannot be read: the server's words are its decoder's and name Go types."""
+    return exchange.code == 400 and " cannot be handled as a " in server and bool(ours)
+
+
+# A unified diff of the pod spec as Go prints it, at the end of a message or of a bracketed list.
+_SPEC_DIFF = re.compile(r"(pod updates may not change fields other than [^\n]*)\n@@ -.*?(\]?)$", re.DOTALL)
+
+
+def _pod_spec_diff(_exchange: Exchange, server: Any, ours: Any) -> bool:
+    """The server appends its diff of the pod spec to the refusal of an update."""
+    return bool(_SPEC_DIFF.search(server)) and _SPEC_DIFF.sub(r"\1\2", server) == ours
+
+
+def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:
+    """The server makes up the rest of the name before it validates."""
+    prefix = _prefix(exchange)
+    if prefix is None:
+        return False
+    made = f'"{re.escape(prefix[:_GENERATED_PREFIX_LENGTH])}{_GENERATED}"'
+    return bool(re.search(made, server)) and re.sub(made, f'"{prefix}"', server) == ours
+
+
+def _generated_in_object(exchange: Exchange, server: Any, ours: Any) -> bool:
+    """The server stores the name it made up; the rules, being pure, make up none."""
+    prefix = _prefix(exchange)
+    if prefix is None or server is None or ours is None:
+        return False
+    metadata = {key: value for key, value in server["metadata"].items() if key != "name"}
+    return bool({**server, "metadata": metadata} == ours)
+
+
+def _prefix(exchange: Exchange) -> str | None:
+    metadata = exchange.object["metadata"]
+    if exchange.op is not Op.CREATE or metadata.get("name"):
+        return None
+    prefix: str | None = metadata.get("generateName")
+    return prefix
+
+
+EXPLAINED = (
+    Explanation("decoder-text", "message", _decoder_text),
+    Explanation("pod-spec-diff", "message", _pod_spec_diff),
+    Explanation("generated-name-in-text", "message", _generated_in_text),
+    Explanation("generated-name-stored", "stored", _generated_in_object),
+)
+
+
+def explanation(exchange: Exchange, what: str, server: Any, ours: Any) -> str | None:
+    """Give the name of what explains one difference, if anything does."""
+    for candidate in EXPLAINED:
+        if candidate.what == what and candidate.applies(exchange, server, ours):
+            return candidate.name
+    return None

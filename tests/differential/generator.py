@@ -1,0 +1,180 @@
+"""A scenario from a seed: a namespace, some classes, and a script of twenty-odd creates, updates and deletes.
+
+Pure: the same seed, index and minor give the same script. Objects that an update is meant for are named by
+ordinal, not by name, because only the server decides which of them exist. Most objects are drawn valid and get
+zero to two defects, so that deep rules are reached.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from random import Random
+from typing import Literal, NamedTuple
+
+from tests.differential import grouped, single
+from tests.differential.edits import Edit, edited, put
+from tests.differential.scene import MAX_PRIORITY, Defect, Document, Scene
+
+_RANDOM_STEPS = 22
+_CLASS_VALUES = (0, 1, 100, 1000, 1000, -10, MAX_PRIORITY, -2_147_483_648)
+
+
+class Kind(StrEnum):
+    """The kinds that are sent."""
+
+    CLASS = "PriorityClass"
+    POD = "Pod"
+    WORKLOAD = "Workload"
+    GROUP = "PodGroup"
+
+
+class Create(NamedTuple):
+    """Send a document."""
+
+    document: Document
+
+
+class Change(NamedTuple):
+    """Replace an existing object, or its status, by an edited copy of what is stored or was once sent."""
+
+    kind: Kind
+    subresource: Literal["", "status"]
+    pick: int  # which of those that exist: modulo their number
+    edits: Sequence[Edit]
+    base: Literal["stored", "sent"]
+    versioned: bool  # whether metadata.resourceVersion goes with it
+
+
+class Delete(NamedTuple):
+    """Remove an existing object; the answer is not compared, what it leaves is."""
+
+    kind: Kind
+    pick: int | str  # or by name
+
+
+Step = Create | Change | Delete
+
+
+class Scenario(NamedTuple):
+    """One script, to be run on a server where no PriorityClass is the default."""
+
+    minor: str
+    namespace: str
+    steps: Sequence[Step]
+
+
+def scenario(seed: int, index: int, minor: str) -> Scenario:
+    """Make the script number `index` of a seed."""
+    return _Script(seed, index, minor).write()
+
+
+class _Script:
+    def __init__(self, seed: int, index: int, minor: str) -> None:
+        self.rng = Random(f"{seed}/{index}/{minor}")
+        self.tag = f"{seed}-{index}"
+        self.scene = Scene(minor, f"differential-{self.tag}", classes={}, workloads={}, groups=[])
+        self.steps: list[Step] = []
+        self.count = 0
+
+    def write(self) -> Scenario:
+        for _ in range(self.rng.choice((1, 2, 3))):
+            self.create_class(self.fresh("class"), defects=(0, 0, 0, 1))
+        for _ in range(self.rng.choice((0, 1, 2))):
+            self.create_workload(defects=(0, 0, 1))
+        self.create_group(defects=(0,))
+        actions: list[Callable[[], None]] = []
+        for weight, action in (
+            (26, self.create_group),
+            (18, self.create_pod),
+            (14, self.create_workload),
+            (8, lambda: self.create_class(self.fresh("class"))),
+            (12, lambda: self.change(Kind.GROUP, grouped.group_update)),
+            (9, lambda: self.change(Kind.WORKLOAD, grouped.workload_update)),
+            (6, lambda: self.change(Kind.CLASS, single.class_update)),
+            (6, lambda: self.change(Kind.POD, single.pod_update)),
+            (9, lambda: self.change(Kind.GROUP, grouped.status_edits, "status")),
+            (2, lambda: self.change(Kind.POD, single.pod_status_edits, "status")),
+            (4, self.recreate_class),
+            (2, self.move_default),
+            (2, self.refer_to_deleted),
+            (2, lambda: self.delete(Kind.WORKLOAD)),
+            (2, lambda: self.delete(Kind.GROUP)),
+            (1, lambda: self.delete(Kind.POD)),
+        ):
+            actions += [action] * weight
+        for _ in range(_RANDOM_STEPS):
+            self.rng.choice(actions)()
+        return Scenario(self.scene.minor, self.scene.namespace, self.steps)
+
+    def fresh(self, stem: str) -> str:
+        """A name nothing else has, PriorityClasses of other scenarios included."""
+        self.count += 1
+        return f"{stem}-{self.count}-{self.tag}" if stem == "class" else f"{stem}-{self.count}"
+
+    def create_class(self, name: str, defects: Sequence[int] = (0, 0, 1, 1, 2)) -> None:
+        value = self.rng.choice(_CLASS_VALUES)
+        document = single.priority_class(name, value, self.rng)
+        if self.rng.random() < 0.2:
+            document["globalDefault"] = True
+        self.scene.classes[name] = value
+        self.create(document, single.CLASS_DEFECTS, defects)
+
+    def create_pod(self) -> None:
+        document = single.pod(self.fresh("pod"), self.rng, self.scene)
+        self.create(document, single.POD_DEFECTS, (0, 1, 1, 2))
+
+    def create_workload(self, defects: Sequence[int] = (0, 1, 1, 1, 2)) -> None:
+        name = self.fresh("workload")
+        templates = [f"t{index}" for index in range(self.rng.choice((1, 1, 2, 3)))]
+        document = grouped.workload(name, templates, self.rng, self.scene)
+        if self.rng.random() < 0.15:
+            document["metadata"]["finalizers"] = ["example.com/hold"]
+        self.scene.workloads[name] = templates
+        self.create(document, grouped.WORKLOAD_DEFECTS, defects)
+
+    def create_group(self, defects: Sequence[int] = (0, 0, 1, 1, 2)) -> None:
+        name = self.fresh("group")
+        document = grouped.pod_group(name, self.rng, self.scene)
+        self.scene.groups.append(name)
+        self.create(document, grouped.GROUP_DEFECTS, defects)
+
+    def create(self, document: Document, pool: Sequence[tuple[int, Defect]], defects: Sequence[int]) -> None:
+        choices = [defect for weight, defect in pool for _ in range(weight)]
+        edits: list[Edit] = []
+        for _ in range(self.rng.choice(defects)):
+            edits += self.rng.choice(choices)(self.rng, self.scene)
+        self.steps.append(Create(edited(document, edits)))
+
+    def change(self, kind: Kind, edits: Defect, subresource: Literal["", "status"] = "") -> None:
+        made = list(edits(self.rng, self.scene))
+        if kind in (Kind.GROUP, Kind.WORKLOAD) and self.rng.random() < 0.2:
+            # Any served version may be written, whichever the object was made in.
+            made.append(put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(self.scene.dialect.versions)}"))
+        base: Literal["stored", "sent"] = "sent" if self.rng.random() < 0.2 else "stored"
+        versioned = self.rng.random() < 0.95
+        self.steps.append(Change(kind, subresource, self.rng.randrange(60), made, base, versioned))
+
+    def delete(self, kind: Kind) -> None:
+        self.steps.append(Delete(kind, self.rng.randrange(60)))
+
+    def recreate_class(self) -> None:
+        """Delete a class and mostly create it anew with another value: what was resolved before keeps its own."""
+        name = self.rng.choice(list(self.scene.classes))
+        self.steps.append(Delete(Kind.CLASS, name))
+        if self.rng.random() < 0.8:
+            self.create_class(name, defects=(0,))
+
+    def refer_to_deleted(self) -> None:
+        """Delete a Workload, which a finalizer may hold, and make a group from one of its templates."""
+        if not self.scene.workloads:
+            return
+        name = self.rng.choice(list(self.scene.workloads))
+        self.steps.append(Delete(Kind.WORKLOAD, name))
+        document = grouped.pod_group(self.fresh("group"), self.rng, self.scene)
+        ref = grouped.template_ref(self.scene.dialect, name, self.scene.workloads[name][0])
+        self.create(edited(document, [put(f"spec/{self.scene.dialect.ref}", ref)]), grouped.GROUP_DEFECTS, (0, 0, 1))
+
+    def move_default(self) -> None:
+        """Take the default from one class and give it to another: at most one of two hits a default."""
+        for value in (False, True):
+            edits = [put("globalDefault", value)]
+            self.steps.append(Change(Kind.CLASS, "", self.rng.randrange(60), edits, "stored", versioned=True))

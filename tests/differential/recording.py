@@ -1,0 +1,99 @@
+"""What a server answered, in a form that two runs of the same script share.
+
+Values only a server can make up (uid, times, versions) are left out or replaced, so that a recording can be read
+in a diff and an answer replayed. Kept as gzipped JSON lines: what was recorded first, then a scenario a line.
+"""
+
+import gzip
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).parent.parent / "recorded"
+# Stands for the resourceVersion an object has now; nothing that was recorded carried another one.
+CURRENT = "1"
+DELETED_AT = "2026-01-01T00:00:00Z"
+
+_SERVER_MADE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")
+
+
+class Op(StrEnum):
+    """What was asked."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    STATUS = "status"
+    DELETE = "delete"
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request and its answer; of a delete, the object's identity and what is left of it."""
+
+    op: Op
+    object: dict[str, Any]  # as sent
+    code: int
+    reason: str = ""
+    message: str = ""
+    stored: dict[str, Any] | None = None  # absent: refused, or a deleted object that is gone
+    gone: bool = False  # an update that took the last finalizer of an object being deleted
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """One scenario as a server answered it."""
+
+    namespace: str
+    exchanges: list[Exchange]
+
+    @property
+    def compared(self) -> int:
+        """How many exchanges are put to the rules: all but deletes."""
+        return sum(exchange.op is not Op.DELETE for exchange in self.exchanges)
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a recording comes from; `classes` are those the server was born with."""
+
+    minor: str
+    version: str
+    seed: int
+    classes: list[dict[str, Any]]
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was asked of one server."""
+
+    header: Header
+    scenarios: list[Recorded]
+
+
+def canonical(document: dict[str, Any]) -> dict[str, Any]:
+    """Give a stored object without what only its server could know."""
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVER_MADE}
+    if "deletionTimestamp" in metadata:
+        metadata["deletionTimestamp"] = DELETED_AT
+    return {**document, "metadata": metadata}
+
+
+def path_of(version: str) -> Path:
+    """Where the recording of a server's version is kept."""
+    return FOLDER / f"{version}.jsonl.gz"
+
+
+def write(recording: Recording) -> Path:
+    """Keep a recording; the same answers give the same bytes."""
+    lines = [msgspec.json.encode(line) for line in (recording.header, *recording.scenarios)]
+    path = path_of(recording.header.version)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
+    return path
+
+
+def read(path: Path) -> Recording:
+    """Read a recording back."""
+    header, *scenarios = gzip.decompress(path.read_bytes()).splitlines()
+    return Recording(
+        header=msgspec.json.decode(header, type=Header),
+        scenarios=[msgspec.json.decode(line, type=Recorded) for line in scenarios],
+    )

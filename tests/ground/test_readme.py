@@ -1,0 +1,51 @@
+"""Every command that the README shows is run, and what it shows of output is what comes."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(?:console|sh)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [line.removeprefix("$ ") for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")]
+# The targets that set up and test the whole checkout cannot run inside the suite that they run: .ci/run is
+# their test, and tests/ground/test_make.py runs `make demo` in a fresh copy.
+ELSEWHERE = ("make ", "git ")
+OFFLINE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and " -f " in f"{line} "]
+LIVE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and line not in OFFLINE]
+
+
+def run(line: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-c", line],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the examples in it, for commands that write files."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "manifests").symlink_to(ROOT / "manifests")
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", OFFLINE)
+def test_offline_command_runs(line: str, checkout: Path) -> None:
+    """A command on files ends with 0 or 3 (findings), and prints."""
+    done = run(line, checkout)
+    assert done.returncode in (0, 3), done.stderr
+    assert done.stdout + done.stderr
+
+
+def test_the_readme_has_commands() -> None:
+    """The patterns above find something to run."""
+    assert OFFLINE

@@ -1,0 +1,115 @@
+"""The table: it fits its width, cuts long lists and counts the cut, and lets no name act on the terminal."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.render import sample
+
+from podium.cli.render.formats import render
+from podium.cli.render.text import Layout
+from podium.cli.render.words import headline, visible
+from podium.report import Blocked, Summary
+
+# Half surrogate pairs too, as in a file name whose bytes are no text.
+ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=50)
+
+HEADLINES = {
+    "all three": (
+        Blocked(2, 9, {"a/x": 3, "b/y": 4}),
+        "2 groups, 9 pods and 7 accelerators will not schedule on",
+    ),
+    "one of each": (Blocked(1, 1, {"a/x": 1}), "1 group, 1 pod and 1 accelerator will not schedule on"),
+    "no accelerators": (Blocked(1200, 9000, {}), "1,200 groups and 9,000 pods will not schedule on"),
+    "groups alone": (Blocked(3, 0, {}), "3 groups will not schedule on"),
+    "nothing": (Blocked(0, 0, {}), "Nothing that was checked is kept from scheduling on"),
+}
+
+
+@pytest.mark.parametrize(("blocked", "want"), HEADLINES.values(), ids=list(HEADLINES))
+def test_headline(blocked: Blocked, want: str) -> None:
+    """The sentence that counts leaves out what is zero and minds its plurals."""
+    summary = sample.clean().summary
+    fields = {name: getattr(summary, name) for name in Summary.__struct_fields__}
+    assert headline(Summary(**{**fields, "blocked": blocked})) == f"{want} Kubernetes 1.37."
+
+
+def test_opens_with_what_counts() -> None:
+    """The first line of table and wide is the sentence; the next ones say how whole and how many."""
+    for output in ("table", "wide"):
+        lines = render(sample.sick(), output, sample.context()).splitlines()
+        assert lines[:3] == [
+            "24 groups, 1,296 pods and 768 accelerators will not schedule on Kubernetes 1.37.",
+            "The numbers leave out what could not be checked: PodDisruptionBudget.",
+            "9 errors, 1 warning and 1 info; 24 divergent groups.",
+        ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_table_fits_its_width(width: int) -> None:
+    """No line is longer than asked for."""
+    lines = render(sample.sick(), "table", sample.context(width=width)).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_table_of_thousands_is_short_and_counts_the_cut() -> None:
+    """10,000 findings stay about as many lines as a few dozen, and each cut says how much is left."""
+    text = render(sample.large(10_000), "table", sample.context())
+    assert len(text.splitlines()) < 200
+    assert "  ... and 1,662 more (-o wide shows all)" in text  # of a rule's 1,667
+    assert "  ... and 4,980 more (-o wide shows all)" in text  # of 5,000 groups
+
+
+def test_wide_has_everything() -> None:
+    """Every finding and every divergent pod of a large report is there, each on one line."""
+    report = sample.large(1_000)
+    lines = render(report, "wide", sample.context()).splitlines()
+    assert "more (-o wide" not in "\n".join(lines)
+    found = [line for line in lines if line.startswith("  PodGroup ")]
+    assert len(found) == len(report.findings)
+    for finding in report.findings:
+        assert f"  {finding.object}  {finding.field}  {finding.message}  fix: {finding.fix}" in lines
+    for group in report.groups:
+        assert sum(line.startswith(f"{group.namespace}/{group.name} ") for line in lines) == 1
+
+
+def test_colour_only_when_asked_for() -> None:
+    """Without colour there is no escape; with it, taking the styles out gives the plain table."""
+    plain = render(sample.sick(), "table", sample.context())
+    coloured = render(sample.sick(), "table", sample.context(colour=True))
+    assert "\x1b" not in plain
+    assert coloured.startswith("\x1b[1m24 groups")
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+@pytest.mark.parametrize("output", ["table", "wide"])
+def test_names_cannot_act_on_the_terminal(output: str) -> None:
+    """A terminal escape, a turned direction and a line break in a name are shown as escapes."""
+    text = render(sample.sick(), output, sample.context(width=120))
+    assert "\\x1b[31m\\u202egnp\\x0a" in text.replace("\n", "")
+    assert visible(text.replace("\n", "")) == text.replace("\n", "")
+
+
+@given(ANY_TEXT)
+def test_visible_text_prints_on_one_line(text: str) -> None:
+    """What comes out of `visible` has no control character, and plain text is left as it is."""
+    shown = visible(text)
+    assert len(shown.splitlines()) <= 1
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    shown.encode("utf-8")  # raises for half a surrogate pair
+    assert visible(shown) == shown
+
+
+@given(
+    st.lists(st.tuples(*[st.text("ab- /", max_size=60)] * 3), max_size=6),
+    st.sampled_from([40, 80, 120, None]),
+)
+def test_columns_lose_no_text(rows: list[tuple[str, str, str]], width: int | None) -> None:
+    """However narrow, every letter of every cell is laid out, and no line passes the width."""
+    layout = Layout(width=width, colour=False)
+    layout.columns(("A", "B", "C"), rows, right=(1,))
+    letters = sorted(letter for row in rows for cell in row for letter in cell if letter in "ab-/")
+    assert sorted(letter for line in layout.lines[1:] for letter in line if letter in "ab-/") == letters
+    if width is not None:
+        assert max(map(len, layout.lines)) <= width
