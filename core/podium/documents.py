@@ -57,6 +57,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         place = f"{self.file}, document {self.document}"
         return f"{place}, {self.item}" if self.item else place
 
+    def path(self, field: str) -> str:
+        """Give the path of one of its fields from the document's root: `items[17].spec.priority`."""
+        return f"{self.item}.{field}" if self.item and field else self.item or field
+
 
 class ReadError(PodiumError):
     """Input that cannot be read: one line with file, document, line, field and what is wrong."""
@@ -79,9 +83,13 @@ class _Place(msgspec.Struct, frozen=True, gc=False):
 
     def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
         """Make the error about a field of the object at `items`, or of the document itself."""
-        item = _item_path(items)
-        line = Lines(self.text).line(self.number, f"{item}.{field}" if item else field)
-        return ReadError(Origin(self.file, self.number, item), problem, field=field, line=line)
+        origin = self.origin(items)
+        line = Lines(self.text).line(self.number, origin.path(field))
+        return ReadError(origin, problem, field=field, line=line)
+
+    def origin(self, items: tuple[int, ...]) -> Origin:
+        """Say where the object at `items` is."""
+        return Origin(self.file, self.number, ".".join(f"items[{index}]" for index in items))
 
 
 class Document(msgspec.Struct, gc=False):
@@ -101,7 +109,7 @@ class Document(msgspec.Struct, gc=False):
     @property
     def origin(self) -> Origin:
         """Say where the document came from."""
-        return Origin(self.place.file, self.place.number, _item_path(self.items))
+        return self.place.origin(self.items)
 
     def value(self) -> dict[str, Any]:
         """Decode the whole document, untyped. Raises ReadError."""
@@ -281,10 +289,6 @@ def _value_head(value: Any) -> _Head:
     return _Head(
         "object", value.get("apiVersion"), value.get("kind"), items if isinstance(items, list) else None
     )
-
-
-def _item_path(items: tuple[int, ...]) -> str:
-    return ".".join(f"items[{index}]" for index in items)
 
 
 def _hint(items: tuple[int, ...], head: _Head) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fixtures.servers import Server
 
-from fixtures.servers import Server
 from podium.api.core import RawQuantity
 from podium.api.quantity import MAX_TEXT, MAX_UNITS, QuantityError, Scale, canonical, parse
 

@@ -1,22 +1,23 @@
 """Puts what a server was asked to `review` with the upstream rules, and says where the two answers differ.
 
 The rules see what the server stored, in the order it stored it, so one difference does not lead to the next.
-What is compared: whether it was allowed, the code, the reason, the message, and the object as stored; of a Pod
-the fields that Podium's rules know, for the rest of its defaults are none of its business.
+What is compared: whether it was allowed, the code, the reason, the message, and the object as stored; of a
+Pod the fields that Podium's rules know, for the rest of its defaults are none of its business.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-
-from podium.api.reads import READS
-from podium.rules.admission import Operation, Profile, Request, Verdict, review
-from podium.state import State
 from tests.differential.explained import explanation
 from tests.differential.generator import Kind
 from tests.differential.recording import CURRENT, Exchange, Header, Op, Recorded, canonical
 from tests.differential.scene import Document
+
+from podium.api.reads import READS
+from podium.rules.admission import Verdict, review
+from podium.rules.case import Profile, Request, Verb
+from podium.state import State
 
 _POD_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
 
@@ -48,7 +49,11 @@ class Compared(NamedTuple):
         """Everything a reader needs to see who is right."""
         lines = [f"{self.exchange.op} {msgspec.json.encode(self.exchange.object).decode()}"]
         for difference in self.unexplained:
-            lines += [f"  {difference.what}", f"    server: {difference.server!r}", f"    podium: {difference.ours!r}"]
+            lines += [
+                f"  {difference.what}",
+                f"    server: {difference.server!r}",
+                f"    podium: {difference.ours!r}",
+            ]
         return "\n".join(lines)
 
 
@@ -69,7 +74,7 @@ def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
 def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile: Profile) -> Compared:
     creating = exchange.op is Op.CREATE
     request = Request(
-        operation=Operation.CREATE if creating else Operation.UPDATE,
+        operation=Verb.CREATE if creating else Verb.UPDATE,
         subresource="status" if exchange.op is Op.STATUS else "",
         object=exchange.object,
         old=None if creating else _current(documents[exchange.object["kind"], _name(exchange.object)]),

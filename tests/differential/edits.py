@@ -1,7 +1,7 @@
 """Small named changes to a JSON document, so that defects and updates are values that can be printed.
 
-A valid object plus zero to two edits is what reaches the deep rules of an API server; an object that is random
-all over dies at the first check.
+A valid object plus zero to two edits is what reaches the deep rules of an API server; an object that is
+random all over dies at the first check.
 """
 
 import copy
@@ -20,7 +20,7 @@ class Edit(NamedTuple):
 
 
 def put(path: str, value: Any) -> Edit:
-    """Set a field, its parents made where they are absent; steps are parted by `/`, digits are list indices."""
+    """Set a field, its parents made where absent; steps are parted by `/`, digits are list indices."""
     return Edit("set", _path(path), value)
 
 
@@ -58,7 +58,7 @@ def _apply(document: dict[str, Any], edit: Edit) -> None:
             parent[key] = copy.deepcopy(edit.value)
         case "drop" if isinstance(parent, dict):
             parent.pop(key, None)
-        case "drop" if isinstance(parent, list) and here is not None:
+        case "drop" if isinstance(parent, list) and isinstance(key, int) and here is not None:
             del parent[key]
         case "append" if isinstance(here, list):
             here.append(copy.deepcopy(edit.value))

@@ -1,7 +1,7 @@
-"""The closed list of differences from a real server that are known, wanted and written in docs/differences.md.
+"""The closed list of differences from a real server that are known and written in docs/differences.md.
 
-Each names what it is about and says whether two given answers differ in that way and no other; a test demands that
-the recordings exercise every one of them.
+Each names what it is about and says whether two given answers differ in that way and no other; a test demands
+that the recordings exercise every one of them.
 """
 
 import re
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.differential.recording import Exchange, Op
+
+from podium.rules.admission import GENERATED_SUFFIX
 
 # What a server appends to generateName, whose start it keeps to a length that leaves room within a label.
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -42,8 +44,9 @@ def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:
     prefix = _prefix(exchange)
     if prefix is None:
         return False
-    made = f'"{re.escape(prefix[:_GENERATED_PREFIX_LENGTH])}{_GENERATED}"'
-    return bool(re.search(made, server)) and re.sub(made, f'"{prefix}"', server) == ours
+    kept = prefix[:_GENERATED_PREFIX_LENGTH]
+    made = f'"{re.escape(kept)}{_GENERATED}"'
+    return bool(re.search(made, server)) and re.sub(made, f'"{kept}{GENERATED_SUFFIX}"', server) == ours
 
 
 def _generated_in_object(exchange: Exchange, server: Any, ours: Any) -> bool:

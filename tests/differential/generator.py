@@ -1,8 +1,8 @@
 """A scenario from a seed: a namespace, some classes, and a script of twenty-odd creates, updates and deletes.
 
 Pure: the same seed, index and minor give the same script. Objects that an update is meant for are named by
-ordinal, not by name, because only the server decides which of them exist. Most objects are drawn valid and get
-zero to two defects, so that deep rules are reached.
+ordinal, not by name, because only the server decides which of them exist. Most objects are drawn valid and
+get zero to two defects, so that deep rules are reached.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +12,11 @@ from typing import Literal, NamedTuple
 
 from tests.differential import grouped, single
 from tests.differential.edits import Edit, edited, put
+from tests.differential.recording import CURRENT
 from tests.differential.scene import MAX_PRIORITY, Defect, Document, Scene
 
 _RANDOM_STEPS = 22
+_STALE = "999999999"
 _CLASS_VALUES = (0, 1, 100, 1000, 1000, -10, MAX_PRIORITY, -2_147_483_648)
 
 
@@ -38,10 +40,10 @@ class Change(NamedTuple):
 
     kind: Kind
     subresource: Literal["", "status"]
-    pick: int  # which of those that exist: modulo their number
+    pick: int | str  # which of those that exist: modulo their number, or by name
     edits: Sequence[Edit]
     base: Literal["stored", "sent"]
-    versioned: bool  # whether metadata.resourceVersion goes with it
+    version: str  # metadata.resourceVersion: CURRENT, or none when empty, or one that is not the stored one
 
 
 class Delete(NamedTuple):
@@ -95,7 +97,7 @@ class _Script:
             (2, lambda: self.change(Kind.POD, single.pod_status_edits, "status")),
             (4, self.recreate_class),
             (2, self.move_default),
-            (2, self.refer_to_deleted),
+            (2, self.refer_to_template),
             (2, lambda: self.delete(Kind.WORKLOAD)),
             (2, lambda: self.delete(Kind.GROUP)),
             (1, lambda: self.delete(Kind.POD)),
@@ -148,33 +150,42 @@ class _Script:
         made = list(edits(self.rng, self.scene))
         if kind in (Kind.GROUP, Kind.WORKLOAD) and self.rng.random() < 0.2:
             # Any served version may be written, whichever the object was made in.
-            made.append(put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(self.scene.dialect.versions)}"))
+            made.append(
+                put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(self.scene.dialect.versions)}")
+            )
         base: Literal["stored", "sent"] = "sent" if self.rng.random() < 0.2 else "stored"
-        versioned = self.rng.random() < 0.95
-        self.steps.append(Change(kind, subresource, self.rng.randrange(60), made, base, versioned))
+        version = self.rng.choices((CURRENT, "", "0", _STALE, "words"), (94, 3, 1, 1, 1))[0]
+        self.steps.append(Change(kind, subresource, self.rng.randrange(60), made, base, version))
 
     def delete(self, kind: Kind) -> None:
         self.steps.append(Delete(kind, self.rng.randrange(60)))
 
     def recreate_class(self) -> None:
-        """Delete a class and mostly create it anew with another value: what was resolved before keeps its own."""
+        """Delete a class and mostly create it anew with another value."""
         name = self.rng.choice(list(self.scene.classes))
         self.steps.append(Delete(Kind.CLASS, name))
         if self.rng.random() < 0.8:
             self.create_class(name, defects=(0,))
 
-    def refer_to_deleted(self) -> None:
-        """Delete a Workload, which a finalizer may hold, and make a group from one of its templates."""
+    def refer_to_template(self) -> None:
+        """Make a group from a template of a Workload that lacks it, or that is deleted or being deleted."""
         if not self.scene.workloads:
             return
-        name = self.rng.choice(list(self.scene.workloads))
-        self.steps.append(Delete(Kind.WORKLOAD, name))
+        name, templates = next(iter(self.scene.workloads.items()))
+        template = "no-such-template"
+        if self.rng.random() < 0.6:
+            template = templates[0]
+            if self.rng.random() < 0.6:
+                held = [put("metadata/finalizers", ["example.com/hold"])]
+                self.steps.append(Change(Kind.WORKLOAD, "", name, held, "stored", CURRENT))
+            self.steps.append(Delete(Kind.WORKLOAD, name))
         document = grouped.pod_group(self.fresh("group"), self.rng, self.scene)
-        ref = grouped.template_ref(self.scene.dialect, name, self.scene.workloads[name][0])
-        self.create(edited(document, [put(f"spec/{self.scene.dialect.ref}", ref)]), grouped.GROUP_DEFECTS, (0, 0, 1))
+        ref = grouped.template_ref(self.scene.dialect, name, template)
+        edits = [put(f"spec/{self.scene.dialect.ref}", ref)]
+        self.create(edited(document, edits), grouped.GROUP_DEFECTS, (0, 0, 1))
 
     def move_default(self) -> None:
         """Take the default from one class and give it to another: at most one of two hits a default."""
         for value in (False, True):
             edits = [put("globalDefault", value)]
-            self.steps.append(Change(Kind.CLASS, "", self.rng.randrange(60), edits, "stored", versioned=True))
+            self.steps.append(Change(Kind.CLASS, "", self.rng.randrange(60), edits, "stored", CURRENT))

@@ -6,11 +6,24 @@ from typing import Any
 
 from tests.differential.edits import Edit, append, drop, put, swap
 from tests.differential.scene import (
-    BAD_SUBDOMAINS, GROUP, MAX_PRIORITY, NOT_LABELS, Defect, Dialect, Document, Scene,
-    bad_name, class_name, generate_name, likely_class, metadata_edits, number, some, unknown_field,
+    BAD_SUBDOMAINS,
+    GROUP,
+    MAX_PRIORITY,
+    NOT_LABELS,
+    Defect,
+    Dialect,
+    Document,
+    Scene,
+    bad_name,
+    class_name,
+    generate_name,
+    likely_class,
+    metadata_edits,
+    number,
+    some,
+    unknown_field,
 )
 from tests.differential.single import spec_class_and_priority
-
 
 _BAD_POLICIES: tuple[Any, ...] = (
     None,
@@ -59,8 +72,13 @@ def _at(place: str, rng: Random, scene: Scene) -> list[Edit]:
 def _gated(place: str, rng: Random) -> Edit:
     """A field behind a gate that is off on these servers, or that the version does not know."""
     claims = [{"name": f"claim-{index}", "resourceClaimName": "gpu"} for index in range(5)]
-    values = {
-        "schedulingConstraints": ({"topology": [{"key": "example.com/rack"}]}, {"topology": [{}, {}]}, {}, None),
+    values: dict[str, tuple[Any, ...]] = {
+        "schedulingConstraints": (
+            {"topology": [{"key": "example.com/rack"}]},
+            {"topology": [{}, {}]},
+            {},
+            None,
+        ),
         "resourceClaims": (claims[:1], claims, [{}], [], None),
         "preemptionPolicy": ("Never", "PreemptLowerPriority", "Sometimes", "", None),
         "parentCompositePodGroupName": ("parent", "Bad_Name", "", None),
@@ -76,7 +94,9 @@ def workload(name: str, templates: Sequence[str], rng: Random, scene: Scene) -> 
         shared["priorityClassName"] = likely_class(rng, scene)
     if rng.random() < 0.3:
         shared["priority"] = rng.choice((0, 1000, MAX_PRIORITY))
-    spec: Document = {"podGroupTemplates": [_template(template, shared, rng, scene) for template in templates]}
+    spec: Document = {
+        "podGroupTemplates": [_template(template, shared, rng, scene) for template in templates]
+    }
     if rng.random() < 0.4:
         spec["controllerRef"] = {"apiGroup": "batch", "kind": "Job", "name": "train"}
     return {
@@ -184,7 +204,9 @@ def workload_update(rng: Random, scene: Scene) -> list[Edit]:
         _controller_ref,
         metadata_edits,
         lambda r, _: [put("spec/podGroupTemplates/0/schedulingPolicy", _good_policy(r))],
-        lambda r, _: [put("spec/podGroupTemplates/0/schedulingPolicy/gang/minCount", r.choice((1, 4, 0, -1)))],
+        lambda r, _: [
+            put("spec/podGroupTemplates/0/schedulingPolicy/gang/minCount", r.choice((1, 4, 0, -1)))
+        ],
         lambda _r, _s: [swap("spec/podGroupTemplates")],
         lambda r, _: [drop(f"spec/podGroupTemplates/{r.choice((0, 1))}")],
         lambda _r, _s: [drop("spec/controllerRef")],
@@ -232,7 +254,7 @@ def _group_ref(rng: Random, scene: Scene) -> list[Edit]:
     known = rng.choice(list(scene.workloads)) if scene.workloads else "no-such-workload"
     name = rng.choice((known, known, "no-such-workload", *BAD_SUBDOMAINS))
     template = rng.choice((*scene.workloads.get(known, ["t"]), "no-such-template", *NOT_LABELS))
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             return [put(path, rng.choice(({}, None, {"workload": {}}, {"workload": None}, "x")))]
         case 1:
@@ -240,6 +262,8 @@ def _group_ref(rng: Random, scene: Scene) -> list[Edit]:
             return [put(path, template_ref(dialect, known, "t")), drop(f"{path}/{missing}")]
         case 2:
             return [drop(path)]
+        case 3:
+            return [put(path, template_ref(dialect, known, "no-such-template"))]
         case _:
             return [put(path, template_ref(dialect, name, template))]
 
@@ -291,7 +315,7 @@ def status(rng: Random, scene: Scene) -> Document:
     scheduled = "PodGroupScheduled" if scene.minor == "1.36" else "PodGroupInitiallyScheduled"
     types = [scheduled, "DisruptionTarget", "PodsNotMatchingPriority", "example.com/Other"]
     rng.shuffle(types)
-    conditions = [
+    conditions: list[Document] = [
         {
             "type": kind,
             "status": rng.choice(("True", "False", "Unknown")),

@@ -1,7 +1,7 @@
 """What a server answered, in a form that two runs of the same script share.
 
-Values only a server can make up (uid, times, versions) are left out or replaced, so that a recording can be read
-in a diff and an answer replayed. Kept as gzipped JSON lines: what was recorded first, then a scenario a line.
+Values only a server can make up (uid, times, versions) are left out or replaced, so that a recording can be
+read in a diff and an answer replayed. Kept as gzipped JSON lines: a header first, then a scenario a line.
 """
 
 import gzip
@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 FOLDER = Path(__file__).parent.parent / "recorded"
+# Operations that are compared in a recording, at least.
+OPERATIONS = 2000
 # Stands for the resourceVersion an object has now; nothing that was recorded carried another one.
 CURRENT = "1"
 DELETED_AT = "2026-01-01T00:00:00Z"

@@ -1,7 +1,7 @@
 """The surroundings an object is drawn in, and the pools of good and bad values that every kind shares.
 
-Pools hold good and bad values side by side; how often the bad ones are drawn is the script's choice. At most one
-entry of a label map is bad: a server walks maps in random order, so two would be two answers.
+Pools hold good and bad values side by side; how often the bad ones are drawn is the script's choice. At most
+one entry of a label map is bad: a server walks maps in random order, so two would be two answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,10 +98,22 @@ _BAD_LABELS = (
     {"Example.com/app": "x"},
     {"app": 7},
 )
-_GOOD_LABELS = ({}, None, {"app": "train"}, {"example.com/app": ""}, {"app": None}, {"a.b-c_d": "x" * 63})
+_GOOD_LABELS: tuple[Any, ...] = (
+    {},
+    None,
+    {"app": "train"},
+    {"example.com/app": ""},
+    {"app": None},
+    {"a.b-c_d": "x" * 63},
+)
 _BAD_ANNOTATIONS = ({"Bad Key!": "x"}, {"a/b/c": "x"}, {"": "x"}, {"x" * 64: "x"})
-_GOOD_ANNOTATIONS = ({}, None, {"note": "any text, \n even this"}, {"Example.com/note": "capitals pass here"})
-_FINALIZERS = (
+_GOOD_ANNOTATIONS: tuple[Any, ...] = (
+    {},
+    None,
+    {"note": "any text, \n even this"},
+    {"Example.com/note": "capitals pass here"},
+)
+_FINALIZERS: tuple[Any, ...] = (
     ["example.com/hold"],
     ["orphan"],
     ["nobody"],
@@ -116,17 +128,20 @@ _FINALIZERS = (
 
 def metadata_edits(rng: Random, _scene: Scene) -> list[Edit]:
     """One change to labels, annotations or finalizers, good or bad."""
-    match rng.randrange(10):
-        case 0 | 1 | 2:
+    match rng.randrange(20):
+        case 0 | 1 | 2 | 3 | 4 | 5:
             return [put("metadata/labels", rng.choice(_BAD_LABELS))]
-        case 3 | 4:
+        case 6 | 7 | 8:
             return [put("metadata/labels", rng.choice(_GOOD_LABELS))]
-        case 5 | 6:
+        case 9 | 10 | 11 | 12:
             return [put("metadata/annotations", rng.choice(_BAD_ANNOTATIONS))]
-        case 7:
+        case 13 | 14:
             return [put("metadata/annotations", rng.choice(_GOOD_ANNOTATIONS))]
-        case 8 if rng.random() < 0.05:
+        case 15 if rng.random() < 0.1:
             return [put("metadata/annotations", {"note": "x" * (256 * 1024)})]
+        case 16:
+            # Of no use to a new object; a script gives most updates the right one.
+            return [put("metadata/resourceVersion", "5")]
         case _:
             return [put("metadata/finalizers", rng.choice(_FINALIZERS))]
 

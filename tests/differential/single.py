@@ -5,8 +5,21 @@ from typing import Any
 
 from tests.differential.edits import Edit, drop, put
 from tests.differential.scene import (
-    BAD_SUBDOMAINS, GROUP, NOT_INT32, PRIORITIES, Defect, Document, Scene,
-    bad_name, class_name, generate_name, likely_class, metadata_edits, number, some, unknown_field,
+    BAD_SUBDOMAINS,
+    GROUP,
+    NOT_INT32,
+    PRIORITIES,
+    Defect,
+    Document,
+    Scene,
+    bad_name,
+    class_name,
+    generate_name,
+    likely_class,
+    metadata_edits,
+    number,
+    some,
+    unknown_field,
 )
 
 
@@ -35,7 +48,8 @@ def _class_value(rng: Random, _scene: Scene) -> list[Edit]:
 def _class_policy(rng: Random, _scene: Scene) -> list[Edit]:
     return [
         put(
-            "preemptionPolicy", rng.choice(("Sometimes", "", "never", None, "Never", "PreemptLowerPriority", 5))
+            "preemptionPolicy",
+            rng.choice(("Sometimes", "", "never", None, "Never", "PreemptLowerPriority", 5)),
         )
     ]
 
@@ -124,12 +138,26 @@ def spec_class_and_priority(rng: Random, scene: Scene) -> list[Edit]:
 
 
 def _spec_policy(rng: Random, _scene: Scene) -> list[Edit]:
-    values = ("Never", "PreemptLowerPriority", "PreemptLowerPriority", "Sometimes", "", None, 1)
+    values: tuple[Any, ...] = (
+        "Never",
+        "PreemptLowerPriority",
+        "PreemptLowerPriority",
+        "Sometimes",
+        "",
+        None,
+        1,
+    )
     return [put("spec/preemptionPolicy", rng.choice(values))]
 
 
 def _pod_group(rng: Random, scene: Scene) -> list[Edit]:
-    values = ({}, None, {"podGroupName": rng.choice((*BAD_SUBDOMAINS, "no-such-group"))}, {"other": "x"}, "x")
+    values: tuple[Any, ...] = (
+        {},
+        None,
+        {"podGroupName": rng.choice((*BAD_SUBDOMAINS, "no-such-group"))},
+        {"other": "x"},
+        "x",
+    )
     good = {"podGroupName": rng.choice(scene.groups)} if scene.groups else {}
     return [put("spec/schedulingGroup", rng.choice((*values, good)))]
 
@@ -160,8 +188,6 @@ def pod_update(rng: Random, scene: Scene) -> list[Edit]:
         lambda r, _: [drop(f"spec/{r.choice(('priorityClassName', 'schedulingGroup'))}")],
     )
     return some(rng, scene, options)
-
-
 
 
 def pod_status_edits(rng: Random, scene: Scene) -> list[Edit]:

@@ -15,7 +15,11 @@ from podium.cli.render.formats import render
 # Text as msgspec can read it from JSON: anything but half a surrogate pair.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=20,
 )
@@ -48,6 +52,8 @@ def test_yaml_is_the_same_document() -> None:
 @example(
     {"a": "", "true": "no", "1": "1e3", "n": "0x1f", "-": "- a", ": ": "#", "~": "null", "\u2028": "\x85"}
 )
+@example({"a" * 2000: {"b" * 2000: ["c"]}, "d": [{"e" * 1100: 1, "f": 2}]})
+@example({"a": [1e16, 1e-7, 1.5e300, -0.0, 5e-324]})
 @example({"a": [[], {}, [[1, [2]], {"b": [{"c": None}]}], True]})
 def test_yaml_reads_back(value: dict[str, Any]) -> None:
     """Whatever plain value a report holds, PyYAML reads the same one from its YAML."""

@@ -172,11 +172,14 @@ class _Writer:
             for index, template in enumerate(templates):
                 path = f"spec.podGroupTemplates[{index}]"
                 new, left = self._fields(template, self._from.template, self._to.template, path)
-                name = template.get("name")
+                name = template.get("name") or ""
                 written.append({**new, **restored.get(name, {})})
                 if left:
                     kept.setdefault("podGroupTemplates", {})[name] = left
             result["podGroupTemplates"] = written
+            if self.turned and self._to.newer and len({_priority(template) for template in written}) > 1:
+                text = f"differ in priorityClassName or priority; {self._target} refuses such a Workload"
+                self._notes.append(Note("spec.podGroupTemplates", text, lost=True))
         if self._kept is not None:
             self._kept.update(kept)
         own = {key: value for key, value in self._restored.items() if key != "podGroupTemplates"}
@@ -216,6 +219,10 @@ class _Writer:
 
     def _lose(self, field: str, why: str) -> None:
         self._notes.append(Note(field, f"{why}; left out", lost=True))
+
+
+def _priority(template: Fields) -> tuple[str, int | None]:
+    return template.get("priorityClassName") or "", template.get("priority")
 
 
 def _mode(value: Any) -> Any:

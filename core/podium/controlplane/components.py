@@ -96,7 +96,7 @@ def _etcd() -> tuple[str, ...]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=podium={peer}",
-        "--unsafe-no-fsync",  # this cluster's data need not survive a power cut
+        "--unsafe-no-fsync=true",  # this cluster's data need not survive a power cut
         "--log-level=warn",
     )
 

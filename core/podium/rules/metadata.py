@@ -100,7 +100,7 @@ def reset_on_create(metadata: Document) -> None:
 def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
     """Keep what an update cannot change: generation, uid, creation, and deletion once it has begun."""
     for name in ("generation", "creationTimestamp"):
-        _copy(metadata, old, name)
+        keep(metadata, old, name)
     if "deletionTimestamp" in old:
         metadata["deletionTimestamp"] = old["deletionTimestamp"]
     for name in ("uid", "deletionGracePeriodSeconds"):
@@ -111,14 +111,15 @@ def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
 def reset_for_status(metadata: Document, old: Mapping[str, Any]) -> None:
     """Keep all that a status update does not own."""
     for name in ("deletionTimestamp", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"):
-        _copy(metadata, old, name)
+        keep(metadata, old, name)
 
 
-def _copy(metadata: Document, old: Mapping[str, Any], name: str) -> None:
+def keep(new: Document, old: Mapping[str, Any], name: str) -> None:
+    """Take one field from the stored object, its absence included."""
     if name in old:
-        metadata[name] = old[name]
+        new[name] = old[name]
     else:
-        metadata.pop(name, None)
+        new.pop(name, None)
 
 
 def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int) -> list[FieldError]:

@@ -336,16 +336,21 @@ def anything(name: str, **options: Any) -> Field:
 # Strategy and validation.
 
 
-def drop_gated(shape: Shape, new: Document, old: Document | None, gates: frozenset[str]) -> None:
-    """Drop the fields whose gate is off, unless the stored object has them already."""
+def drop_gated(
+    shape: Shape, new: Document, old: Document | None, gates: frozenset[str]
+) -> list[str]:
+    """Drop the fields whose gate is off, unless the stored object has them already; give their names."""
+    dropped = []
     for field in shape.gated:
-        if field.gate not in gates and new.get(field.name) is not None:
-            if old is not None and old.get(field.name) is not None:
-                continue
-            if field.always:
-                new[field.name] = None
-            else:
-                del new[field.name]
+        name = field.name
+        if field.gate in gates or new.get(name) is None or (old is not None and old.get(name) is not None):
+            continue
+        dropped.append(name)
+        if field.always:
+            new[name] = None
+        else:
+            del new[name]
+    return dropped
 
 
 def validate(shape: Shape, path: str, new: Document, old: Document | None, operation: Operation) -> list[FieldError]:

@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+import sys
 from pathlib import Path
 
 import click
@@ -17,16 +18,21 @@ def deliver(text: str, output_file: str | None) -> None:
     """
     # A file name from the command line may hold bytes that are no text: they are written as escapes.
     data = text.encode("utf-8", "backslashreplace")
-    if output_file is None:
-        stream = click.get_binary_stream("stdout")
-        stream.write(data)
-        stream.flush()
-        return
     try:
-        _replace(Path(output_file), data)
+        if output_file is None:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            _replace(Path(output_file), data)
+            click.echo(f"wrote {output_file}", err=True)
+    except BrokenPipeError:
+        raise  # the reader went away, which main() takes for what it is
     except OSError as error:
-        raise PodiumError(f"{output_file}: the report cannot be written there: {error.strerror}") from error
-    click.echo(f"wrote {output_file}", err=True)
+        if output_file is None:
+            # What is left in the buffer would fail once more, with a traceback, when the process ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = output_file or "standard output"
+        raise PodiumError(f"{where}: the report cannot be written there: {error.strerror}") from error
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -64,10 +64,10 @@
     });
   }
 
-  // Printing shows closed parts too: older browsers need them opened for it.
+  // Paper has the findings of closed rules too: older browsers need them opened for it.
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open])")];
+    closed = [...document.querySelectorAll(".rule:not([open])")];
     for (const element of closed) element.open = true;
   });
   addEventListener("afterprint", () => {

@@ -23,7 +23,7 @@ from podium.cli.render.words import (
 )
 from podium.findings import Finding
 from podium.report import AuditReport, BlockedShare, DivergentGroup, FixShare, Summary
-from podium.wording import count, listed
+from podium.wording import count, listed, some
 
 # How much of each list the page holds; docs/reports.md names these numbers.
 FINDINGS = 200  # of one rule
@@ -159,11 +159,11 @@ def _chart(caption: str, first: str, kind: str, rows: Sequence[tuple[str, str, i
 
 def _fixes(fixes: Sequence[FixShare]) -> str:
     rows = [
-        f'<tr><td class="number">{share.clears:,}</td><td>{_text(share.fix)}</td>'
-        f'<td><a href="#rule-{_text(share.rule)}">{_text(share.rule)}</a></td></tr>'
+        f'<tr><td class="number">{share.clears:,}</td><td>{_text(share.fix)} '
+        f'<a class="note" href="#rule-{_text(share.rule)}">{_text(share.rule)}</a></td></tr>'
         for share in fixes[:FIXES]
     ]
-    head = '<th scope="col" class="number">Clears</th><th scope="col">Fix</th><th scope="col">Rule</th>'
+    head = '<th scope="col" class="number">Clears</th><th scope="col">Fix</th>'
     table = _table("Findings that each fix clears, most first", head, rows, len(fixes), FIXES)
     return _section("fixes", "Fixes that clear most", table) if fixes else ""
 
@@ -187,7 +187,7 @@ def _groups(groups: Sequence[DivergentGroup]) -> str:
 
 def _pods(group: DivergentGroup) -> str:
     values = by_value(group.divergent)
-    short = "; ".join(f"{len(names):,} at {priority}" for priority, names in values)
+    short = "; ".join(f"{len(names):,} at {priority}: {some(names)}" for priority, names in values)
     lists = [
         f"<p>At {priority}:</p><ul>{''.join(f'<li>{_text(name)}</li>' for name in names[:POD_NAMES])}</ul>"
         + _first_of(len(names), POD_NAMES)

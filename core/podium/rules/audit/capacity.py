@@ -23,7 +23,7 @@ Amounts = dict[str, int]  # resource name to billionths
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """Why a gang is too large: `resource` is short in sum, or (empty) only `room` of `need` alike pods fit."""
+    """Why a gang is too large: a `resource` is short in sum, or only `room` of `need` alike pods fit."""
 
     need: int
     room: int
@@ -84,7 +84,7 @@ class Capacity:
         return room
 
     def request(self, pod: Pod) -> Amounts:
-        """Sum up what a pod asks of its node, as kube-scheduler does: init containers in turn, sidecars beside.
+        """Sum up what a pod asks of its node, as kube-scheduler does; init containers run in turn.
 
         A container without a request asks for its limit, which is what the API server stores. Raises
         QuantityError with the pod's name.
@@ -134,7 +134,7 @@ class Capacity:
         return value
 
     def _sums(self, alike: list[tuple[Amounts, int]], needed: int) -> Shortfall | None:
-        """Compare sums: the `needed` members that ask least of a resource against all that nodes have of it."""
+        """Compare sums: the `needed` members that ask least of a resource, and all that nodes have of it."""
         for resource in sorted({name for request, _ in alike for name in request}):
             asked = sorted(
                 amount for request, number in alike for amount in [request.get(resource, 0)] * number

@@ -1,0 +1,87 @@
+"""Membership of pods and pod templates, rewritten when the groups of a file go to the other API.
+
+A native group's pods name it in spec.schedulingGroup, a Podium group's in a label. Converting the groups
+alone would leave every pod outside of its group, so the pods and the templates beside them follow. Nothing
+else of them changes; a pod that runs already cannot follow, for both places are immutable.
+"""
+
+from typing import Any
+
+import msgspec
+
+from podium.api.convert import MAX_PODIUM_NAME, Converted, Fields, Note
+from podium.api.foreign import OWNERS
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
+from podium.findings import group_of
+from podium.lines import parse_path
+
+_FIELD = "spec.schedulingGroup.podGroupName"
+_LABEL = f"metadata.labels[{GROUP_LABEL}]"
+
+
+def regroup(document: Fields, target: str) -> Converted:
+    """Make a pod, or the templates of an owner, members of the same-named group in the API of `target`.
+
+    Any other kind is returned as it is, and so is what is in no group. The document is of the shape that its
+    read decodes; it is not changed.
+    """
+    notes: list[Note] = []
+    native = group_of(target) == NATIVE_GROUP
+    key = (document.get("apiVersion", ""), document.get("kind", ""))
+    if key == ("v1", "Pod"):
+        return Converted(_moved(document, "", notes, native=native, selected=False), notes)
+    if key not in OWNERS:
+        return Converted(document, notes)
+    selector = (document.get("spec") or {}).get("selector") or {}
+    selected = GROUP_LABEL in (selector.get("matchLabels") or {})
+    for path, _ in msgspec.convert(document, OWNERS[key].type).templates():
+        steps = parse_path(path)
+        template = document
+        for step in steps:
+            template = template[step]  # type: ignore[index]  # an index where it is a list
+        new = _moved(template, f"{path}.", notes, native=native, selected=selected)
+        document = _replaced(document, steps, new)
+    return Converted(document, notes)
+
+
+def _moved(pod: Fields, path: str, notes: list[Note], *, native: bool, selected: bool) -> Fields:
+    """Give a pod or template with its group named in the other place; itself where it names none."""
+    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    label: str = labels.get(GROUP_LABEL) or ""
+    field: str = (spec.get("schedulingGroup") or {}).get("podGroupName") or ""
+    if not (label if native else field):
+        return pod
+    if not native and len(field) > MAX_PODIUM_NAME:
+        text = f"its {len(field)} characters are more than the {MAX_PODIUM_NAME} of a label; left as it is"
+        notes.append(Note(path + _FIELD, text, lost=True))
+        return pod
+    if label and field and label != field:
+        text = f"names {label}, {_FIELD} names {field}: the field rules"
+        notes.append(Note(path + _LABEL, text, lost=True))
+    if native:
+        # An owner must select the labels of its template.
+        kept = {key: value for key, value in labels.items() if key != GROUP_LABEL or selected}
+        return _written(pod, {**spec, "schedulingGroup": {"podGroupName": field or label}}, kept)
+    rest = {key: value for key, value in spec.items() if key != "schedulingGroup"}
+    return _written(pod, rest, {**labels, GROUP_LABEL: field})
+
+
+def _written(pod: Fields, spec: Fields, labels: Fields) -> Fields:
+    metadata = {**(pod.get("metadata") or {}), "labels": labels}
+    if not labels:
+        del metadata["labels"]
+    # metadata goes first where there was none.
+    first = pod if "metadata" in pod else {"metadata": metadata, **pod}
+    return {**first, "metadata": metadata, "spec": spec}
+
+
+def _replaced(value: Any, steps: tuple[str | int, ...], new: Fields) -> Any:
+    """Give a copy of a document in which the value at a path is another; the rest is shared."""
+    if not steps:
+        return new
+    step, *rest = steps
+    changed = _replaced(value[step], tuple(rest), new)
+    if isinstance(value, list):
+        return [changed if index == step else item for index, item in enumerate(value)]
+    return {**value, step: changed}

@@ -1,0 +1,82 @@
+"""`podium convert`: rewrite PodGroups, Workloads and their pods for another version or the other API.
+
+Read, converted and checked whole before a byte is written: a manifest that is cut short is worse than none.
+"""
+
+import sys
+
+import click
+
+from podium.api.convert import VERSIONS, Converted, Note, convert
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.reads import READS, Kind
+from podium.api.regroup import regroup
+from podium.cli import inputs
+from podium.cli.main import EXIT_FINDINGS
+from podium.cli.render.data import as_json, as_yaml
+from podium.cli.render.output import deliver
+from podium.documents import Document
+from podium.findings import group_of
+
+_KINDS = ("PodGroup", "Workload")
+
+
+@click.command("convert", short_help="Rewrite PodGroups and Workloads for another API version.")
+@inputs.file_options
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Choice(list(VERSIONS)),
+    metavar="GROUP/VERSION",
+    help=f"What to convert to: {', '.join(VERSIONS)}.",
+)
+@inputs.output_options("yaml", "json")
+def command(
+    filenames: tuple[str, ...], strict: bool, target: str, output: str, output_file: str | None
+) -> None:
+    """Rewrite PodGroups and Workloads for another version, or for the other API.
+
+    Pods and pod templates in the same input stay members of their groups; everything else is passed through.
+    What the target cannot carry is said on stderr, one line each; the exit code is then 3.
+    """
+    if not filenames:
+        raise click.UsageError("Missing option '-f' / '--filename': name a file, a folder, or - for stdin.")
+    results: list[Converted] = []
+    for document in inputs.read_documents(filenames):
+        converted = _converted(document, target, strict=strict)
+        results.append(converted)
+        for note in converted.notes:
+            click.echo(f"{document.origin}, {note.field}: {note.text}", err=True)
+    documents = [result.document for result in results]
+    if output == "yaml":
+        text = "---\n".join(as_yaml(document) for document in documents)
+    elif len(documents) == 1:
+        text = as_json(documents[0])
+    else:
+        text = as_json({"apiVersion": "v1", "kind": "List", "items": documents})
+    deliver(text, output_file)
+    if any(note.lost for result in results for note in result.notes):
+        sys.exit(EXIT_FINDINGS)
+
+
+def _converted(document: Document, target: str, *, strict: bool) -> Converted:
+    """Convert one document. Raises ReadError where it does not decode."""
+    api_version, kind = document.apiVersion, document.kind
+    ours = group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP)
+    read = READS.get((api_version, kind))
+    if read is None:
+        if ours and kind.removesuffix("List") in _KINDS and api_version in VERSIONS:
+            # An empty List: it says that there are none.
+            return Converted({**document.value(), "apiVersion": target}, [])
+        if ours and kind.removesuffix("List") in (*_KINDS, "CompositePodGroup") and api_version != target:
+            text = f"{api_version} {kind} is not converted; left as it is"
+            return Converted(document.value(), [Note("apiVersion", text, lost=True)])
+        if strict:
+            raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
+        return Converted(document.value(), [])
+    # Decoding it once makes a wrong type an error of the input, with its line.
+    document.read(read.type)
+    if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD):
+        return convert(document.value(), target)
+    return regroup(document.value(), target)

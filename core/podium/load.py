@@ -1,0 +1,192 @@
+"""From documents to the index: what was read, what was passed over, and what nobody may conclude from.
+
+Files and live lists go through the same loader, so an audit of a dump cannot differ from the audit of the
+cluster it was taken from. Absence proves nothing unless somebody listed the kind: every kind that was not
+listed is named in `State.unread` with why.
+"""
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium import textfile
+from podium.api.reads import READS, Kind
+from podium.documents import Document, Origin
+from podium.findings import ObjectRef, group_of
+from podium.lines import Lines
+from podium.state import State
+
+CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
+NOT_IN_INPUT = "not in the input"
+
+_CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS))
+_READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
+
+Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
+
+
+class Scope(NamedTuple):
+    """Which part of the cluster was read: empty text is all of it. Cluster-scoped kinds are read whole."""
+
+    namespace: str = ""
+    selector: str = ""
+
+
+class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a dump says of its cluster beside the objects: the first item of what `podium dump` writes.
+
+    `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump.
+    """
+
+    apiVersion: str = CLUSTER_INFO[0]
+    kind: str = CLUSTER_INFO[1]
+    server: str = ""
+    namespace: str = ""
+    selector: str = ""
+    unread: dict[str, str] = {}
+
+
+class Origins:
+    """Where each object stands in the input; lines are looked up in the file when they are asked for."""
+
+    def __init__(self) -> None:
+        self._origins: dict[Identity, Origin] = {}
+        self._lines: dict[str, Lines | None] = {}
+
+    def get(self, ref: ObjectRef) -> Origin | None:
+        """Say where an object came from; None for one that is not in the input."""
+        return self._origins.get((ref.group, ref.kind, ref.namespace, ref.name))
+
+    def line(self, ref: ObjectRef, field: str = "") -> int | None:
+        """Give the 1-based line of an object's field; None where its file cannot be read again, as stdin."""
+        origin = self.get(ref)
+        if origin is None:
+            return None
+        if origin.file not in self._lines:
+            self._lines[origin.file] = _lines(origin.file)
+        lines = self._lines[origin.file]
+        return None if lines is None else lines.line(origin.document, origin.path(field))
+
+    def note(self, identity: Identity, origin: Origin) -> Origin | None:
+        """Remember an object; give where the same one was before, if it was."""
+        known = self._origins.setdefault(identity, origin)
+        return None if known is origin else known
+
+
+class Loaded(NamedTuple):
+    """The cluster as it was read.
+
+    `skipped` counts objects of kinds Podium does not read, by `apiVersion kind`; `listed` are the kinds that
+    the input has objects of, or an empty List; `server` is the API server's version, or empty.
+    """
+
+    state: State
+    skipped: dict[str, int]
+    origins: Origins
+    listed: set[Kind]
+    scope: Scope
+    server: str
+
+
+class Loader:
+    """Takes documents one by one. With `strict` a kind that Podium does not read is refused, not counted."""
+
+    def __init__(self, *, native_served: bool, strict: bool = False) -> None:
+        self._strict = strict
+        self._state = State(native_served=native_served)
+        self._origins = Origins()
+        self._skipped: dict[str, int] = {}
+        self._listed: set[Kind] = set()
+        self._info = ClusterInfo()
+        self._partly: dict[str, str] = {}
+        self._unnamed = 0
+
+    def add(self, document: Document) -> None:
+        """Index one object. Raises ReadError: it does not decode, has no name, or is there twice."""
+        read = READS.get((document.apiVersion, document.kind))
+        if read is None:
+            self._pass_over(document)
+            return
+        value: Any = document.read(read.type)
+        metadata = value.metadata
+        if not metadata.name:
+            metadata.name = self._name(document, metadata.generateName)
+        if read.kind in _CLUSTER_SCOPED:
+            metadata.namespace = None
+        elif not metadata.namespace:
+            metadata.namespace = "default"
+        identity = (group_of(document.apiVersion), document.kind, metadata.namespace or "", metadata.name)
+        before = self._origins.note(identity, document.origin)
+        if before is not None:
+            name = f"{document.kind} {'/'.join(part for part in identity[2:] if part)}"
+            raise document.error(f"{name} is in the input twice, first in {before}; leave one out")
+        self._listed.add(read.kind)
+        self._state.apply(read.neutral(value))
+
+    def done(self, unread: Mapping[str, str] | None = None, *, why_not: str = NOT_IN_INPUT) -> Loaded:
+        """Give the index. `unread` names kinds that could not be read; the rest not listed is `why_not`."""
+        self._state.unread = {str(kind): why_not for kind in Kind if kind not in self._listed}
+        self._state.unread.update(self._partly)
+        self._state.unread.update(self._info.unread if unread is None else unread)
+        scope = Scope(self._info.namespace, self._info.selector)
+        return Loaded(self._state, self._skipped, self._origins, self._listed, scope, self._info.server)
+
+    def _pass_over(self, document: Document) -> None:
+        """Take note of an empty List and of what a dump says; count the rest."""
+        api_version, kind = document.apiVersion, document.kind
+        if (api_version, kind) == CLUSTER_INFO:
+            self._info = document.read(ClusterInfo)
+            return
+        if kind == "List":
+            return
+        read = READS.get((api_version, kind.removesuffix("List")))
+        if read is not None:
+            self._listed.add(read.kind)
+            return
+        if self._strict:
+            raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
+        name = f"{api_version} {kind}"
+        self._skipped[name] = self._skipped.get(name, 0) + 1
+        known = _READ_KINDS.get((group_of(api_version), kind))
+        if known is not None:
+            self._partly[known] = f"some are {name}, a version Podium does not read"
+
+    def _name(self, document: Document, generate_name: str | None) -> str:
+        """Name an object that has no name yet; `*` is in no real name."""
+        if not generate_name:
+            raise document.error("is missing; give the object a name", "metadata.name")
+        self._unnamed += 1
+        return f"{generate_name}*{self._unnamed}"
+
+
+def load_state(documents: Iterable[Document], *, strict: bool) -> Loaded:
+    """Read every document into one index. Raises ReadError: nothing partial is ever given."""
+    # A stored pod that carries the native field proves that its server stores it.
+    loader = Loader(native_served=True, strict=strict)
+    with collector_paused():
+        for document in documents:
+            loader.add(document)
+    return loader.done()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking a growing index again and again; it holds no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _lines(file: str) -> Lines | None:
+    try:
+        return Lines(textfile.expand(Path(file).read_bytes()))
+    except (OSError, textfile.TextError):
+        return None

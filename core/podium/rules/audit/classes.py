@@ -1,0 +1,255 @@
+"""Rules about PriorityClasses and what stores their integers: gone, recreated, doubled, missing, unused."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from podium.api.core import Pod
+from podium.api.groups import PodGroup
+from podium.api.reads import Kind
+from podium.findings import ObjectRef, Severity
+from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
+from podium.rules.audit.commands import delete, recreate
+from podium.rules.audit.survey import ClassUse, Found, Survey
+from podium.rules.rule import Rule
+from podium.wording import count, listed, some
+
+API_VERSION = "scheduling.k8s.io/v1"
+
+CLASS_MISSING = Rule(
+    id="class-missing",
+    severity=Severity.ERROR,
+    title="Live pods or groups name a PriorityClass that does not exist",
+    why="What is stored keeps its integer, but no pod of that template can be made again: the API server "
+    "refuses it, so the next restart or eviction is for ever.",
+    source="kube-apiserver (Priority admission); deletion of a class in use is allowed",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
+)
+CLASS_VALUE_CHANGED = Rule(
+    id="class-value-changed",
+    severity=Severity.ERROR,
+    title="Live pods or groups store another integer than their class has",
+    why="A class cannot be changed, so people delete and recreate it; nothing resolves again what was stored "
+    "before, and what is made now diverges from it.",
+    source="kubernetes/kubernetes#99205",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
+)
+DEFAULT_CLASS_DUPLICATE = Rule(
+    id="default-class-duplicate",
+    severity=Severity.WARNING,
+    title="Several PriorityClasses are the global default",
+    why="Admission forbids it, a race or a restored etcd makes it. The smallest value wins; between equal "
+    "values it is left to chance.",
+    source="kube-apiserver (Priority admission)",
+    needs=frozenset({Kind.PRIORITY_CLASS}),
+)
+DEFAULT_CLASS_MISSING = Rule(
+    id="default-class-missing",
+    severity=Severity.WARNING,
+    title="No PriorityClass is the global default, and groups mix members with and without a class",
+    why="Without a default, what names no class has priority 0, beside members of the same group that have "
+    "more. Reported only where a group and its live pods mix.",
+    source="kube-apiserver (Priority admission)",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD, Kind.POD_GROUP}),
+)
+CLASS_UNUSED = Rule(
+    id="class-unused",
+    severity=Severity.INFO,
+    title="Nobody uses a PriorityClass",
+    why="Every class is one more level to think of, and one more that anyone may name.",
+    source="Podium",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD, Kind.OWNER}),
+)
+TOP_CLASS_SHARE = Rule(
+    id="top-class-share",
+    severity=Severity.INFO,
+    title="Half of all pods or more are in the highest class",
+    why="Where most pods are of the highest class, priority orders nothing and preemption finds no victims. "
+    "System classes are left out, and clusters of fewer than 20 pods or with one level only.",
+    source="Podium (priority inflation)",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
+)
+_TOP_SHARE_PERCENT = 50
+_TOP_SHARE_LEAST_PODS = 20
+
+
+def class_missing(survey: Survey) -> Iterator[Found]:
+    """Find class names that are stored and cannot be resolved; one finding for each class."""
+    classes = survey.view.classes
+    pods = _pods_by_class(survey, (use for use in survey.uses if _unknown(survey, use.class_name)))
+    groups = _groups_by_class(
+        group for group in survey.view.groups.values() if _unknown(survey, group.priority_class_name)
+    )
+    assert not (pods.keys() | groups.keys()) & classes.keys()
+    for name in sorted(pods.keys() | groups.keys()):
+        stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
+        value = f"--value={min(stored)}" if len(stored) == 1 else f"--value=<one of {_values(stored)}>"
+        yield Found(
+            CLASS_MISSING.finding(
+                class_ref(name),
+                "",
+                f"it does not exist, but {_holders(pods[name], groups[name])} name it and store "
+                f"{_values(stored)}. New pods and groups that name it are refused.",
+                f"kubectl create priorityclass {name} {value}, or name another class in their templates",
+            )
+        )
+
+
+def class_value_changed(survey: Survey) -> Iterator[Found]:
+    """Find classes whose value is not what their pods and groups store; one finding for each class."""
+    pods = _pods_by_class(survey, (use for use in survey.uses if _stale(survey, *use)))
+    groups = _groups_by_class(
+        group
+        for group in survey.view.groups.values()
+        if _stale(survey, group.priority_class_name, group.priority)
+    )
+    for name in sorted(pods.keys() | groups.keys()):
+        resolved = resolve(survey.view.classes, name)
+        assert resolved is not None
+        stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
+        anew = recreate(survey.owners(pods[name])) if pods[name] else ""
+        parts = [anew] if anew else []
+        parts += [f"{delete(group.ref)} and make it again" for group in groups[name][:1]]
+        yield Found(
+            CLASS_VALUE_CHANGED.finding(
+                class_ref(name),
+                "value",
+                f"its value is {resolved.value}, but {_holders(pods[name], groups[name])} of this class "
+                f"store {_values(stored)}.",
+                "; ".join(parts) or f"recreate them, so that they store {resolved.value}",
+            ),
+            f"recreate what was stored before PriorityClass {name} had its present value",
+        )
+
+
+def default_class_duplicate(survey: Survey) -> Iterator[Found]:
+    """Find globalDefault classes beside the one that wins."""
+    winner = default_class(survey.view.classes)
+    for name, found in survey.view.classes.items():
+        if found.globalDefault and found is not winner and winner is not None:
+            yield Found(
+                DEFAULT_CLASS_DUPLICATE.finding(
+                    class_ref(name),
+                    "globalDefault",
+                    f"it is the global default beside {winner.metadata.name} ({winner.value or 0}), which is "
+                    f"used instead of its {found.value or 0}.",
+                    f"""kubectl patch priorityclass {name} --type=merge -p '{{"globalDefault":false}}'""",
+                )
+            )
+
+
+def default_class_missing(survey: Survey) -> Iterator[Found]:
+    """Find, once for the cluster, that groups mix members with and without a class for want of a default."""
+    if default_class(survey.view.classes) is not None:
+        return
+    mixed = []
+    for each in survey.groups:
+        if each.group is not None:
+            named = {bool(pod.spec.priorityClassName) for pod in each.staying}
+            if len(named | {bool(each.group.priority_class_name)}) > 1:
+                mixed.append(f"{each.ref.namespace}/{each.ref.name}")
+    if mixed:
+        yield Found(
+            DEFAULT_CLASS_MISSING.finding(
+                class_ref("(default)"),
+                "globalDefault",
+                f"there is none, and in {count(len(mixed), 'group')} some of group and pods name a class and "
+                f"some have none, which is priority 0: {some(mixed)}.",
+                "name a class in every pod template and group, or make one class the global default",
+            )
+        )
+
+
+def class_unused(survey: Survey) -> Iterator[Found]:
+    """Find classes that no live pod, group or template names and that are no default."""
+    view = survey.view
+    used = {use.class_name for use in survey.uses}
+    used.update(group.priority_class_name for group in view.groups.values())
+    used.update(
+        t.priority_class_name for workload in view.workloads.values() for t in workload.templates.values()
+    )
+    used.update(
+        template.spec.priorityClassName or ""
+        for owner in view.owners.values()
+        for template in owner.templates.values()
+        if template.spec is not None
+    )
+    used.update(workload.spec.priorityClassName or "" for workload in view.kueue_workloads.values())
+    unread = [str(kind) for kind in (Kind.POD_GROUP, Kind.WORKLOAD) if not survey.read(kind)]
+    but = f" ({listed(unread)} were not read)" if unread else ""
+    for name, found in view.classes.items():
+        if name not in used and not found.globalDefault and not name.startswith(SYSTEM_PREFIX):
+            ref = class_ref(name)
+            message = f"no live pod, group or template that was read names it{but}."
+            yield Found(CLASS_UNUSED.finding(ref, "", message, delete(ref)), "delete the classes nobody uses")
+
+
+def top_class_share(survey: Survey) -> Iterator[Found]:
+    """Find that the highest class in use holds half of the pods or more, system classes left out."""
+    levels: dict[int, int] = defaultdict(int)
+    names: dict[int, set[str]] = defaultdict(set)
+    for use, number in survey.uses.items():
+        value = use.priority or 0
+        if value <= HIGHEST_USER_PRIORITY:
+            levels[value] += number
+            names[value].add(use.class_name)
+    pods = sum(levels.values())
+    values = {found.value or 0 for name, found in survey.view.classes.items() if name not in SYSTEM_CLASSES}
+    if not levels or pods < _TOP_SHARE_LEAST_PODS or len(values | levels.keys()) < 2:
+        return
+    top = max(levels)
+    share = 100 * levels[top] // pods
+    named = sorted(name for name in names[top] if name)
+    if share >= _TOP_SHARE_PERCENT and named:
+        yield Found(
+            TOP_CLASS_SHARE.finding(
+                class_ref(named[0]),
+                "",
+                f"{share}% of pods ({levels[top]:,} of {pods:,}, system classes left out) have the highest "
+                f"priority in use, {top} ({listed(named)}).",
+                "move what may wait to a lower class; an allow-list of classes by namespace keeps it so",
+            )
+        )
+
+
+def _unknown(survey: Survey, name: str) -> bool:
+    return bool(name) and resolve(survey.view.classes, name) is None
+
+
+def _stale(survey: Survey, name: str, stored: int | None) -> bool:
+    # An integer that was never stored is another matter: the object has not been through admission.
+    resolved = resolve(survey.view.classes, name) if name and stored is not None else None
+    return resolved is not None and resolved.value != stored
+
+
+def _pods_by_class(survey: Survey, uses: Iterable[ClassUse]) -> dict[str, list[Pod]]:
+    by_class: dict[str, list[Pod]] = defaultdict(list)
+    for use, pods in survey.pods_storing(uses).items():
+        by_class[use.class_name].extend(pods)
+    return by_class
+
+
+def _groups_by_class(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
+    by_class: dict[str, list[PodGroup]] = defaultdict(list)
+    for group in sorted(groups, key=lambda group: group.ref):
+        by_class[group.priority_class_name].append(group)
+    return by_class
+
+
+def _holders(pods: list[Pod], groups: list[PodGroup]) -> str:
+    parts = []
+    if pods:
+        names = some(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
+        parts.append(f"{count(len(pods), 'live pod')} ({names})")
+    if groups:
+        names = some(f"{group.ref.namespace}/{group.ref.name}" for group in groups)
+        parts.append(f"{count(len(groups), 'PodGroup')} ({names})")
+    return listed(parts)
+
+
+def _values(stored: set[int]) -> str:
+    return listed([str(value) for value in sorted(stored)])
+
+
+def class_ref(name: str) -> ObjectRef:
+    """Name a PriorityClass, one that does not exist too."""
+    return ObjectRef(API_VERSION, "PriorityClass", "", name)

@@ -1,0 +1,49 @@
+"""The commands and edits that fixes are made of, so that each is written once and can be pasted."""
+
+from collections.abc import Sequence
+
+from podium.findings import ObjectRef
+from podium.wording import SHOWN, listed
+
+_RESTARTABLE = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
+_RESOURCES = {"Pod": "pod", "PodGroup": "podgroup", "Workload": "workload", "PriorityClass": "priorityclass"}
+
+
+def resource(ref: ObjectRef) -> str:
+    """Name a kind for kubectl, with its API group where several have the kind."""
+    word = _RESOURCES.get(ref.kind, ref.kind.lower())
+    return f"{word}.{ref.group}" if ref.kind in ("PodGroup", "Workload") else word
+
+
+def delete(ref: ObjectRef) -> str:
+    """Delete one object."""
+    return f"kubectl delete {resource(ref)} {ref.name}{_in(ref.namespace)}"
+
+
+def delete_pods(namespace: str, names: Sequence[str]) -> str:
+    """Delete a group's pods; past the first few the command would not be read, so it says how many more."""
+    more = f" ... ({len(names) - SHOWN:,} more)" if len(names) > SHOWN else ""
+    return f"kubectl delete pod {' '.join(names[:SHOWN])}{more}{_in(namespace)}"
+
+
+def recreate(owners: Sequence[ObjectRef]) -> str:
+    """Make what owns pods make them again: a rollout where there is one, else delete and apply."""
+    parts = [
+        f"kubectl rollout restart {_RESTARTABLE[owner.kind]}/{owner.name}{_in(owner.namespace)}"
+        if owner.kind in _RESTARTABLE
+        else f"delete {owner} and apply it again"
+        for owner in owners[:SHOWN]
+    ]
+    more = [f"the same for {len(owners) - SHOWN:,} more"] if len(owners) > SHOWN else []
+    return "; ".join(parts + more)
+
+
+def templates_of(owners: Sequence[ObjectRef]) -> str:
+    """Say whose pod template to edit."""
+    if not owners:
+        return "the pods"
+    return f"the pod template of {listed([str(owner) for owner in owners[:SHOWN]])}"
+
+
+def _in(namespace: str) -> str:
+    return f" -n {namespace}" if namespace else ""

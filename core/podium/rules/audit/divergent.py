@@ -1,0 +1,127 @@
+"""Divergence as findings: the judgement of `podium.divergence` with what it means and what mends it."""
+
+from collections.abc import Iterator
+
+from podium.api.groups import PodGroup
+from podium.api.reads import Kind
+from podium.divergence import Cause, Divergence, Explanation, policy_sentence, sentence
+from podium.findings import Severity
+from podium.rules.audit.commands import delete, delete_pods, recreate, templates_of
+from podium.rules.audit.survey import Found, Survey, SurveyedGroup
+from podium.rules.rule import Rule
+from podium.wording import some
+
+_MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
+
+POD_PRIORITY_DIFFERS = Rule(
+    id="pod-priority-differs",
+    severity=Severity.ERROR,
+    title="A live pod's priority is not its group's",
+    why="Kubernetes 1.36 silently lets the group's integer win; from 1.37 on the group is not scheduled. "
+    "Integers alone count: a recreated class diverges under one name, two classes of one value do not.",
+    source="KEP-5710; kube-scheduler 1.37 (validatePodGroup)",
+    needs=_MEMBERS,
+)
+PREEMPTION_POLICY_DIFFERS = Rule(
+    id="preemption-policy-differs",
+    severity=Severity.WARNING,
+    title="Members of a group do not share its preemptionPolicy",
+    why="In 1.36 one member with Never keeps the group from preempting; from 1.37 on the group is not "
+    "scheduled. Where it has no policy (gate PodGroupPreemptionPolicy off), its members must agree.",
+    source="KEP-5710; kube-scheduler 1.37 (validatePodGroup)",
+    needs=_MEMBERS,
+)
+
+
+def pod_priority_differs(survey: Survey) -> Iterator[Found]:
+    """Find groups with a live member of another integer."""
+    for each in survey.groups:
+        group, divergence = each.group, each.divergence
+        if group is None or divergence is None or not divergence.priority.divergent:
+            continue
+        causes = "".join(f" {_because(group, cause)}" for cause in divergence.causes)
+        message = f"{sentence(divergence)}. {_consequence(survey, each, group)}{causes}"
+        fix, remedy = _mend(survey, each, group, divergence)
+        yield Found(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
+
+
+def preemption_policy_differs(survey: Survey) -> Iterator[Found]:
+    """Find groups whose live members do not share one preemptionPolicy."""
+    for each in survey.groups:
+        if each.divergence is None or not each.divergence.policy.divergent:
+            continue
+        policy = each.divergence.policy
+        names = {name for differing in policy.differing for name in differing.live}
+        pods = [pod for pod in each.staying if pod.metadata.name in names]
+        if each.key.native and survey.minor >= 37:
+            effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
+        else:
+            effect = "One member with Never keeps the whole group from preempting."
+        owners = survey.owners(pods)
+        yield Found(
+            PREEMPTION_POLICY_DIFFERS.finding(
+                each.ref,
+                "spec.preemptionPolicy",
+                f"{policy_sentence(each.divergence)}. {effect}",
+                f"name a class with preemptionPolicy {policy.expected} in {templates_of(owners)}, "
+                "then recreate the pods",
+            )
+        )
+
+
+def _consequence(survey: Survey, each: SurveyedGroup, group: PodGroup) -> str:
+    if not each.key.native:
+        return "Podium's scheduler gives the group free room only: a group in doubt evicts nobody."
+    if survey.minor <= 35:
+        return f"Kubernetes {survey.kubernetes} reads no PodGroup: each pod's own integer counts."
+    if survey.minor == 36:
+        return f"Kubernetes 1.36 silently lets the group's {group.priority or 0} win."
+    return f"Kubernetes {survey.kubernetes} does not schedule the group."
+
+
+def _because(group: PodGroup, found: Explanation) -> str:
+    who, theirs, ours = some(found.pods), found.class_name, group.priority_class_name
+    match found.cause:
+        case Cause.CLASS_RECREATED:
+            return f"PriorityClass {theirs} had another value when {who} were made than for the group."
+        case Cause.DEFAULT_CHANGED if theirs:
+            return f"PriorityClass {theirs} became the default after the group was made without a class."
+        case Cause.DEFAULT_CHANGED:
+            return f"PriorityClass {ours} became the default after {who} were made without a class."
+        case Cause.OTHER_CLASS:
+            return f"Class of {who}: {theirs or 'none'}; of the group: {ours or 'none'}."
+        case Cause.UNRESOLVED:
+            return f"A class is named but no integer stored, in the group or in {who}."
+        case Cause.POD_OLDER:
+            return f"Older than the group: {who}."
+
+
+def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Divergence) -> tuple[str, str]:
+    """Give the fix for one group, and the remedy it shares with all groups of the same cause."""
+    names = sorted(name for differing in divergence.priority.differing for name in differing.live)
+    wanted = set(names)
+    owners = survey.owners(pod for pod in each.staying if pod.metadata.name in wanted)
+    pods_anew = recreate(owners) if owners else delete_pods(each.ref.namespace, names)
+    group_anew = f"{delete(each.ref)}, delete its pods, and make both again"
+    main = divergence.causes[0] if divergence.causes else None
+    theirs = main.class_name if main is not None else ""
+    match main.cause if main is not None else None:
+        case Cause.CLASS_RECREATED:
+            found = survey.view.classes.get(theirs)
+            group_is_stale = found is not None and (found.value or 0) != divergence.priority.expected
+            remedy = f"recreate what was stored before PriorityClass {theirs} had its present value"
+            return (group_anew if group_is_stale else pods_anew), remedy
+        case Cause.DEFAULT_CHANGED:
+            default = theirs or group.priority_class_name
+            remedy = f"recreate what was stored before PriorityClass {default} became the default"
+            return (f"{group_anew} with priorityClassName: {theirs}" if theirs else pods_anew), remedy
+        case Cause.UNRESOLVED:
+            return group_anew if group.priority is None else pods_anew, ""
+        case _:
+            pass
+    if theirs and len(names) == len(each.staying):
+        return f"{group_anew} with priorityClassName: {theirs}", ""
+    if group.priority_class_name:
+        where = templates_of(owners)
+        return f"set priorityClassName: {group.priority_class_name} in {where}, then recreate the pods", ""
+    return f"{group_anew} with one priorityClassName", ""

@@ -1,0 +1,226 @@
+"""Rules about PodGroups and Workloads as stored: absent, leaving, unlike their template, unusable."""
+
+from collections.abc import Iterator
+
+from podium.api.groups import DisruptionMode, PodGroup, Template, Workload
+from podium.api.membership import GroupKey
+from podium.api.reads import Kind
+from podium.findings import Severity
+from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
+from podium.rules.audit.commands import delete
+from podium.rules.audit.survey import Found, Survey
+from podium.rules.rule import Rule
+from podium.wording import count, listed, some
+
+GROUP_MISSING = Rule(
+    id="group-missing",
+    severity=Severity.ERROR,
+    title="Pods reference a PodGroup that does not exist",
+    why="The API server accepts the reference; the pods wait, without an event, until the group appears.",
+    source="kube-scheduler (GangScheduling, PreEnqueue)",
+    needs=frozenset({Kind.POD, Kind.POD_GROUP}),
+)
+GROUP_TERMINATING = Rule(
+    id="group-terminating",
+    severity=Severity.ERROR,
+    title="A PodGroup with live pods is being deleted",
+    why="Its finalizer keeps it while a live pod references it, so a new group of that name cannot be made. "
+    "From 1.38 on new pods that reference it are refused.",
+    source="kube-apiserver and controller (PodGroupProtection)",
+    needs=frozenset({Kind.POD, Kind.POD_GROUP}),
+)
+GROUP_UNLIKE_TEMPLATE = Rule(
+    id="group-unlike-template",
+    severity=Severity.WARNING,
+    title="A PodGroup is unlike its Workload's template",
+    why="Nothing copies or compares a template: a controller that forgets its class makes groups of the "
+    "default class.",
+    source="KEP-5710 (controllers are expected to copy); removed check, kubernetes/kubernetes#139008",
+    needs=frozenset({Kind.POD_GROUP, Kind.WORKLOAD}),
+)
+BASIC_WITH_GROUP_DISRUPTION = Rule(
+    id="basic-with-group-disruption",
+    severity=Severity.WARNING,
+    title="A basic group is disrupted all together",
+    why="KEP-5710 promised to refuse the pair and no release does: one victim takes members down that "
+    "never needed each other.",
+    source="KEP-5710",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+SYSTEM_CLASS_ON_GROUP = Rule(
+    id="system-class-on-group",
+    severity=Severity.WARNING,
+    title="A group or template names a system-* class",
+    why=f"A group's priority is at most {HIGHEST_USER_PRIORITY:,}: the API server refuses such groups.",
+    source="kube-apiserver 1.36.3 and 1.37.0 (run): maximum of spec.priority",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+V1ALPHA2_REMOVED = Rule(
+    id="v1alpha2-removed",
+    severity=Severity.ERROR,
+    title="An object is stored as scheduling.k8s.io/v1alpha2",
+    why="Kubernetes 1.37 does not serve v1alpha2; objects stored in it must be gone before the upgrade. "
+    "Checked where the audit speaks for 1.37 or later.",
+    source="kubernetes/kubernetes#140184",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+TEMPLATE_PRIORITIES_DIFFER = Rule(
+    id="template-priorities-differ",
+    severity=Severity.ERROR,
+    title="Templates of one Workload have different priorities",
+    why="Kubernetes 1.37 refuses such a Workload, and every update of one that is stored.",
+    source="kube-apiserver 1.37 (validation of Workload)",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+
+
+def group_missing(survey: Survey) -> Iterator[Found]:
+    """Find groups that live pods reference and that were not read."""
+    for each in survey.groups:
+        if each.group is None and each.staying:
+            names = some(pod.metadata.name or "" for pod in each.staying)
+            owners = some(str(owner) for owner in survey.owners(each.staying)) or "the pods"
+            yield Found(
+                GROUP_MISSING.finding(
+                    each.ref,
+                    "",
+                    f"{count(len(each.staying), 'live pod')} reference it and it does not exist: {names}.",
+                    f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
+                    f"or recreate {owners} without the reference",
+                )
+            )
+
+
+def group_terminating(survey: Survey) -> Iterator[Found]:
+    """Find groups that are being deleted while live pods reference them."""
+    for each in survey.groups:
+        since = each.group.metadata.deletionTimestamp if each.group is not None else None
+        if since is not None and each.staying:
+            names = some(pod.metadata.name or "" for pod in each.staying)
+            yield Found(
+                GROUP_TERMINATING.finding(
+                    each.ref,
+                    "metadata.deletionTimestamp",
+                    f"it is being deleted since {since}, and {count(len(each.staying), 'live pod')} "
+                    f"still reference it: {names}.",
+                    "let its pods finish or delete them; the group goes with the last of them",
+                )
+            )
+
+
+def group_unlike_template(survey: Survey) -> Iterator[Found]:
+    """Find groups that differ from the template they were made from, in what the template says."""
+    for each in survey.groups:
+        ref = each.group.template_ref if each.group is not None else None
+        if each.group is None or ref is None:
+            continue
+        workload = survey.view.workloads.get(GroupKey(each.key.native, each.key.namespace, ref.workload))
+        template = _template(workload, ref.template)
+        if workload is None or template is None:
+            continue
+        differences = list(_differences(each.group, template))
+        if differences:
+            yield Found(
+                GROUP_UNLIKE_TEMPLATE.finding(
+                    each.ref,
+                    "spec",
+                    f"it is unlike template {template.name} of {workload.ref}: {'; '.join(differences)}.",
+                    f"{delete(each.ref)}, and let its controller make it from the template again",
+                )
+            )
+
+
+def basic_with_group_disruption(survey: Survey) -> Iterator[Found]:
+    """Find basic groups, and basic templates, with the disruption mode PodGroup (all)."""
+    fix = "give it a gang policy, or disruption mode Pod ({single: {}} from v1alpha3 on)"
+    for group in survey.view.groups.values():
+        if group.min_count is None and group.disruption_mode is DisruptionMode.POD_GROUP:
+            message = "its policy is basic, yet one disrupted member takes all of them down."
+            yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(group.ref, "spec.disruptionMode", message, fix))
+    for workload in survey.view.workloads.values():
+        for path, template in workload.templates.items():
+            leaf = "compositePodGroupTemplates" not in path.rpartition(".")[2]
+            if leaf and template.min_count is None and template.disruption_mode is DisruptionMode.POD_GROUP:
+                message = f"the policy of template {template.name} is basic, its disruption mode PodGroup."
+                field = f"{path}.disruptionMode"
+                yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(workload.ref, field, message, fix))
+
+
+def system_class_on_group(survey: Survey) -> Iterator[Found]:
+    """Find groups and templates that name a class no group can have."""
+    fix = f"name a class of at most {HIGHEST_USER_PRIORITY}"
+    for group in survey.view.groups.values():
+        if group.priority_class_name in SYSTEM_CLASSES:
+            message = (
+                f"no group can have class {group.priority_class_name}: the API server refuses its value."
+            )
+            yield Found(SYSTEM_CLASS_ON_GROUP.finding(group.ref, "spec.priorityClassName", message, fix))
+    for workload in survey.view.workloads.values():
+        for path, template in workload.templates.items():
+            if template.priority_class_name in SYSTEM_CLASSES:
+                message = f"every group made from template {template.name} is refused for its class "
+                message += f"{template.priority_class_name}."
+                field = f"{path}.priorityClassName"
+                yield Found(SYSTEM_CLASS_ON_GROUP.finding(workload.ref, field, message, fix))
+
+
+def v1alpha2_removed(survey: Survey) -> Iterator[Found]:
+    """Find native objects in the version that 1.37 removes."""
+    if survey.minor < 37:
+        return
+    remedy = "convert to v1beta1 (podium convert), delete the v1alpha2 objects, upgrade, apply the new ones"
+    groups = [group.ref for group in survey.view.groups.values()]
+    for ref in groups + [workload.ref for workload in survey.view.workloads.values()]:
+        if ref.apiVersion == "scheduling.k8s.io/v1alpha2":
+            message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
+            fix = f"podium convert --to scheduling.k8s.io/v1beta1; {delete(ref)} before the upgrade"
+            yield Found(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
+
+
+def template_priorities_differ(survey: Survey) -> Iterator[Found]:
+    """Find Workloads whose templates do not share one class and one integer, compared as upstream does."""
+    for workload in survey.view.workloads.values():
+        kinds: dict[tuple[str, int | None], list[str]] = {}
+        for template in workload.templates.values():
+            kinds.setdefault((template.priority_class_name, template.priority), []).append(template.name)
+        if len(kinds) > 1:
+            parts = [f"{_priority(*kind)} ({some(names)})" for kind, names in kinds.items()]
+            if survey.minor >= 37:
+                effect = f"Kubernetes {survey.kubernetes} refuses the Workload."
+            else:
+                effect = f"Kubernetes {survey.kubernetes} accepts it, 1.37 refuses it."
+            yield Found(
+                TEMPLATE_PRIORITIES_DIFFER.finding(
+                    workload.ref,
+                    "spec",
+                    f"its templates have {len(kinds)} priorities: {listed(sorted(parts))}. {effect}",
+                    "give all templates one priorityClassName, or make a Workload for each priority",
+                )
+            )
+
+
+def _template(workload: Workload | None, name: str) -> Template | None:
+    templates = workload.templates.values() if workload is not None else ()
+    return next((template for template in templates if template.name == name), None)
+
+
+def _differences(group: PodGroup, template: Template) -> Iterator[str]:
+    if template.priority_class_name and template.priority_class_name != group.priority_class_name:
+        yield f"class {group.priority_class_name or 'none'} instead of {template.priority_class_name}"
+    if template.priority is not None and template.priority != group.priority:
+        yield f"priority {group.priority or 0} instead of {template.priority}"
+    if template.preemption_policy and template.preemption_policy != group.preemption_policy:
+        yield f"preemptionPolicy {group.preemption_policy or 'none'} instead of {template.preemption_policy}"
+    if template.min_count != group.min_count:
+        yield f"{_policy(group.min_count)} instead of {_policy(template.min_count)}"
+    if template.disruption_mode is not None and template.disruption_mode is not group.disruption_mode:
+        yield f"disruption mode {group.disruption_mode} instead of {template.disruption_mode}"
+
+
+def _policy(min_count: int | None) -> str:
+    return "basic" if min_count is None else f"minCount {min_count}"
+
+
+def _priority(class_name: str, priority: int | None) -> str:
+    words = [class_name or "no class"] + ([str(priority)] if priority is not None else [])
+    return " ".join(words)

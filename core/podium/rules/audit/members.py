@@ -1,0 +1,143 @@
+"""Rules about how pods stand to their group: older than it, for another scheduler, of two groups at once."""
+
+from collections.abc import Iterator
+
+from podium.api.groups import GROUP_LABEL
+from podium.api.reads import Kind
+from podium.findings import Severity
+from podium.rules.audit.commands import delete_pods, templates_of
+from podium.rules.audit.survey import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Found, Survey
+from podium.rules.rule import Rule
+from podium.wording import count, listed, some
+
+_MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
+
+POD_OLDER_THAN_GROUP = Rule(
+    id="pod-older-than-group",
+    severity=Severity.WARNING,
+    title="A pod is older than its group",
+    why="Pod and group resolve their class each on its own, at creation. A pod that was there first, or that "
+    "outlived a group of the same name, keeps the integer of its day.",
+    source="kubernetes/kubernetes#139914: the link is by name, without a UID",
+    needs=_MEMBERS,
+)
+SCHEDULER_NAME_MIXED = Rule(
+    id="scheduler-name-mixed",
+    severity=Severity.ERROR,
+    title="Members of a group name different schedulers",
+    why="A group is placed by one scheduler in one cycle. kube-scheduler refuses mixed names.",
+    source="kube-scheduler 1.36 and 1.37 (schedule_one_podgroup)",
+    needs=_MEMBERS,
+)
+SCHEDULER_IGNORES_GROUP = Rule(
+    id="scheduler-ignores-group",
+    severity=Severity.ERROR,
+    title="Members of a Podium group are scheduled by a scheduler that does not read it",
+    why="Only podium-scheduler reads scheduling.podium.dev; any other places the pods one by one, without "
+    "the group's minimum, priority or disruption mode.",
+    source="Podium: membership by label",
+    needs=_MEMBERS,
+)
+MEMBERSHIP_CONFLICT = Rule(
+    id="membership-conflict",
+    severity=Severity.WARNING,
+    title="A pod's label and its field name different groups",
+    why="Where the native API is served, spec.schedulingGroup wins and the label is not looked at.",
+    source="Podium: membership",
+    needs=frozenset({Kind.POD}),
+)
+
+
+def pod_older_than_group(survey: Survey) -> Iterator[Found]:
+    """Find groups with live members that were created before them."""
+    for each in survey.groups:
+        born = each.group.metadata.creationTimestamp if each.group is not None else None
+        if born is None:
+            continue
+        older = sorted(
+            pod.metadata.name or "" for pod in each.staying if (pod.metadata.creationTimestamp or born) < born
+        )
+        if older:
+            yield Found(
+                POD_OLDER_THAN_GROUP.finding(
+                    each.ref,
+                    "metadata.creationTimestamp",
+                    f"{count(len(older), 'pod')} of {len(each.present)} existed before the group ({born}): "
+                    f"{some(older)}.",
+                    delete_pods(each.ref.namespace, older),
+                )
+            )
+
+
+def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
+    """Find groups whose live members name several schedulers."""
+    for each in survey.groups:
+        if each.group is None or len(each.schedulers) < 2:
+            continue
+        by_name: dict[str, list[str]] = {}
+        for pod in each.staying:
+            by_name.setdefault(pod.spec.schedulerName or DEFAULT_SCHEDULER, []).append(
+                pod.metadata.name or ""
+            )
+        parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
+        if each.key.native and survey.minor >= 37:
+            effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
+        else:
+            effect = "No scheduler sees the whole group, so its minimum may never be met."
+        wanted = (
+            PODIUM_SCHEDULER
+            if not each.key.native
+            else max(by_name, key=lambda name: (len(by_name[name]), name))
+        )
+        owners = survey.owners(pod for pod in each.staying if pod.spec.schedulerName != wanted)
+        yield Found(
+            SCHEDULER_NAME_MIXED.finding(
+                each.ref,
+                "",
+                f"its pods name {len(parts)} schedulers: {listed(parts)}. {effect}",
+                f"set schedulerName: {wanted} in {templates_of(owners)}, then recreate the pods",
+            )
+        )
+
+
+def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
+    """Find Podium groups with live members that podium-scheduler does not schedule."""
+    for each in survey.groups:
+        if each.key.native or each.group is None or each.schedulers <= {PODIUM_SCHEDULER}:
+            continue
+        ignored = [pod for pod in each.staying if pod.spec.schedulerName != PODIUM_SCHEDULER]
+        others = sorted(each.schedulers - {PODIUM_SCHEDULER})
+        yield Found(
+            SCHEDULER_IGNORES_GROUP.finding(
+                each.ref,
+                "",
+                f"{len(ignored)} of {count(len(each.staying), 'pod')} are scheduled by {listed(others)}, "
+                f"which does not read {each.ref.group}: {some(pod.metadata.name or '' for pod in ignored)}.",
+                f"set schedulerName: {PODIUM_SCHEDULER} in {templates_of(survey.owners(ignored))}, "
+                "then recreate the pods",
+            )
+        )
+
+
+def membership_conflict(survey: Survey) -> Iterator[Found]:
+    """Find native groups with live members whose Podium label names another group."""
+    for each in survey.groups:
+        if not each.key.native:
+            continue
+        labelled: dict[str, list[str]] = {}
+        for pod in each.present:
+            labels = pod.metadata.labels
+            label = labels.get(GROUP_LABEL) if labels else None
+            if label and label != each.key.name:
+                labelled.setdefault(label, []).append(pod.metadata.name or "")
+        if labelled:
+            parts = [f"{label} ({some(labelled[label])})" for label in sorted(labelled)]
+            yield Found(
+                MEMBERSHIP_CONFLICT.finding(
+                    each.ref,
+                    f"metadata.labels[{GROUP_LABEL}]",
+                    f"{count(sum(map(len, labelled.values())), 'member')} by spec.schedulingGroup carry the "
+                    f"label of another group: {listed(parts)}. The label is not looked at.",
+                    f"remove the label {GROUP_LABEL} or make it {each.key.name}, in the pod template",
+                )
+            )

@@ -1,0 +1,145 @@
+"""Rules beyond groups: Kueue's own priorities, pods that nothing brings back, gangs without a PodGroup."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from podium.api.core import Pod
+from podium.api.foreign import KueueWorkload
+from podium.api.reads import Kind
+from podium.findings import ObjectRef, Severity
+from podium.inference import JOBSET_NAME, KUEUE_GROUP, role
+from podium.priority import HIGHEST_USER_PRIORITY, NEVER, resolve
+from podium.rules.audit.commands import recreate, templates_of
+from podium.rules.audit.survey import Found, Survey
+from podium.rules.rule import Rule
+from podium.view import Name
+from podium.wording import count, some
+
+# Kueue writes a pod's Workload on it where topology or a prebuilt Workload asks for it.
+KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
+
+KUEUE_PRIORITY_DIFFERS = Rule(
+    id="kueue-priority-differs",
+    severity=Severity.WARNING,
+    title="Kueue's priority is not that of its pods",
+    why="Kueue queues and evicts by its Workload's priority, the scheduler preempts by the pods': what one of "
+    "them protects, the other takes.",
+    source="kubernetes-sigs/kueue#14413",
+    needs=frozenset({Kind.KUEUE_WORKLOAD, Kind.POD}),
+)
+BARE_POD_VICTIMS = Rule(
+    id="bare-pod-victims",
+    severity=Severity.INFO,
+    title="Running pods that can be preempted have no controller",
+    why="A preempted pod is deleted. Nothing makes a pod without a controller again. Counted are running pods "
+    "below the highest priority in use that may preempt, system classes left out.",
+    source="KAI-Scheduler#84, kubeflow/trainer#3316",
+    needs=frozenset({Kind.POD}),
+)
+INFERRED_PRIORITY_DIFFERS = Rule(
+    id="inferred-priority-differs",
+    severity=Severity.WARNING,
+    title="Pods that belong together have different priorities",
+    why="There is no PodGroup yet. The part with the lower integer is the first victim and stops the rest; "
+    "once a PodGroup is made, Kubernetes 1.37 does not schedule it. Groups are inferred from labels and owners.",
+    source="kubeflow/trainer#4084, kubernetes-sigs/lws#979",
+    needs=frozenset({Kind.POD}),
+)
+
+
+def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
+    """Find Kueue Workloads whose priority is not that of the live pods they account for."""
+    workloads = survey.view.kueue_workloads
+    if not workloads:
+        return
+    by_owner = {
+        (namespace, owner.kind, owner.name): workload
+        for (namespace, _), workload in workloads.items()
+        for owner in workload.metadata.ownerReferences or ()
+    }
+    pods: dict[Name, list[Pod]] = defaultdict(list)
+    for name, pod in survey.view.pods.items():
+        workload = None if pod.finished else _kueue_workload(survey, name, pod, by_owner)
+        if workload is not None and (pod.spec.priority or 0) != (workload.spec.priority or 0):
+            pods[name[0], workload.metadata.name or ""].append(pod)
+    for key, differing in pods.items():
+        workload = workloads[key]
+        values = sorted({pod.spec.priority or 0 for pod in differing})
+        yield Found(
+            KUEUE_PRIORITY_DIFFERS.finding(
+                ObjectRef(workload.apiVersion, workload.kind, *key),
+                "spec.priority",
+                f"Kueue queues it by {workload.spec.priority or 0}, but {count(len(differing), 'live pod')} of it "
+                f"have {' and '.join(map(str, values))}, by which the scheduler preempts: "
+                f"{some(pod.metadata.name or '' for pod in differing)}.",
+                f"give the WorkloadPriorityClass and {templates_of(survey.owners(differing))} one value",
+            )
+        )
+
+
+def bare_pod_victims(survey: Survey) -> Iterator[Found]:
+    """Find, for each namespace, running pods without a controller that something in use can preempt."""
+    classes = survey.view.classes
+    top = None
+    for use in survey.uses:
+        value = use.priority or 0
+        resolved = resolve(classes, use.class_name)
+        if value <= HIGHEST_USER_PRIORITY and (resolved is None or resolved.preemption_policy != NEVER):
+            top = value if top is None else max(top, value)
+    bare: dict[str, list[Pod]] = defaultdict(list)
+    for pod in survey.uncontrolled:
+        leaving = pod.metadata.deletionTimestamp is not None
+        if top is not None and pod.spec.nodeName and not leaving and (pod.spec.priority or 0) < top:
+            bare[pod.metadata.namespace or ""].append(pod)
+    for namespace, pods in bare.items():
+        yield Found(
+            BARE_POD_VICTIMS.finding(
+                ObjectRef("v1", "Namespace", "", namespace),
+                "",
+                f"{count(len(pods), 'running pod')} without a controller can be preempted by priority {top}, "
+                f"and nothing makes them again: {some(pod.metadata.name or '' for pod in pods)}.",
+                "run them from a Job or Deployment, or give them a class that is not preempted",
+            ),
+            "run bare pods from a Job or Deployment",
+        )
+
+
+def inferred_priority_differs(survey: Survey) -> Iterator[Found]:
+    """Find pods that belong together by their labels and differ; who has what is listed by role."""
+    for each in survey.inferred:
+        axis = each.divergence.priority
+        parts: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for pod in each.present:
+            parts[role(pod), pod.spec.priority or 0].append(pod.metadata.name or "")
+        said = "; ".join(
+            f"{f'{part} ' if part else ''}{priority} ({some(names)})"
+            for (part, priority), names in sorted(parts.items())
+        )
+        names = {name for differing in axis.differing for name in differing.live}
+        owners = survey.owners(pod for pod in each.present if pod.metadata.name in names)
+        fix = f"name one class in {templates_of(owners)}"
+        yield Found(
+            INFERRED_PRIORITY_DIFFERS.finding(
+                each.ref,
+                "",
+                f"{axis.live} of its {count(each.divergence.members, 'pod')} do not have priority "
+                f"{axis.expected}, which most have: {said}.",
+                f"{fix}; then {recreate(owners)}" if owners else fix,
+            )
+        )
+
+
+def _kueue_workload(
+    survey: Survey, name: Name, pod: Pod, by_owner: dict[tuple[str, str, str], KueueWorkload]
+) -> KueueWorkload | None:
+    """Give the Workload that accounts for a pod: by annotation, by pod group, or through its owners."""
+    workloads = survey.view.kueue_workloads
+    labels = pod.metadata.labels or {}
+    annotations = pod.metadata.annotations or {}
+    for written in (annotations.get(KUEUE_WORKLOAD), labels.get(KUEUE_GROUP)):
+        if written and (name[0], written) in workloads:
+            return workloads[name[0], written]
+    owners = [("Pod", name[1]), *((ref.kind, ref.name) for ref in survey.chain(pod))]
+    if JOBSET_NAME in labels:
+        owners.append(("JobSet", labels[JOBSET_NAME]))
+    return next((by_owner[name[0], *owner] for owner in owners if (name[0], *owner) in by_owner), None)

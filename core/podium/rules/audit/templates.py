@@ -1,0 +1,87 @@
+"""Rules about pod templates: what their next pod will meet, told before it is made."""
+
+from collections.abc import Iterator
+
+from podium.api.foreign import Owner
+from podium.api.reads import Kind
+from podium.findings import ObjectRef, Severity
+from podium.priority import resolve
+from podium.rules.audit.survey import Found, Survey
+from podium.rules.rule import Rule
+
+TEMPLATE_CLASS_MISSING = Rule(
+    id="template-class-missing",
+    severity=Severity.WARNING,
+    title="A template names a PriorityClass that does not exist",
+    why="The API server refuses every pod, and every group, that is made from it; the object that holds the "
+    "template is accepted and looks healthy until then.",
+    source="kube-apiserver (Priority admission); templates are not looked at",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.OWNER}),
+)
+TEMPLATE_PRIORITY_WRITTEN = Rule(
+    id="template-priority-written",
+    severity=Severity.WARNING,
+    title="A pod template writes `priority:` as a number",
+    why="The API server computes the number and refuses pods that bring another one: the template breaks when "
+    "its class is recreated or a global default is introduced.",
+    source="kubernetes/kubernetes#102724",
+    needs=frozenset({Kind.OWNER}),
+)
+
+
+def template_class_missing(survey: Survey) -> Iterator[Found]:
+    """Find pod templates, and templates of Workloads, whose class cannot be resolved."""
+    for ref, field, name in _template_classes(survey):
+        if resolve(survey.view.classes, name) is None:
+            yield Found(
+                TEMPLATE_CLASS_MISSING.finding(
+                    ref,
+                    field,
+                    f"PriorityClass {name} does not exist: what is made from this template is refused.",
+                    f"kubectl create priorityclass {name} --value=<integer>, or name another class",
+                ),
+                f"create PriorityClass {name}, or name another in the templates that do",
+            )
+
+
+def template_priority_written(survey: Survey) -> Iterator[Found]:
+    """Find pod templates that write the integer."""
+    for owner in _templates_of_people(survey):
+        for path, template in owner.templates.items():
+            spec = template.spec
+            if spec is None or spec.priority is None:
+                continue
+            if spec.priorityClassName:
+                fix = f"remove {path}.spec.priority: PriorityClass {spec.priorityClassName} gives the number"
+            else:
+                fix = f"remove {path}.spec.priority and name a priorityClassName"
+            yield Found(
+                TEMPLATE_PRIORITY_WRITTEN.finding(
+                    owner.ref,
+                    f"{path}.spec.priority",
+                    f"priority {spec.priority} is written out; pods are refused once the class gives another.",
+                    fix,
+                ),
+                "remove `priority:` from pod templates and name a priorityClassName",
+            )
+
+
+def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
+    for owner in _templates_of_people(survey):
+        for path, template in owner.templates.items():
+            if template.spec is not None and template.spec.priorityClassName:
+                yield owner.ref, f"{path}.spec.priorityClassName", template.spec.priorityClassName
+    for workload in survey.view.workloads.values():
+        for path, group in workload.templates.items():
+            if group.priority_class_name:
+                yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
+
+
+def _templates_of_people(survey: Survey) -> Iterator[Owner]:
+    """Give the owners that no other owner in sight has made: the ReplicaSet of a Deployment repeats it."""
+    owners = survey.view.owners
+    for owner in owners.values():
+        maker = owner.metadata.controller()
+        namespace = owner.ref.namespace
+        if maker is None or ObjectRef(maker.apiVersion, maker.kind, namespace, maker.name) not in owners:
+            yield owner

@@ -1,0 +1,204 @@
+"""Pod, as far as priority and group membership go; whatever else a pod says passes through unjudged.
+
+A pod that chose a class gets its integer and preemption policy; numbers of its own are refused unless they
+are the class's. Static pods' mirrors are no exception, and no version compares a pod with its group.
+"""
+
+from typing import Any
+
+from podium import priority
+from podium.rules import fields, metadata, names
+from podium.rules.case import Case
+from podium.rules.fields import FieldError, refusal
+from podium.rules.shape import Document, Shape, integer, pointer, struct, text
+
+UNKNOWN_CLASS = refusal(
+    "pod-class-not-found",
+    title="Priority class of a pod not found",
+    why="The integer that orders the pod is computed from the class.",
+    source="Kubernetes API server: P2",
+    fix="Create the PriorityClass first, or name an existing one.",
+)
+MISMATCH = refusal(
+    "pod-priority-mismatch",
+    title="Priority of a pod is not its class's",
+    why="The integer is computed from the class; a number of one's own is refused.",
+    source="Kubernetes API server: P3",
+    fix="Leave spec.priority out and name the class that has this value.",
+)
+POLICY_MISMATCH = refusal(
+    "pod-preemption-policy-mismatch",
+    title="Preemption policy of a pod is not its class's",
+    why="The policy is computed from the class, also where there is no class at all.",
+    source="Kubernetes API server: P5",
+    fix="Leave spec.preemptionPolicy out and name a class that has this policy.",
+)
+FIXED = refusal(
+    "pod-immutable",
+    title="Priority or group of a pod changed",
+    why="A pod is scheduled by what it was created with.",
+    source="Kubernetes API server: P9b, P10",
+    fix="Send the stored value back (kubectl apply does), or create another pod.",
+)
+GROUP = refusal(
+    "pod-scheduling-group",
+    title="schedulingGroup without a group's name",
+    why="It must be able to name a PodGroup; whether that exists yet does not matter.",
+    source="Kubernetes API server: P13, P17",
+    fix="Set spec.schedulingGroup.podGroupName to a PodGroup's name, or leave schedulingGroup out.",
+)
+CLASS_NAME = refusal(
+    "pod-priority-fields",
+    title="Class name or policy of a pod not well formed",
+    why="The stored pod must be able to name a PriorityClass and one of two policies.",
+    source="Kubernetes API server: pod validation",
+    fix="Name an existing PriorityClass and leave the policy to it.",
+)
+RULES = (
+    UNKNOWN_CLASS.rule,
+    MISMATCH.rule,
+    POLICY_MISMATCH.rule,
+    FIXED.rule,
+    GROUP.rule,
+    CLASS_NAME.rule,
+)
+
+PLURAL = "pods"
+NAMESPACED = True
+HAS_STATUS = True
+_GROUP = Shape("PodSchedulingGroup", (text("podGroupName", pointer=True),))
+_SPEC = Shape(
+    "PodSpec",
+    (
+        text("priorityClassName"),
+        integer("priority", pointer=True),
+        text("preemptionPolicy", "v1.PreemptionPolicy", pointer=True),
+        pointer("schedulingGroup", _GROUP, "v1.PodSchedulingGroup"),
+    ),
+    opened=True,
+)
+SHAPE = Shape(
+    "Pod",
+    (
+        struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+        struct("spec", _SPEC, "v1.PodSpec"),
+    ),
+    opened=True,
+)
+
+# What a pod cannot change and our rules know, in Go's order.
+_FIXED_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
+_CHANGEABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def shape(_version: str) -> Shape:
+    """Give the table of the one version."""
+    return SHAPE
+
+
+def default(_document: Document, _version: str) -> None:
+    """Decoding defaults nothing that our rules know."""
+
+
+def mutate(case: Case, new: Document, old: Document | None) -> None:
+    """Do what the Priority plugin does: resolve on create, restore omitted numbers on update."""
+    if old is not None:
+        for name in ("priority", "preemptionPolicy"):
+            if name not in new["spec"] and name in old["spec"]:
+                case.set(new, name, old["spec"][name])
+        return
+    spec = new["spec"]
+    found = priority.resolve(case.view.classes, spec.get("priorityClassName", ""))
+    if found is None:
+        message = f"no PriorityClass with name {spec['priorityClassName']} was found"
+        raise case.forbid(UNKNOWN_CLASS, "spec.priorityClassName", message)
+    given = spec.get("priority")
+    if given is not None and given != found.value:
+        message = (
+            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+            f"controller computed {found.value} from the given PriorityClass name"
+        )
+        raise case.forbid(MISMATCH, "spec.priority", message)
+    policy = spec.get("preemptionPolicy")
+    if policy is not None and policy != found.preemption_policy:
+        message = (
+            f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority "
+            f"admission controller computed {found.preemption_policy} from the given PriorityClass name"
+        )
+        raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
+    if found.name:
+        case.set(new, "priorityClassName", found.name)
+    case.set(new, "priority", found.value)
+    case.set(new, "preemptionPolicy", found.preemption_policy)
+
+
+def prepare(case: Case, new: Document, old: Document | None) -> None:
+    """Do what the strategies do: keep the status, or keep the spec; drop the group where its gate is off."""
+    if case.status and old is not None:
+        new["spec"] = old["spec"]
+        metadata.keep(new["metadata"], old["metadata"], "ownerReferences")
+        return
+    spec = new["spec"]
+    off = not case.profile.workload_api
+    if off and "schedulingGroup" in spec and (old is None or "schedulingGroup" not in old["spec"]):
+        del spec["schedulingGroup"]
+        case.dropped("spec.schedulingGroup")
+    if old is None:
+        new["status"] = {"phase": "Pending"}
+    else:
+        metadata.keep(new, old, "status")
+
+
+def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+    """Judge a pod's class, policy and group, and on update that they are what they were."""
+    if case.status:
+        return []
+    spec = new["spec"]
+    errors = [
+        fields.invalid(CLASS_NAME, "spec.priorityClassName", spec["priorityClassName"], complaint)
+        for complaint in names.dns_subdomain(spec.get("priorityClassName", "none"))
+    ]
+    policy = spec.get("preemptionPolicy")
+    if policy == "":
+        errors.append(fields.required(CLASS_NAME, "spec.preemptionPolicy"))
+    elif policy is not None and policy not in priority.PREEMPTION_POLICIES:
+        choices = priority.PREEMPTION_POLICIES
+        errors.append(fields.unsupported(CLASS_NAME, "spec.preemptionPolicy", policy, choices))
+    if "schedulingGroup" in spec:
+        errors += _group_errors(case, spec)
+    if old is not None:
+        errors += _fixed(spec, old["spec"])
+    return errors
+
+
+def judge(_case: Case, _new: Document, _old: Document | None) -> None:
+    """No plugin in these versions compares a pod with its group, or asks whether the group exists."""
+
+
+def _group_errors(case: Case, spec: Document) -> list[FieldError]:
+    name = spec["schedulingGroup"].get("podGroupName")
+    path = "spec.schedulingGroup.podGroupName"
+    if name is None:
+        errors = [fields.invalid(GROUP, path, None, "must specify one of: `podGroupName`")]
+    else:
+        errors = [fields.invalid(GROUP, path, name, complaint) for complaint in names.dns_subdomain(name)]
+    if case.minor >= 37 and spec.get("evictionResponders"):
+        detail = "may not be set when evictionResponders is set"
+        errors.append(fields.forbidden(GROUP, "spec.schedulingGroup", detail))
+    return errors
+
+
+def _fixed(spec: Document, old: Document) -> list[FieldError]:
+    changed = [name for name in _FIXED_FIELDS if spec.get(name) != old.get(name)]
+    if not changed:
+        return []
+    lines = "".join(f"\n{name}: {_shown(old.get(name))} -> {_shown(spec.get(name))}" for name in changed)
+    return [fields.forbidden(FIXED, "spec", f"pod updates may not change fields other than {_CHANGEABLE}{lines}")]
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else fields.go_json(value)

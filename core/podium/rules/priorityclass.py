@@ -1,0 +1,140 @@
+"""PriorityClass: its table, what may be created and changed, and the one default.
+
+Only creation looks at names, values and policies; on update value and policy are fixed and the rest is free,
+so what an older server stored stays updatable.
+"""
+
+from podium import priority
+from podium.rules import fields, metadata
+from podium.rules.case import Case
+from podium.rules.fields import FieldError, refusal
+from podium.rules.shape import Document, Shape, boolean, integer, struct, text
+
+RESERVED = refusal(
+    "priority-class-reserved-name",
+    title="Class name of the system",
+    why="Names that begin with system- belong to the two built-in classes.",
+    source="Kubernetes API server: PC3",
+    fix="Choose a name that does not begin with system-.",
+)
+VALUE = refusal(
+    "priority-class-value",
+    title="Class value above what users may have",
+    why="Values above 1000000000 are reserved for the system classes.",
+    source="Kubernetes API server: PC4",
+    fix="Use a value of at most 1000000000.",
+)
+POLICY = refusal(
+    "priority-class-preemption-policy",
+    title="Unknown preemption policy",
+    why="A class either preempts lower priorities or never preempts.",
+    source="Kubernetes API server: PC5",
+    fix="Use PreemptLowerPriority or Never, or leave it out.",
+)
+SECOND_DEFAULT = refusal(
+    "second-global-default",
+    title="Second default class",
+    why="Pods without a class would depend on which default wins.",
+    source="Kubernetes API server: PC6",
+    fix="Take globalDefault from the other class first, in an update of its own.",
+)
+FIXED = refusal(
+    "priority-class-immutable",
+    title="Value or policy of a class changed",
+    why="Pods keep the integer they were given, so a changed class would no longer explain them.",
+    source="Kubernetes API server: PC7, PC8",
+    fix="Create a class of another name with the new value.",
+)
+RULES = (RESERVED.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)
+
+PLURAL = "priorityclasses"
+NAMESPACED = False
+HAS_STATUS = False
+SHAPE = Shape(
+    "PriorityClass",
+    (
+        text("apiVersion"),
+        text("kind"),
+        struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+        integer("value", always=True),
+        boolean("globalDefault"),
+        text("description"),
+        text("preemptionPolicy", "v1.PreemptionPolicy", pointer=True),
+    ),
+)
+
+
+def shape(_version: str) -> Shape:
+    """Give the table of the one version."""
+    return SHAPE
+
+
+def default(document: Document, _version: str) -> None:
+    """Fill in what decoding defaults."""
+    document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
+
+
+def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
+    """No plugin changes a class."""
+
+
+def prepare(_case: Case, _new: Document, _old: Document | None) -> None:
+    """The strategy sets the generation only, which is the server's."""
+
+
+def check(_case: Case, new: Document, old: Document | None) -> list[FieldError]:
+    """Judge a class, metadata aside."""
+    return _check_create(new) if old is None else _check_update(new, old)
+
+
+def judge(case: Case, new: Document, _old: Document | None) -> None:
+    """Do what the Priority plugin does: refuse a second default, but let the same class stay one."""
+    if not new.get("globalDefault"):
+        return
+    other = priority.default_class(case.view.classes)
+    if other is None or (case.update and other.metadata.name == case.ref.name):
+        return
+    message = f"PriorityClass {other.metadata.name} is already marked as default. Only one default can exist"
+    raise case.forbid(SECOND_DEFAULT, "globalDefault", message)
+
+
+def _check_create(document: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name, value = document["metadata"].get("name", ""), document["value"]
+    if name.startswith(priority.SYSTEM_PREFIX):
+        complaint = _unlike_system_class(name, value, default=document.get("globalDefault", False))
+        if complaint:
+            detail = (
+                f"priority class names with '{priority.SYSTEM_PREFIX}' prefix are reserved for system use only. "
+                f"error: {complaint}"
+            )
+            errors.append(fields.forbidden(RESERVED, "metadata.name", detail))
+    elif value > priority.HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {priority.HIGHEST_USER_PRIORITY}"
+        errors.append(fields.forbidden(VALUE, "value", detail))
+    policy = document["preemptionPolicy"]
+    if not policy:
+        errors.append(fields.required(POLICY, "preemptionPolicy"))
+    elif policy not in priority.PREEMPTION_POLICIES:
+        choices = priority.PREEMPTION_POLICIES
+        errors.append(fields.unsupported(POLICY, "preemptionPolicy", policy, choices))
+    return errors
+
+
+def _unlike_system_class(name: str, value: int, *, default: bool) -> str:
+    known = priority.SYSTEM_CLASSES.get(name)
+    if known is None:
+        return f"{name} is not a known system priority class"
+    if value != known:
+        return f"value of {name} PriorityClass must be {known}"
+    return f"globalDefault of {name} PriorityClass must be false" if default else ""
+
+
+def _check_update(new: Document, old: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if new["value"] != old["value"]:
+        errors.append(fields.forbidden(FIXED, "value", "may not be changed in an update."))
+    if new["preemptionPolicy"] != old["preemptionPolicy"]:
+        detail = "field is immutable"
+        errors.append(fields.invalid(FIXED, "preemptionPolicy", new["preemptionPolicy"], detail))
+    return errors

@@ -1,0 +1,107 @@
+"""What the registry's store refuses: updates of nothing or of another state, names that are taken.
+
+A stored object that carries no resourceVersion or uid was written by hand: there is no state to conflict with.
+"""
+
+from podium.api.membership import GroupKey
+from podium.rules.case import Case
+from podium.rules.fields import Refused, go_quote, refusal
+from podium.rules.shape import Document
+
+NOT_FOUND = refusal(
+    "object-not-found",
+    title="Update of an object that does not exist",
+    why="A PUT does not create these kinds.",
+    source="Kubernetes API server: PC14, G31",
+    fix="Create the object, or give the stored one.",
+)
+EXISTS = refusal(
+    "object-exists",
+    title="Object exists already",
+    why="A name is taken until its object is gone.",
+    source="Kubernetes API server: storage",
+    fix="Update the object instead, or choose another name.",
+)
+CONFLICT = refusal(
+    "object-conflict",
+    title="Update of another state of the object",
+    why="Somebody changed or recreated the object since it was read.",
+    source="Kubernetes API server: storage",
+    fix="Read the object again and apply the change to it.",
+)
+REVISION = refusal(
+    "resource-version",
+    title="resourceVersion given or missing",
+    why="A new object has none; from 1.37 on an update of Workload and PodGroup must have one.",
+    source="Kubernetes API server: G31, storage",
+    fix="Leave metadata.resourceVersion out on create, and send the stored one on update.",
+)
+RULES = (NOT_FOUND.rule, EXISTS.rule, CONFLICT.rule, REVISION.rule)
+
+
+def not_found(case: Case) -> Refused:
+    """Make the 404 of an update without a stored object."""
+    text = f"{case.resource} {go_quote(case.ref.name)} not found"
+    return case.refuse(404, "NotFound", text, NOT_FOUND)
+
+
+def check_uid(case: Case, meta: Document, old: Document) -> None:
+    """Refuse an update that was meant for an object of another uid; this comes before any admission."""
+    sent, stored = meta.get("uid"), old.get("uid")
+    if sent and stored and sent != stored:
+        key = "/".join(part for part in ("/registry", case.plural, case.ref.namespace, case.ref.name) if part)
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
+        )
+        raise _conflict(case, "metadata.uid", text)
+
+
+def check_revision(case: Case, meta: Document, old: Document) -> None:
+    """Refuse an update of another revision, or without one where the kind wants one."""
+    stored, sent = old.get("resourceVersion"), meta.get("resourceVersion", "0")
+    if not stored:
+        return
+    field = "metadata.resourceVersion"
+    if not (sent.isascii() and sent.isdigit()):
+        text = f"strconv.ParseUint: parsing {go_quote(sent)}: invalid syntax"
+        raise case.refuse(500, "", text, REVISION, field)
+    if not sent.strip("0"):
+        unconditional = case.ref.kind in ("Pod", "PriorityClass") or (case.native and case.minor < 37)
+        if not unconditional:
+            body = "Invalid value: 0: must be specified for an update"
+            text = f"{case.resource} {go_quote(case.ref.name)} is invalid: {field}: {body}"
+            raise case.refuse(422, "Invalid", text, REVISION, field, body)
+    elif sent != stored:
+        text = "the object has been modified; please apply your changes to the latest version and try again"
+        raise _conflict(case, field, text)
+
+
+def _conflict(case: Case, field: str, text: str) -> Refused:
+    prefix = f"Operation cannot be fulfilled on {case.resource} {go_quote(case.ref.name)}"
+    return case.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field, text)
+
+
+def check_free(case: Case, meta: Document) -> None:
+    """Refuse a new object that brings a resourceVersion along, or whose name is taken."""
+    revision = meta.get("resourceVersion", "")
+    if revision.isascii() and revision.isdigit() and revision.strip("0"):
+        text = "resourceVersion should not be set on objects to be created"
+        raise case.refuse(500, "", text, REVISION, "metadata.resourceVersion")
+    name = meta.get("name")
+    if name is not None and _taken(case, name):
+        text = f"{case.resource} {go_quote(name)} already exists"
+        raise case.refuse(409, "AlreadyExists", text, EXISTS, "metadata.name")
+
+
+def _taken(case: Case, name: str) -> bool:
+    namespace, view = case.ref.namespace, case.view
+    match case.ref.kind:
+        case "Pod":
+            return (namespace, name) in view.pods
+        case "PriorityClass":
+            return name in view.classes
+        case "PodGroup":
+            return GroupKey(case.native, namespace, name) in view.groups
+        case _:
+            return GroupKey(case.native, namespace, name) in view.workloads

@@ -1,0 +1,212 @@
+"""Workload: its tables for each version and the rule over all templates that 1.37 added.
+
+The Priority plugin never looks at a Workload: a template's class need not exist, and its integer need not be
+the class's.
+"""
+
+from podium.rules import fields, metadata, names
+from podium.rules.case import COMPOSITE, Case
+from podium.rules.checks import (
+    gated,
+    immutable,
+    max_items,
+    no_add_no_remove,
+    optional,
+    required,
+    spelled,
+    union,
+    unique,
+)
+from podium.rules.fields import FieldError, refusal
+from podium.rules.groupspec import (
+    GATE_OFF,
+    claims,
+    constraints,
+    disruption_mode,
+    policy,
+    preemption_policy,
+    priority_fields,
+)
+from podium.rules.shape import (
+    Check,
+    Document,
+    Field,
+    Shape,
+    drop_gated,
+    objects,
+    pointer,
+    struct,
+    text,
+    validate,
+)
+
+PLURAL = "workloads"
+NAMESPACED = True
+HAS_STATUS = False
+MAX_TEMPLATES = 8
+
+FIXED = refusal(
+    "workload-immutable",
+    title="Immutable field of a Workload changed",
+    why="Groups may already have been made from the templates.",
+    source="Kubernetes API server: W15, W16",
+    fix="Send the stored value back (kubectl apply does), or create another Workload.",
+)
+TEMPLATES = refusal(
+    "workload-templates",
+    title="Not one to eight templates of distinct names",
+    why="A Workload is its templates, and groups name them.",
+    source="Kubernetes API server: W2",
+    fix="Give one to eight spec.podGroupTemplates, each with a name of its own.",
+)
+TEMPLATE_NAME = refusal(
+    "template-name",
+    title="Template name not allowed",
+    why="A template's name is part of the names of the groups made from it.",
+    source="Kubernetes API server: W3",
+    fix="Use lower case letters, digits and dashes, at most 63 characters.",
+)
+UNLIKE = refusal(
+    "templates-unlike-priority",
+    title="Templates of unlike priority",
+    why="From 1.37 on all groups of a Workload are scheduled at one priority.",
+    source="Kubernetes API server: W10",
+    fix="Give all templates the same priorityClassName and priority, or split the Workload.",
+)
+CONTROLLER = refusal(
+    "controller-reference",
+    title="Controller reference not complete",
+    why="It names the object that the Workload stands for.",
+    source="Kubernetes API server: W14",
+    fix="Give kind and name, and the apiGroup unless it is the core group.",
+)
+RULES = (FIXED.rule, TEMPLATES.rule, TEMPLATE_NAME.rule, UNLIKE.rule, CONTROLLER.rule)
+
+
+def _template(version: str) -> Shape:
+    older = version == "v1alpha2"
+    fixed: tuple[Check, ...] = () if older else (immutable(FIXED),)
+    name = text(
+        "name",
+        always=True,
+        stops=(required(TEMPLATE_NAME),),
+        checks=(spelled(TEMPLATE_NAME, names.dns_label),),
+    )
+    listed = (
+        name,
+        policy(version, (), fixed_inside=not older),
+        constraints(version, fixed, always=True),
+        claims(version, FIXED),
+        disruption_mode(version, fixed, defaulted=False),
+        *priority_fields(fixed),
+    )
+    return Shape("PodGroupTemplate", listed if older else (*listed, preemption_policy(version, FIXED)))
+
+
+def _controller(version: str) -> Field:
+    segment = (spelled(CONTROLLER, names.path_segment),)
+    shape = Shape(
+        "TypedLocalObjectReference",
+        (
+            text("apiGroup", stops=(optional,), checks=(spelled(CONTROLLER, names.dns_subdomain),)),
+            text("kind", always=True, stops=(required(CONTROLLER),), checks=segment),
+            text("name", always=True, stops=(required(CONTROLLER),), checks=segment),
+        ),
+    )
+    go = f"{version}.TypedLocalObjectReference"
+    return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional))
+
+
+def _spec(version: str) -> Shape:
+    go = f"{version}.PodGroupTemplate"
+    limit = max_items(TEMPLATES, MAX_TEMPLATES)
+    distinct = (unique(TEMPLATES, "name"),)
+    if version == "v1alpha2":
+        stops = (immutable(FIXED), limit, required(TEMPLATES))
+        templates = objects(
+            "podGroupTemplates", TEMPLATE[version], go, key="name", always=True, stops=stops, checks=distinct
+        )
+        return Shape("WorkloadSpec", (_controller(version), templates))
+    templates = objects(
+        "podGroupTemplates",
+        TEMPLATE[version],
+        go,
+        key="name",
+        always=True,
+        stops=(limit, optional, no_add_no_remove(FIXED, "name")),
+        checks=distinct,
+    )
+    # Behind a gate that is off: decoded as objects, dropped, never looked into.
+    composites = objects(
+        "compositePodGroupTemplates",
+        Shape("CompositePodGroupTemplate", (), opened=True),
+        f"{version}.CompositePodGroupTemplate",
+        gate=COMPOSITE,
+        stops=(gated(COMPOSITE, GATE_OFF),),
+    )
+    return Shape(
+        "WorkloadSpec",
+        (_controller(version), templates, composites),
+        checks=(union(TEMPLATES, "podGroupTemplates", "compositePodGroupTemplates"),),
+    )
+
+
+VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
+TEMPLATE = {version: _template(version) for version in VERSIONS}
+SPECS = {version: _spec(version) for version in VERSIONS}
+SHAPES = {
+    version: Shape(
+        "Workload",
+        (
+            text("apiVersion"),
+            text("kind"),
+            struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+            struct("spec", SPECS[version], f"{version}.WorkloadSpec"),
+        ),
+    )
+    for version in VERSIONS
+}
+
+
+def shape(version: str) -> Shape:
+    """Give the table of one version."""
+    return SHAPES[version]
+
+
+def default(_document: Document, _version: str) -> None:
+    """Decoding defaults nothing: a template's mode stays absent."""
+
+
+def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
+    """No plugin changes a Workload."""
+
+
+def prepare(case: Case, new: Document, old: Document | None) -> None:
+    """Drop what gates guard, template by template: the server pairs them by position, not by name."""
+    gates = case.operation.gates
+    stored = (None if old is None else old["spec"]["podGroupTemplates"]) or []
+    for index, template in enumerate(new["spec"]["podGroupTemplates"] or ()):
+        counterpart = stored[index] if index < len(stored) else None
+        for name in drop_gated(TEMPLATE[case.version], template, counterpart, gates):
+            case.dropped(f"spec.podGroupTemplates[{index}].{name}")
+    for name in drop_gated(SPECS[case.version], new["spec"], None if old is None else old["spec"], gates):
+        case.dropped(f"spec.{name}")
+
+
+def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+    """Judge a Workload's spec: first the rule over all templates, on update too, then the table."""
+    spec = new["spec"]
+    errors = _unlike_priority(spec["podGroupTemplates"] or []) if case.version != "v1alpha2" else []
+    stored = None if old is None else old["spec"]
+    return errors + validate(SPECS[case.version], "spec", spec, stored, case.operation)
+
+
+def judge(_case: Case, _new: Document, _old: Document | None) -> None:
+    """No plugin refuses a Workload."""
+
+
+def _unlike_priority(templates: list[Document]) -> list[FieldError]:
+    """Compare class names and integers, absence included, across all templates."""
+    if len({(template.get("priorityClassName"), template.get("priority")) for template in templates}) <= 1:
+        return []
+    return [fields.invalid(UNLIKE, "spec", None, "detected multiple priority configurations")]

@@ -1,0 +1,228 @@
+"""The HTML file in a real browser: what a person sees, in light and dark, wide and narrow, and on paper.
+
+Screenshots go to the folder PODIUM_SCREENSHOTS when that is set: look at them after a change of style.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.render import sample
+
+from podium.cli.render import page as page_module
+from podium.cli.render.formats import render
+from podium.report import AuditReport
+
+pytestmark = pytest.mark.browser
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+# The lowest contrast of any text with what is painted behind it, by WCAG 2's formula.
+CONTRAST = """() => {
+  const parse = (color) => color.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const color = parse(getComputedStyle(e).backgroundColor);
+      if (color.length === 3 || color[3] > 0) return color;
+    }
+  };
+  let worst = [99, ""];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, texts.currentNode.data.trim()];
+  }
+  return worst;
+}"""
+
+
+class Opened(NamedTuple):
+    """A page, and everything that went wrong or out while it was open."""
+
+    page: Page
+    said: list[str]
+    requests: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start the Chromium on PATH (tools/install-browser gives one)."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert found is not None, "no Chromium on PATH: run tools/install-browser"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=list(QUIET))
+        yield launched
+        launched.close()
+
+
+def _open(browser: Browser, folder: Path, report: AuditReport, **options: Any) -> Opened:
+    file = folder / "report.html"
+    file.write_text(render(report, "html", sample.context()), "utf-8")
+    tab = browser.new_context(**options).new_page()
+    opened = Opened(tab, [], [])
+    tab.on("console", lambda message: opened.said.append(message.text))
+    tab.on("pageerror", lambda error: opened.said.append(str(error)))
+    tab.on("dialog", lambda dialog: opened.said.append(dialog.message))
+    tab.on("request", lambda request: opened.requests.append(request.url))
+    tab.goto(file.as_uri())
+    return opened
+
+
+def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
+    """No error, no dialog from a hostile name, and no request but the file itself."""
+    tab, said, requests = _open(browser, tmp_path, sample.sick())
+    expect(tab).to_have_title(
+        "Podium audit: 24 groups, 1,296 pods and 768 accelerators will not schedule on Kubernetes 1.37."
+    )
+    expect(tab.locator("script")).to_have_count(1)
+    tab.locator("summary", has_text="60 at 1000").click()
+    expect(tab.get_by_text("First 50 of 60.")).to_be_visible()
+    assert said == []
+    assert requests == [(tmp_path / "report.html").as_uri()]
+
+
+def test_smuggled_markup_could_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    """Even markup that got past the escaping neither runs nor loads: the policy stops it."""
+    tab, _, _ = _open(browser, tmp_path, sample.sick())
+    evil = (
+        "<img src=x onerror='document.title=1'><script>document.title=2</script>"
+        "<style>h1 { color: red }</style>"
+    )
+    file = tmp_path / "report.html"
+    file.write_text(file.read_text("utf-8").replace("<main>", f"<main>{evil}"), "utf-8")
+    tab.goto(file.as_uri())
+    expect(tab.locator("main > img")).to_have_count(1)
+    assert tab.title().startswith("Podium audit:")
+    assert tab.locator("h1").evaluate("e => getComputedStyle(e).color") != "rgb(255, 0, 0)"
+
+
+def test_numbers_are_the_jsons(browser: Browser, tmp_path: Path) -> None:
+    """The big numbers, and the rows of findings and groups, are those of the JSON report."""
+    tab = _open(browser, tmp_path, sample.sick()).page
+    document = json.loads(render(sample.sick(), "json", sample.context()))
+    summary = document["summary"]
+    numbers = [int(text.replace(",", "")) for text in tab.locator(".tile dd").all_inner_texts()]
+    assert numbers == [
+        summary["blocked"]["groups"],
+        summary["blocked"]["pods"],
+        sum(summary["blocked"]["accelerators"].values()),
+        len(document["groups"]),
+        summary["errors"],
+        summary["warnings"],
+        summary["infos"],
+    ]
+    expect(tab.locator(".finding")).to_have_count(len(document["findings"]))
+    expect(tab.locator("#groups ~ * tbody tr")).to_have_count(len(document["groups"]))
+    pods = tab.locator(".card").first.locator("td.number").all_inner_texts()
+    assert [int(text.replace(",", "")) for text in pods] == [share["pods"] for share in summary["priorities"]]
+    bars = (
+        tab.locator(".card")
+        .first.locator("rect")
+        .evaluate_all("bars => bars.map(b => b.width.baseVal.value)")
+    )
+    most = max(share["pods"] for share in summary["priorities"])
+    assert bars == pytest.approx([100 * share["pods"] / most for share in summary["priorities"]], abs=0.01)
+
+
+def test_filter_hides_what_does_not_match(browser: Browser, tmp_path: Path) -> None:
+    """Text and severities filter findings together, and the count of what is shown follows."""
+    tab = _open(browser, tmp_path, sample.sick()).page
+    shown = tab.locator(".finding:not([hidden])")
+    count = tab.locator("#shown")
+    expect(count).to_have_text("11 of 11 shown")
+    tab.get_by_label("Filter").fill("TEAM-B/sweep-3")
+    expect(shown).to_have_count(1)
+    expect(tab.locator(".rule:not([hidden])")).to_have_count(1)
+    expect(count).to_have_text("1 of 11 shown")
+    tab.get_by_label("Filter").fill("")
+    tab.get_by_label("error").uncheck()
+    expect(shown).to_have_count(2)
+    tab.get_by_label("Filter").fill("class-unused")
+    expect(shown).to_have_count(1)
+    expect(shown.first).to_be_visible()
+
+
+def test_groups_sort_by_a_column(browser: Browser, tmp_path: Path) -> None:
+    """A click on a column puts the largest first, a second one the smallest."""
+    tab = _open(browser, tmp_path, sample.sick()).page
+    first = tab.locator(".sortable tbody tr").first
+    members = tab.get_by_role("button", name="Members")
+    members.click()
+    expect(first).to_contain_text("1,200")
+    expect(tab.locator(".sortable th[aria-sort=descending]")).to_have_text("Members")
+    members.click()
+    expect(first).to_contain_text("team-b/sweep-0")
+    tab.get_by_role("button", name="Divergent pods").click()
+    expect(first).to_contain_text("60 at 1000")
+
+
+def test_reads_without_script(browser: Browser, tmp_path: Path) -> None:
+    """With scripts off everything is there but the filter, which would do nothing."""
+    tab = _open(browser, tmp_path, sample.sick(), java_script_enabled=False).page
+    expect(tab.locator(".filter")).to_be_hidden()
+    expect(tab.locator(".finding").first).to_be_visible()
+    tab.locator(".rule.info summary").click()
+    expect(tab.get_by_text("no pod, group or template uses it.")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """No text is below WCAG's contrast of 4.5, and the page never scrolls sideways."""
+    size = {"width": width, "height": 900}
+    tab = _open(browser, tmp_path, sample.sick(), color_scheme=scheme, viewport=size).page
+    ratio, text = tab.evaluate(CONTRAST)
+    assert ratio >= 4.5, text
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    first = tab.locator("h1").bounding_box()
+    assert first is not None
+    assert first["y"] < 150
+    folder = os.environ.get("PODIUM_SCREENSHOTS")
+    if folder:
+        tab.screenshot(path=f"{folder}/{width}-{scheme}.png", full_page=True)
+
+
+def test_paper_has_what_is_closed_on_screen(browser: Browser, tmp_path: Path) -> None:
+    """Printing shows findings of rules that are closed, and no filter."""
+    tab = _open(browser, tmp_path, sample.sick()).page
+    tab.emulate_media(media="print")
+    closed = tab.get_by_text("no pod, group or template uses it.")
+    box = closed.bounding_box()
+    assert box is not None
+    assert box["height"] > 0
+    expect(tab.locator(".filter")).to_be_hidden()
+    folder = os.environ.get("PODIUM_SCREENSHOTS")
+    if folder:
+        tab.pdf(path=f"{folder}/paper.pdf")
+
+
+def test_ten_thousand_findings_stay_usable(browser: Browser, tmp_path: Path) -> None:
+    """The page of a huge report is cut with a word, and its filter still answers."""
+    tab, said, _ = _open(browser, tmp_path, sample.large(10_000))
+    expect(tab.locator(".finding")).to_have_count(page_module.FINDINGS * len(sample.RULES))
+    expect(tab.get_by_text(f"First {page_module.GROUPS} of 5,000.")).to_be_visible()
+    tab.get_by_label("Filter").fill("team-0/train-0 ")
+    expect(tab.locator(".finding:not([hidden])")).to_have_count(1)
+    assert said == []
+
+
+def test_clean_report_is_green_and_short(browser: Browser, tmp_path: Path) -> None:
+    """Nothing to say makes a page that says so, without empty sections."""
+    tab = _open(browser, tmp_path, sample.clean()).page
+    expect(tab.locator("h1")).to_have_text(
+        "Nothing that was checked is kept from scheduling on Kubernetes 1.37."
+    )
+    expect(tab.locator("h1")).to_have_class("clear")
+    expect(tab.locator("h2")).to_have_text(["Where it is"])

@@ -1,0 +1,91 @@
+"""Where reports go: all of it or nothing, and the file that was there before survives a failure."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from podium.cli.render.output import deliver
+from podium.errors import PodiumError
+
+WRITE_TO_STDOUT = """
+from podium.cli.render.output import deliver
+from podium.errors import PodiumError
+try:
+    deliver("report" * 100_000, None)
+except PodiumError as error:
+    raise SystemExit(str(error))
+"""
+
+
+def test_standard_output_gets_the_report_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Nothing but the report, as UTF-8 whatever the locale."""
+    deliver("caf\u00e9 \udcff\n", None)
+    assert capfdbinary.readouterr() == ("caf\u00e9 \\udcff\n".encode(), b"")
+
+
+def test_file_gets_the_report_and_stderr_its_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The file has the report, with the access that the umask gives, and nothing else is left behind."""
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    deliver("new", str(path))
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert capfd.readouterr() == ("", f"wrote {path}\n")
+
+
+def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk is full half way, the old report is whole and no piece of the new one remains."""
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(self: Path, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[:2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(PodiumError, match=r"report\.html: the report cannot be written there: No space left"):
+        deliver("new report", str(path))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["missing/report.html", "."])
+def test_impossible_path_is_one_line(tmp_path: Path, name: str) -> None:
+    """A folder that is missing, or a folder as the file, is said in one line that names it."""
+    with pytest.raises(PodiumError) as caught:
+        deliver("report", f"{tmp_path}/{name}")
+    assert str(caught.value).startswith(f"{tmp_path}/{name}: the report cannot be written there: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_link_keeps_pointing_where_it_did(tmp_path: Path) -> None:
+    """Writing to a link changes the file it names."""
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    deliver("new", str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_device_is_written_to_and_stays_a_device() -> None:
+    """A device is not replaced by a file of its name."""
+    deliver("report", os.devnull)
+    assert Path(os.devnull).is_char_device()
+
+
+def test_full_standard_output_is_one_line() -> None:
+    """A standard output that takes no more is one line, also when the process ends."""
+    with Path("/dev/full").open("wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", WRITE_TO_STDOUT],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.stderr == "standard output: the report cannot be written there: No space left on device\n"
+    assert run.returncode == 1
