@@ -118,7 +118,7 @@ def policy_sentence(divergence: Divergence) -> str:
 def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
     """Judge one axis; `values` are the members' in the same order. Without members nothing differs."""
     if expected is None:
-        expected = _commonest(present, values) if present else unset
+        expected = _commonest(present, values) if len(set(values)) > 1 else next(iter(values), unset)
     if values.count(expected) == len(values):
         return Axis(expected)
     live: dict[V, list[str]] = {}

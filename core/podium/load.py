@@ -6,7 +6,7 @@ listed is named in `State.unread` with why.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Scope(NamedTuple):
     selector: str = ""
 
 
-class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a dump says of its cluster beside the objects: the first item of what `podium dump` writes.
 
     `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump.
@@ -127,11 +127,19 @@ class Loader:
         self._listed.add(read.kind)
         self._state.apply(read.neutral(value))
 
-    def done(self, unread: Mapping[str, str] | None = None, *, why_not: str = NOT_IN_INPUT) -> Loaded:
-        """Give the index. `unread` names kinds that could not be read; the rest not listed is `why_not`."""
-        self._state.unread = {str(kind): why_not for kind in Kind if kind not in self._listed}
+    def mark_listed(self, kind: Kind) -> None:
+        """Note that all objects of a kind were asked for, however many there are."""
+        self._listed.add(kind)
+
+    def describe(self, info: ClusterInfo) -> None:
+        """Take what is known of the cluster beside its objects."""
+        self._info = info
+
+    def done(self) -> Loaded:
+        """Give the index; of a kind that was not listed, or not wholly, it says so."""
+        self._state.unread = {str(kind): NOT_IN_INPUT for kind in Kind if kind not in self._listed}
         self._state.unread.update(self._partly)
-        self._state.unread.update(self._info.unread if unread is None else unread)
+        self._state.unread.update(self._info.unread)
         scope = Scope(self._info.namespace, self._info.selector)
         return Loaded(self._state, self._skipped, self._origins, self._listed, scope, self._info.server)
 
@@ -139,13 +147,13 @@ class Loader:
         """Take note of an empty List and of what a dump says; count the rest."""
         api_version, kind = document.apiVersion, document.kind
         if (api_version, kind) == CLUSTER_INFO:
-            self._info = document.read(ClusterInfo)
+            self.describe(document.read(ClusterInfo))
             return
         if kind == "List":
             return
         read = READS.get((api_version, kind.removesuffix("List")))
         if read is not None:
-            self._listed.add(read.kind)
+            self.mark_listed(read.kind)
             return
         if self._strict:
             raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")

@@ -78,9 +78,7 @@ def resolve(classes: Mapping[str, PriorityClass], name: str) -> Resolved | None:
 
 
 def _resolved(found: PriorityClass) -> Resolved:
-    return Resolved(
-        found.metadata.name or "", found.value or 0, effective_policy(found.preemptionPolicy)
-    )
+    return Resolved(found.metadata.name or "", found.value or 0, effective_policy(found.preemptionPolicy))
 
 
 def _rank(candidate: PriorityClass) -> tuple[int, str]:
@@ -109,9 +107,7 @@ class Unparsed(NamedTuple):
     text: str
 
 
-def toleration(
-    found: PriorityClass, prefix: str = TOLERATION_PREFIX
-) -> Toleration | Unparsed | None:
+def toleration(found: PriorityClass, prefix: str = TOLERATION_PREFIX) -> Toleration | Unparsed | None:
     """Read the toleration annotations under one prefix; None where there are none.
 
     Defaults are the plugin's: the minimum is the class's value + 1, the seconds are 0.

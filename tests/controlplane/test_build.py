@@ -87,7 +87,7 @@ def test_a_failed_build_leaves_nothing_and_says_why(tmp_path: Path, environ: dic
     assert str(failure.value) == (
         f"building Kubernetes {RELEASE.version} failed: first | pkg/x.go:1: undefined: y; all of it: {log}"
     )
-    assert sorted(path.name for path in root.iterdir()) == [log.name, f"{RELEASE.version}.lock"]
+    assert sorted(path.name for path in root.iterdir()) == [f"{RELEASE.version}.lock", log.name]
 
 
 def test_what_a_killed_builder_left_is_cleared(environ: dict[str, str], tmp_path: Path) -> None:

@@ -30,13 +30,14 @@ def _decoder_text(exchange: Exchange, server: Any, ours: Any) -> bool:
     return exchange.code == 400 and " cannot be handled as a " in server and bool(ours)
 
 
-# A unified diff of the pod spec as Go prints it, at the end of a message or of a bracketed list.
-_SPEC_DIFF = re.compile(r"(pod updates may not change fields other than [^\n]*)\n@@ -.*?(\]?)$", re.DOTALL)
+# What follows the sentence: the server's unified diff of the pod spec as Go prints it, or our words; then perhaps
+# the bracket of a list.
+_CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)$", re.DOTALL)
 
 
 def _pod_spec_diff(_exchange: Exchange, server: Any, ours: Any) -> bool:
-    """The server appends its diff of the pod spec to the refusal of an update."""
-    return bool(_SPEC_DIFF.search(server)) and _SPEC_DIFF.sub(r"\1\2", server) == ours
+    """The server ends the refusal of an update with its diff of the pod spec."""
+    return "\n@@ -" in server and _CHANGES.sub(r"\1\2", server) == _CHANGES.sub(r"\1\2", ours)
 
 
 def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:

@@ -6,7 +6,7 @@ tolerations, volumes) is another read, so that a hundred thousand pods stay chea
 
 import msgspec
 
-from podium.api.meta import LabelSelector, ObjectMeta
+from podium.api.meta import Int32, LabelSelector, ObjectMeta
 
 # A quantity as JSON carries it: nearly always text, but a bare number is legal.
 RawQuantity = str | int | float
@@ -43,7 +43,7 @@ class PodSpec(msgspec.Struct, gc=False):
     """spec of a pod, or of a pod template."""
 
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     preemptionPolicy: str | None = None
     schedulerName: str | None = None
     schedulingGroup: SchedulingGroup | None = None
@@ -88,7 +88,7 @@ class PriorityClass(msgspec.Struct, gc=False):
     apiVersion: str = "scheduling.k8s.io/v1"
     kind: str = "PriorityClass"
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    value: int | None = None
+    value: Int32 | None = None
     globalDefault: bool | None = None
     description: str | None = None
     preemptionPolicy: str | None = None
@@ -134,7 +134,7 @@ class PodDisruptionBudgetSpec(msgspec.Struct, gc=False):
 class PodDisruptionBudgetStatus(msgspec.Struct, gc=False):
     """status of a budget, as the disruption controller counts it."""
 
-    disruptionsAllowed: int | None = None
+    disruptionsAllowed: Int32 | None = None
     disruptedPods: dict[str, str] | None = None
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import PodTemplate
-from podium.api.meta import ObjectMeta
+from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import reference
 from podium.findings import ObjectRef
 
@@ -19,8 +19,8 @@ class TemplateSpec(msgspec.Struct, gc=False):
     """spec of Deployment, StatefulSet, DaemonSet, ReplicaSet and Job: one template."""
 
     template: PodTemplate | None = None
-    replicas: int | None = None
-    parallelism: int | None = None
+    replicas: Int32 | None = None
+    parallelism: Int32 | None = None
 
 
 class SimpleOwner(msgspec.Struct, gc=False):
@@ -68,7 +68,7 @@ class ReplicatedJob(msgspec.Struct, gc=False):
     """One role of a JobSet."""
 
     name: str | None = None
-    replicas: int | None = None
+    replicas: Int32 | None = None
     template: JobTemplate | None = None
 
 
@@ -99,13 +99,13 @@ class LeaderWorkerTemplate(msgspec.Struct, gc=False):
 
     leaderTemplate: PodTemplate | None = None
     workerTemplate: PodTemplate | None = None
-    size: int | None = None
+    size: Int32 | None = None
 
 
 class LeaderWorkerSetSpec(msgspec.Struct, gc=False):
     """spec of a LeaderWorkerSet."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     leaderWorkerTemplate: LeaderWorkerTemplate | None = None
 
 
@@ -164,7 +164,7 @@ def neutral_owner(owner: OwnerObject) -> Owner:
 class KueueWorkloadSpec(msgspec.Struct, gc=False):
     """spec of Kueue's Workload, as far as priority goes."""
 
-    priority: int | None = None
+    priority: Int32 | None = None
     priorityClassName: str | None = None
 
 

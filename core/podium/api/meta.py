@@ -4,7 +4,13 @@ Reads name only fields that something reads, and carry no constraint: a limit is
 Kubernetes takes null for any field as absent, so every optional field may be None.
 """
 
+from typing import Annotated
+
 import msgspec
+
+# The width on the wire, not a rule: an API server cannot decode a wider number either (400).
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
@@ -25,7 +31,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
     namespace: str | None = None
     uid: str | None = None
     resourceVersion: str | None = None
-    generation: int | None = None
+    generation: Int64 | None = None
     creationTimestamp: str | None = None
     deletionTimestamp: str | None = None
     labels: dict[str, str] | None = None
@@ -49,7 +55,7 @@ class Condition(msgspec.Struct, gc=False):
     reason: str | None = None
     message: str | None = None
     lastTransitionTime: str | None = None
-    observedGeneration: int | None = None
+    observedGeneration: Int64 | None = None
 
 
 class LabelSelectorRequirement(msgspec.Struct, gc=False):

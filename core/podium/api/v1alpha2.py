@@ -7,7 +7,7 @@ so that what a server would prune as unknown can be told.
 import msgspec
 
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
-from podium.api.meta import Condition, ObjectMeta
+from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.findings import ObjectRef
 
 
@@ -18,7 +18,7 @@ class BasicPolicy(msgspec.Struct, gc=False):
 class GangPolicy(msgspec.Struct, gc=False):
     """All or nothing up to minCount members."""
 
-    minCount: int | None = None
+    minCount: Int32 | None = None
 
 
 class SchedulingPolicy(msgspec.Struct, gc=False):
@@ -65,7 +65,7 @@ class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
     resourceClaims: list[ResourceClaim] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
 
 
 class WorkloadSpecV1Alpha2(msgspec.Struct, gc=False):
@@ -106,7 +106,7 @@ class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
     resourceClaims: list[ResourceClaim] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
 
 
 class ResourceClaimStatus(msgspec.Struct, gc=False):

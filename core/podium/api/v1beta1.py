@@ -6,7 +6,7 @@ Its marks are the union disruptionMode (`{single: {}}` or `{all: {}}`) and the f
 import msgspec
 
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
-from podium.api.meta import ObjectMeta
+from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import (
     ControllerRef,
     PodGroupStatus,
@@ -48,14 +48,14 @@ class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
     resourceClaims: list[ResourceClaim] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     preemptionPolicy: str | None = None
 
 
 class CompositeGangPolicy(msgspec.Struct, gc=False):
     """All or nothing up to minGroupCount child groups."""
 
-    minGroupCount: int | None = None
+    minGroupCount: Int32 | None = None
 
 
 class CompositeSchedulingPolicy(msgspec.Struct, gc=False):
@@ -73,7 +73,7 @@ class CompositePodGroupTemplate(msgspec.Struct, gc=False):
     schedulingConstraints: SchedulingConstraints | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     preemptionPolicy: str | None = None
     podGroupTemplates: list[PodGroupTemplateV1Beta1] | None = None
     compositePodGroupTemplates: "list[CompositePodGroupTemplate] | None" = None
@@ -113,7 +113,7 @@ class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
     resourceClaims: list[ResourceClaim] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     preemptionPolicy: str | None = None
 
 

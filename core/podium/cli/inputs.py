@@ -1,22 +1,30 @@
-"""What every command that reads a cluster shares: -f, the kubectl flags, -o, and loading.
+"""What every command that reads a cluster shares: -f, kubectl's flags, -o, and loading.
 
-Click and the standard library only at import: YAML and the client are imported where they are needed.
+YAML and the client are imported only where they are needed: `--help` and small files stay fast.
 """
 
+import asyncio
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from podium.api.groups import NATIVE_GROUP
 from podium.documents import Document, split
 from podium.errors import PodiumError
-from podium.load import Loaded, Origins, Scope, load_state
+from podium.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
+
+if TYPE_CHECKING:
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Collector, Page, Progress
 
 __all__ = ["Loaded", "Origins", "Scope", "load_state"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+C = TypeVar("C", bound="Collector")
 
 STDIN = "<stdin>"
 _EXTENSIONS = (".json", ".yaml", ".yml")
@@ -36,6 +44,41 @@ def file_options(function: Function) -> Function:
         help="Read objects from a file, the manifests directly in a folder, or stdin (JSON, YAML, gzip). "
         "May be given several times.",
     )(function)
+
+
+class KubeOptions(NamedTuple):
+    """Which cluster, and how much of it, by kubectl's flags; None is not given."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    all_namespaces: bool = False
+    selector: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any flag was given."""
+        return self != KubeOptions()
+
+
+def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add kubectl's flags for a live cluster as one parameter, `kube`: KubeOptions."""
+
+    @functools.wraps(function)
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        kube = KubeOptions(**{name: kwargs.pop(name) for name in KubeOptions._fields})
+        if kube.namespace is not None and kube.all_namespaces:
+            raise click.UsageError("-n and -A exclude each other.")
+        return function(*args, kube=kube, **kwargs)
+
+    options = (
+        click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read."),
+        click.option("--context", metavar="NAME", help="The context in it."),
+        click.option("-n", "--namespace", metavar="NAME", help="Read one namespace, not the context's."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces."),
+        click.option("-l", "--selector", metavar="LABELS", help="Read only what has these labels."),
+    )
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), gathered)
 
 
 def output_options(*formats: str) -> Callable[[Function], Function]:
@@ -73,6 +116,77 @@ def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
                 yield document
         if empty:
             raise PodiumError(f"{STDIN if filename == '-' else filename}: holds no Kubernetes object")
+
+
+def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool) -> Loaded:
+    """Load files where any are named, else the live cluster."""
+    if not filenames:
+        return load_live(kube)
+    if kube.given:
+        raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+    return load_state(read_documents(filenames), strict=strict)
+
+
+def load_live(kube: KubeOptions) -> Loaded:
+    """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
+    with collector_paused():
+        live, info = read_live(kube, _LiveLoader)
+    live.loader.describe(info)
+    return live.loader.done()
+
+
+def read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "tuple[C, ClusterInfo]":
+    """Read a live cluster into a collector of one's own. Raises PodiumError."""
+    return asyncio.run(_read_live(kube, begin))
+
+
+class _LiveLoader:
+    """Puts pages into the index."""
+
+    def __init__(self, discovery: "Discovery") -> None:
+        self.loader = Loader(native_served=discovery.serves(NATIVE_GROUP, "PodGroup"))
+
+    def add_page(self, page: "Page") -> None:
+        self.loader.mark_listed(page.served.read.kind)
+        for document in page.documents:
+            self.loader.add(document)
+
+
+class _Terminal:
+    """Says on stderr how the reading goes; counts only where a person watches."""
+
+    def __init__(self) -> None:
+        self._counts = sys.stderr.isatty()
+
+    def progress(self, progress: "Progress") -> None:
+        if self._counts:
+            total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
+            click.echo(
+                f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
+            )
+
+    def say(self, line: str) -> None:
+        self.clear()
+        click.echo(f"podium: {line}", err=True)
+
+    def clear(self) -> None:
+        if self._counts:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+async def _read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "tuple[C, ClusterInfo]":
+    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+    from podium.kube.listing import read_cluster  # noqa: PLC0415 - as above
+
+    terminal = _Terminal()
+    async with connect(kube.kubeconfig, kube.context) as connection:
+        namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
+        where = f"namespace {namespace}" if namespace else "all namespaces"
+        terminal.say(f"context {connection.context}, server {connection.server}, {where}")
+        try:
+            return await read_cluster(connection, Scope(namespace, kube.selector or ""), terminal, begin)
+        finally:
+            terminal.clear()
 
 
 def _files(filename: str) -> Iterator[tuple[str, bytes]]:

@@ -11,7 +11,7 @@ from podium.findings import Finding, ObjectRef, Severity
 from podium.rules.fields import Cause, FieldError, Refused, go_quote
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
-from podium.rules.shape import Document, Operation
+from podium.rules.shape import Document, Write
 from podium.view import View
 
 # Upstream's gates that guard fields; all of them are off in the servers that we follow.
@@ -37,7 +37,7 @@ DROPPED = Cause(
 RULES = (DROPPED.rule,)
 
 
-class Verb(StrEnum):
+class Operation(StrEnum):
     """What the client asks of the object."""
 
     CREATE = "CREATE"
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     A namespaced object without a namespace is taken to be in `default`.
     """
 
-    operation: Verb
+    operation: Operation
     object: dict[str, Any]
     subresource: str = ""
     old: dict[str, Any] | None = None
@@ -74,7 +74,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case:
-    """The request with its identity worked out; rules add warnings and findings, and make refusals with it."""
+    """The request with its identity worked out; rules add findings, and make refusals with it."""
 
     def __init__(self, request: Request, view: View, profile: Profile, ref: ObjectRef, plural: str) -> None:
         self.request = request
@@ -87,9 +87,9 @@ class Case:
         self.kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         self.resource = f"{plural}.{ref.group}" if ref.group else plural
         self.plural = plural
-        self.update = request.operation is Verb.UPDATE
+        self.update = request.operation is Operation.UPDATE
         self.status = request.subresource == "status"
-        self.operation = Operation(self.update, _NO_GATES if self.native else PODIUM_GATES)
+        self.write = Write(self.update, _NO_GATES if self.native else PODIUM_GATES)
         self.warnings: list[str] = []
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}
@@ -110,15 +110,16 @@ class Case:
 
     def dropped(self, field: str) -> None:
         """Say that a gated field goes: the server does not."""
-        self.note(DROPPED, field, "The server drops this field without a word: its feature gate is off.")
+        why = "its feature gate is off" if self.native else "Podium's resources do not have it"
+        self.note(DROPPED, field, f"the server drops this field without a word: {why}")
 
     def forbid(self, cause: Cause, field: str, message: str) -> Refused:
         """Make the 403 of an admission plugin."""
         text = f"{self.resource} {go_quote(self.ref.name or 'Unknown')} is forbidden: {message}"
-        return self.refuse(403, "Forbidden", text, cause, field, message)
+        return self.refuse(403, "Forbidden", text, cause, field=field, message=message)
 
     def refuse(
-        self, code: int, reason: str, text: str, cause: Cause, field: str = "", message: str = ""
+        self, code: int, reason: str, text: str, cause: Cause, *, field: str = "", message: str = ""
     ) -> Refused:
         """Make any refusal with one finding; the finding says `message`, or else the whole text."""
         finding = cause.rule.finding(self.ref, field, message or text, cause.fix)

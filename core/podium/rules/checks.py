@@ -1,6 +1,6 @@
 """The checks that tables are made of: one function for each of apimachinery's declarative validators.
 
-A check gets (path, new, old, operation) and gives errors, or None to go on. Used among a field's `stops`, an
+A check gets (path, new, old, write) and gives errors, or None to go on. Used among a field's `stops`, an
 empty list ends the field without an error.
 """
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from podium.rules import fields
 from podium.rules.fields import Cause, FieldError
-from podium.rules.shape import Check, Operation, lookup
+from podium.rules.shape import Check, Write, lookup
 
 Errors = Sequence[FieldError] | None
 
 
-def optional(_path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+def optional(_path: str, new: Any, _old: Any, _write: Write) -> Errors:
     """Stop at an absent value."""
     return [] if new is None else None
 
@@ -22,7 +22,7 @@ def optional(_path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
 def required(cause: Cause) -> Check:
     """Refuse an absent value, and zero: for Go a `minCount: 0` is a missing one."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return None if new else [fields.required(cause, path)]
 
     return check
@@ -31,7 +31,7 @@ def required(cause: Cause) -> Check:
 def required_pointer(cause: Cause) -> Check:
     """Refuse an absent value only; `{}` was written."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return [fields.required(cause, path)] if new is None else None
 
     return check
@@ -40,8 +40,8 @@ def required_pointer(cause: Cause) -> Check:
 def immutable(cause: Cause) -> Check:
     """Refuse any change on update, set to unset and unset to set included (equal values never get here)."""
 
-    def check(path: str, _new: Any, _old: Any, operation: Operation) -> Errors:
-        return [fields.invalid(cause, path, None, "field is immutable")] if operation.update else None
+    def check(path: str, _new: Any, _old: Any, write: Write) -> Errors:
+        return [fields.invalid(cause, path, None, "field is immutable")] if write.update else None
 
     return check
 
@@ -49,8 +49,8 @@ def immutable(cause: Cause) -> Check:
 def no_set_no_unset(cause: Cause) -> Check:
     """Refuse, on update, that a value comes or goes; changing what is inside is another matter."""
 
-    def check(path: str, new: Any, old: Any, operation: Operation) -> Errors:
-        if not operation.update or (new is None) == (old is None):
+    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+        if not write.update or (new is None) == (old is None):
             return None
         what = "field cannot be set once created" if old is None else "field cannot be cleared once set"
         return [fields.invalid(cause, path, None, what)]
@@ -61,8 +61,8 @@ def no_set_no_unset(cause: Cause) -> Check:
 def no_add_no_remove(cause: Cause, key: str) -> Check:
     """Refuse, on update, that items of a list-map come or go."""
 
-    def check(path: str, new: Any, old: Any, operation: Operation) -> Errors:
-        if not operation.update:
+    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+        if not write.update:
             return None
         errors = [
             fields.forbidden(cause, f"{path}[{index}]", "item may not be added")
@@ -82,8 +82,8 @@ def no_add_no_remove(cause: Cause, key: str) -> Check:
 def gated(gate: str, cause: Cause) -> Check:
     """Refuse a changed value whose gate is off (the strategy dropped it first unless it was stored)."""
 
-    def check(path: str, new: Any, _old: Any, operation: Operation) -> Errors:
-        if gate in operation.gates:
+    def check(path: str, new: Any, _old: Any, write: Write) -> Errors:
+        if gate in write.gates:
             return None
         return [] if new is None else [fields.forbidden(cause, path)]
 
@@ -93,8 +93,8 @@ def gated(gate: str, cause: Cause) -> Check:
 def when_on(gate: str, inner: Check) -> Check:
     """Apply a check only while a gate is on."""
 
-    def check(path: str, new: Any, old: Any, operation: Operation) -> Errors:
-        return inner(path, new, old, operation) if gate in operation.gates else None
+    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+        return inner(path, new, old, write) if gate in write.gates else None
 
     return check
 
@@ -103,11 +103,13 @@ def union(cause: Cause, *members: str) -> Check:
     """Want exactly one member; on update only if membership changed."""
     listed = ", ".join(f"`{member}`" for member in members)
 
-    def check(path: str, new: Any, old: Any, operation: Operation) -> Errors:
+    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
         given = [member for member in members if new.get(member) is not None]
-        if operation.update and old is not None and given == [
-            member for member in members if old.get(member) is not None
-        ]:
+        if (
+            write.update
+            and old is not None
+            and given == [member for member in members if old.get(member) is not None]
+        ):
             return None
         if not given:
             return [fields.invalid(cause, path, "", f"must specify one of: {listed}")]
@@ -123,7 +125,7 @@ def enumeration(cause: Cause, *values: str) -> Check:
     """Want one of the values; they are listed in byte order."""
     supported = sorted(values)
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return None if new in supported else [fields.unsupported(cause, path, new, supported)]
 
     return check
@@ -132,7 +134,7 @@ def enumeration(cause: Cause, *values: str) -> Check:
 def minimum(cause: Cause, limit: int) -> Check:
     """Want at least `limit`."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         if new >= limit:
             return None
         return [fields.invalid(cause, path, new, f"must be greater than or equal to {limit}")]
@@ -143,7 +145,7 @@ def minimum(cause: Cause, limit: int) -> Check:
 def maximum(cause: Cause, limit: int) -> Check:
     """Want at most `limit`."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         if new <= limit:
             return None
         return [fields.invalid(cause, path, new, f"must be less than or equal to {limit}")]
@@ -154,7 +156,7 @@ def maximum(cause: Cause, limit: int) -> Check:
 def max_items(cause: Cause, limit: int) -> Check:
     """Want no more than `limit` items."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         count = len(new or ())
         return [fields.too_many(cause, path, count, limit)] if count > limit else None
 
@@ -164,7 +166,7 @@ def max_items(cause: Cause, limit: int) -> Check:
 def unique(cause: Cause, key: str) -> Check:
     """Want every key of a list-map once; the complaint shows the whole later item."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         seen = set()
         errors = []
         for index, item in enumerate(new):
@@ -179,7 +181,7 @@ def unique(cause: Cause, key: str) -> Check:
 def spelled(cause: Cause, complain: Callable[[str], list[str]]) -> Check:
     """Want a text that a function of podium.rules.names has no complaint about."""
 
-    def check(path: str, new: Any, _old: Any, _operation: Operation) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return [fields.invalid(cause, path, new, complaint) for complaint in complain(new)]
 
     return check

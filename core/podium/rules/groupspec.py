@@ -1,4 +1,4 @@
-"""The fields that a PodGroup and a Workload's template share, with upstream's checks; versions differ as data.
+"""The fields that a PodGroup and a template share, with upstream's checks; versions differ as data.
 
 v1alpha2 fixes a whole struct at once; v1beta1 (and v1alpha3, its twin) looks inside, so that minCount can
 change while the policy cannot.

@@ -127,7 +127,7 @@ def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int)
 
     `minor` is Kubernetes' own: 1.37 says which owner reference is wrong, and what is missing from it.
     """
-    errors = _names(metadata, name, names.prefix_of_subdomain, names.dns_subdomain, namespaced=namespaced)
+    errors = _names(metadata, name, names.object_name_prefix, names.object_name, namespaced=namespaced)
     return [*errors, *_common(metadata, minor), *_kube_finalizers(metadata)]
 
 
@@ -171,7 +171,7 @@ def _names(
         namespace = metadata.get("namespace", "")
         errors += [
             fields.invalid(_NAME, "metadata.namespace", namespace, complaint)
-            for complaint in names.dns_label(namespace)
+            for complaint in names.dns_label(namespace, "characters")
         ]
     return errors
 
@@ -258,12 +258,11 @@ def _owner(owner: Document, path: str, minor: int) -> list[FieldError]:
         detail = "must be <group>/<version> or <version>" if minor >= 37 else "version must not be empty"
         errors.append(fields.invalid(_OWNERS, f"{path}.apiVersion", api_version, detail))
     for field in ("kind", "name", "uid"):
-        if not owner[field]:
-            errors.append(
-                fields.required(_OWNERS, f"{path}.{field}", "must not be empty")
-                if minor >= 37
-                else fields.invalid(_OWNERS, f"{path}.{field}", "", "must not be empty")
-            )
+        if owner[field]:
+            continue
+        where, detail = f"{path}.{field}", "must not be empty"
+        missing = fields.required(_OWNERS, where, detail)
+        errors.append(missing if minor >= 37 else fields.invalid(_OWNERS, where, "", detail))
     if api_version == "v1" and owner["kind"] == "Event":
         detail = "/v1, Kind=Event is disallowed from being an owner"
         errors.append(fields.invalid(_OWNERS, path, owner, detail))

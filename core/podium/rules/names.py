@@ -1,6 +1,7 @@
 """What names, label keys and label values may look like, with the API server's exact complaints.
 
-Lengths are bytes of UTF-8, as in Go. Every function gives the complaints about one text, none if it is fine.
+Every function gives the complaints about one text, none if it is fine. Lengths are bytes of UTF-8, as in Go;
+the older validators, which judge the names of objects, call them characters (`unit`).
 """
 
 import re
@@ -20,9 +21,8 @@ _reason = re.compile(_REASON).fullmatch
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253
 
-_ALPHANUMERIC = (
-    "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-)
+_ENDS = "must start and end with an alphanumeric character"
+_ALPHANUMERIC = f"consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
 
 
 def regex_complaint(message: str, pattern: str, *examples: str) -> str:
@@ -45,12 +45,16 @@ _SUBDOMAIN_COMPLAINT = regex_complaint(
     "example.com",
 )
 _KEY_COMPLAINT = regex_complaint(f"must {_ALPHANUMERIC}", _KEY, "MyName", "my.name", "123-abc")
+_SLASHES_COMPLAINT = (
+    f"a valid label key {_KEY_COMPLAINT} with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
 _VALUE_COMPLAINT = regex_complaint(
     f"a valid label must be an empty string or {_ALPHANUMERIC}", _VALUE, "MyValue", "my_value", "12345"
 )
 _REASON_COMPLAINT = regex_complaint(
-    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
-    "characters or '_,:', and must end with an alphanumeric character or '_'",
+    "a condition reason must start with alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
     _REASON,
     "my_name",
     "MY_NAME",
@@ -60,27 +64,31 @@ _REASON_COMPLAINT = regex_complaint(
 )
 
 
-def dns_label(text: str) -> list[str]:
+def dns_label(text: str, unit: str = "bytes") -> list[str]:
     """Complain unless the text is an RFC 1123 label: a namespace, a template."""
-    complaints = _longer(text, LABEL_LIMIT)
+    complaints = _longer(text, LABEL_LIMIT, unit)
     if not _label(text):
         complaints.append("must not contain dots" if _subdomain(text) else _LABEL_COMPLAINT)
     return complaints
 
 
-def dns_subdomain(text: str) -> list[str]:
+def dns_subdomain(text: str, unit: str = "bytes") -> list[str]:
     """Complain unless the text is an RFC 1123 subdomain: the name of nearly every object."""
-    complaints = _longer(text, SUBDOMAIN_LIMIT)
+    complaints = _longer(text, SUBDOMAIN_LIMIT, unit)
     if not _subdomain(text):
         complaints.append(_SUBDOMAIN_COMPLAINT)
     return complaints
 
 
-def prefix_of_subdomain(text: str) -> list[str]:
-    """Complain unless a suffix can make a subdomain of the text: generateName may end in a dash."""
-    if len(text) > 1 and text.endswith("-"):
-        return dns_subdomain(text[:-2] + "a")
-    return dns_subdomain(text)
+def object_name(text: str) -> list[str]:
+    """Complain unless the text can name an object whose kind wants a DNS subdomain."""
+    return dns_subdomain(text, "characters")
+
+
+def object_name_prefix(text: str) -> list[str]:
+    """Complain unless a suffix can make an object's name of the text: generateName may end in a dash."""
+    masked = text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
+    return dns_subdomain(masked, "characters")
 
 
 def qualified_name(text: str) -> list[str]:
@@ -89,10 +97,7 @@ def qualified_name(text: str) -> list[str]:
     if not slash:
         prefix, name = "", text
     if "/" in name:
-        return [
-            f"a valid label key {_KEY_COMPLAINT} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        ]
+        return [_SLASHES_COMPLAINT]
     complaints = []
     if slash:
         found = dns_subdomain(prefix) if prefix else ["must be non-empty"]
@@ -108,7 +113,7 @@ def qualified_name(text: str) -> list[str]:
 
 def label_value(text: str) -> list[str]:
     """Complain unless the text can be the value of a label."""
-    complaints = _longer(text, LABEL_LIMIT)
+    complaints = _longer(text, LABEL_LIMIT, "bytes")
     if not _value(text):
         complaints.append(_VALUE_COMPLAINT)
     return complaints
@@ -131,7 +136,8 @@ def condition_reason(text: str) -> list[str]:
     return [] if _reason(text) else [_REASON_COMPLAINT]
 
 
-def _longer(text: str, limit: int) -> list[str]:
+def _longer(text: str, limit: int, unit: str) -> list[str]:
     if len(text) <= limit and text.isascii():
         return []
-    return [f"must be no more than {limit} bytes"] if len(text.encode(errors="surrogatepass")) > limit else []
+    long = len(text.encode(errors="surrogatepass")) > limit
+    return [f"must be no more than {limit} {unit}"] if long else []

@@ -10,7 +10,7 @@ from podium import priority
 from podium.rules import fields, metadata, names
 from podium.rules.case import Case
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape, integer, pointer, struct, text
+from podium.rules.shape import Document, Shape, anything, integer, pointer, struct, text
 
 UNKNOWN_CLASS = refusal(
     "pod-class-not-found",
@@ -80,10 +80,12 @@ _SPEC = Shape(
 SHAPE = Shape(
     "Pod",
     (
+        text("apiVersion"),
+        text("kind"),
         struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
         struct("spec", _SPEC, "v1.PodSpec"),
+        anything("status"),
     ),
-    opened=True,
 )
 
 # What a pod cannot change and our rules know, in Go's order.
@@ -160,7 +162,7 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     spec = new["spec"]
     errors = [
         fields.invalid(CLASS_NAME, "spec.priorityClassName", spec["priorityClassName"], complaint)
-        for complaint in names.dns_subdomain(spec.get("priorityClassName", "none"))
+        for complaint in names.object_name(spec.get("priorityClassName", "none"))
     ]
     policy = spec.get("preemptionPolicy")
     if policy == "":
@@ -185,7 +187,7 @@ def _group_errors(case: Case, spec: Document) -> list[FieldError]:
     if name is None:
         errors = [fields.invalid(GROUP, path, None, "must specify one of: `podGroupName`")]
     else:
-        errors = [fields.invalid(GROUP, path, name, complaint) for complaint in names.dns_subdomain(name)]
+        errors = [fields.invalid(GROUP, path, name, complaint) for complaint in names.object_name(name)]
     if case.minor >= 37 and spec.get("evictionResponders"):
         detail = "may not be set when evictionResponders is set"
         errors.append(fields.forbidden(GROUP, "spec.schedulingGroup", detail))
@@ -197,7 +199,9 @@ def _fixed(spec: Document, old: Document) -> list[FieldError]:
     if not changed:
         return []
     lines = "".join(f"\n{name}: {_shown(old.get(name))} -> {_shown(spec.get(name))}" for name in changed)
-    return [fields.forbidden(FIXED, "spec", f"pod updates may not change fields other than {_CHANGEABLE}{lines}")]
+    return [
+        fields.forbidden(FIXED, "spec", f"pod updates may not change fields other than {_CHANGEABLE}{lines}")
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,17 @@ from podium import priority
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
 from podium.rules.case import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, Case
-from podium.rules.checks import gated, immutable, max_items, optional, required, spelled, union, unique, when_on
+from podium.rules.checks import (
+    gated,
+    immutable,
+    max_items,
+    optional,
+    required,
+    spelled,
+    union,
+    unique,
+    when_on,
+)
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import (
     GATE_OFF,
@@ -81,7 +91,7 @@ CONDITION = refusal(
     title="Condition not well formed",
     why="Clients read conditions by type, status and reason.",
     source="Kubernetes API server: G28",
-    fix="Give type, status (True, False or Unknown), reason in CamelCase and lastTransitionTime; a type once.",
+    fix="Give a type (once), status True, False or Unknown, a reason in CamelCase and lastTransitionTime.",
 )
 CLAIM_STATUS = refusal(
     "claim-status",
@@ -135,7 +145,9 @@ def _reference(version: str) -> tuple[Field, ...]:
             checks=(spelled(TEMPLATE_REF, names.dns_subdomain),),
         )
         go = f"{version}.WorkloadReference"
-        return parent, pointer("workloadRef", Shape("WorkloadReference", (workload, template)), go, stops=stops)
+        return parent, pointer(
+            "workloadRef", Shape("WorkloadReference", (workload, template)), go, stops=stops
+        )
     inner = pointer(
         "workload",
         Shape("WorkloadPodGroupTemplateReference", (workload, template)),
@@ -246,14 +258,14 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
     given = spec.get("priority")
     if given is not None and given != found.value:
         message = (
-            f"priority set in the pod group ({given}) must match the priority computed ({found.value}) based on "
-            "the priority class set in the spec"
+            f"priority set in the pod group ({given}) must match the priority computed ({found.value}) based "
+            "on the priority class set in the spec"
         )
         raise case.forbid(MISMATCH, "spec.priority", message)
     if found.name:
         case.set(new, "priorityClassName", found.name)
     case.set(new, "priority", found.value)
-    if GROUP_POLICY in case.operation.gates and "preemptionPolicy" in SPECS[case.version].by_name:
+    if GROUP_POLICY in case.write.gates and "preemptionPolicy" in SPECS[case.version].by_name:
         _stamp_policy(case, new, found.preemption_policy)
     if case.native:
         finalizers = new["metadata"].setdefault("finalizers", [])
@@ -265,8 +277,8 @@ def _stamp_policy(case: Case, new: Document, computed: str) -> None:
     given = new["spec"].get("preemptionPolicy")
     if given is not None and given != computed:
         message = (
-            f"the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; priority "
-            f"admission controller computed {computed} from the given PriorityClass name"
+            f"the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; "
+            f"priority admission controller computed {computed} from the given PriorityClass name"
         )
         raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
     case.set(new, "preemptionPolicy", computed)
@@ -277,11 +289,11 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
     if case.status and old is not None:
         metadata.reset_for_status(new["metadata"], old["metadata"])
         new["spec"] = old["spec"]
-        if not old["spec"].get("resourceClaims") and CLAIMS not in case.operation.gates:
+        if not old["spec"].get("resourceClaims") and CLAIMS not in case.write.gates:
             new["status"].pop("resourceClaimStatuses", None)
         return
     stored = None if old is None else old["spec"]
-    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.operation.gates):
+    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
         case.dropped(f"spec.{name}")
     new["status"] = {} if old is None else old["status"]
 
@@ -292,9 +304,9 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
         status, stored = new["status"], old["status"]
         errors = _conditions(status.get("conditions", ()), case.minor)
         errors += _claims(status, new["spec"])
-        return errors + validate(STATUSES[case.version], "status", status, stored, case.operation)
+        return errors + validate(STATUSES[case.version], "status", status, stored, case.write)
     spec = None if old is None else old["spec"]
-    return validate(SPECS[case.version], "spec", new["spec"], spec, case.operation)
+    return validate(SPECS[case.version], "spec", new["spec"], spec, case.write)
 
 
 def judge(case: Case, new: Document, old: Document | None) -> None:
@@ -365,7 +377,7 @@ def _check_template_exists(case: Case, new: Document) -> None:
     if ref is None:
         return
     workload, template = ref["workloadName"], ref["podGroupTemplateName"]
-    found = case.view.workloads.get(GroupKey(True, case.ref.namespace, workload))  # noqa: FBT003 - its first field
+    found = case.view.workloads.get(GroupKey(True, case.ref.namespace, workload))
     quoted = fields.go_quote(workload)
     message = ""
     if found is None:

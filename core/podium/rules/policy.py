@@ -1,6 +1,6 @@
-"""How strictly Podium's own rules are applied, and which classes a namespace may use: the administrator's part.
+"""How strictly Podium's own rules are applied, and which classes a namespace may use.
 
-Upstream's rules have no levels: the API server has none.
+This is the administrator's part; upstream's rules have no levels.
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ class Level(StrEnum):
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """The classes that pods and PodGroups of some namespaces may use; None is any, patterns are shell-style."""
+    """The classes that pods and PodGroups of some namespaces may use; None is any, patterns are globs."""
 
     namespaces: tuple[str, ...]
     pods: tuple[str, ...] | None = None

@@ -105,8 +105,8 @@ def _check_create(document: Document) -> list[FieldError]:
         complaint = _unlike_system_class(name, value, default=document.get("globalDefault", False))
         if complaint:
             detail = (
-                f"priority class names with '{priority.SYSTEM_PREFIX}' prefix are reserved for system use only. "
-                f"error: {complaint}"
+                f"priority class names with '{priority.SYSTEM_PREFIX}' prefix are reserved for system use "
+                f"only. error: {complaint}"
             )
             errors.append(fields.forbidden(RESERVED, "metadata.name", detail))
     elif value > priority.HIGHEST_USER_PRIORITY:

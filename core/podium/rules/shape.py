@@ -18,20 +18,20 @@ from podium.rules.fields import FieldError, go_quote
 Document = dict[str, Any]
 
 
-class Operation(NamedTuple):
+class Write(NamedTuple):
     """What a check may ask besides the values: whether this is an update, and which gates are on."""
 
     update: bool
     gates: frozenset[str]
 
 
-# A check of one field or struct: (path, new, old, operation) to errors; None goes on. In `stops` an empty
+# A check of one field or struct: (path, new, old, write) to errors; None goes on. In `stops` an empty
 # list ends the field silently: an optional value that is absent has nothing more to check.
-Check = Callable[[str, Any, Any, Operation], Sequence[FieldError] | None]
+Check = Callable[[str, Any, Any, Write], Sequence[FieldError] | None]
 
 
 class WrongTypeError(Exception):
-    """A value that Go could not decode: the text after `cannot be handled as a KIND: `, and the field path."""
+    """A value that Go could not decode: the text after `cannot be handled as a KIND: `, and its path."""
 
     def __init__(self, found: str, wanted: str, message: str = "") -> None:
         super().__init__(found)
@@ -154,7 +154,7 @@ def _canonical(shape: Shape, seen: Document) -> Document:
         if value or (value is not None and field.pointer):
             document[name] = value
         elif field.always:
-            document[name] = zero(field) if value is None else value
+            document[name] = zero(field)
     return document
 
 
@@ -163,7 +163,7 @@ def _open_form(shape: Shape, seen: Document) -> Document:
         value = seen.get(field.name)
         if not value and not (value is not None and field.pointer):
             if field.always:
-                seen[field.name] = zero(field) if value is None else value
+                seen[field.name] = zero(field)
             else:
                 seen.pop(field.name, None)
     return seen
@@ -226,13 +226,14 @@ def _read_time(_field: Field, value: Any, _unknown: list[str]) -> str | None:
     if type(value) is not str:
         raise WrongTypeError(_json_type(value), "string")
     try:
-        if _RFC3339(value) is None:
-            raise ValueError
-        parsed = datetime.fromisoformat(value.replace(",", "."))
-        text = parsed.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+        parsed = datetime.fromisoformat(value.replace(",", ".")) if _RFC3339(value) else None
+        utc = parsed.astimezone(UTC).replace(tzinfo=None) if parsed is not None else None
     except (ValueError, OverflowError):
-        text = f'parsing time {go_quote(value)} as "2006-01-02T15:04:05Z07:00"'
-        raise WrongTypeError("string", "string", text) from None
+        utc = None
+    if utc is None:
+        message = f'parsing time {go_quote(value)} as "2006-01-02T15:04:05Z07:00"'
+        raise WrongTypeError("string", "string", message)
+    text = utc.isoformat(timespec="seconds") + "Z"
     return None if text == _ZERO_TIME else text
 
 
@@ -336,9 +337,7 @@ def anything(name: str, **options: Any) -> Field:
 # Strategy and validation.
 
 
-def drop_gated(
-    shape: Shape, new: Document, old: Document | None, gates: frozenset[str]
-) -> list[str]:
+def drop_gated(shape: Shape, new: Document, old: Document | None, gates: frozenset[str]) -> list[str]:
     """Drop the fields whose gate is off, unless the stored object has them already; give their names."""
     dropped = []
     for field in shape.gated:
@@ -353,45 +352,43 @@ def drop_gated(
     return dropped
 
 
-def validate(shape: Shape, path: str, new: Document, old: Document | None, operation: Operation) -> list[FieldError]:
+def validate(shape: Shape, path: str, new: Document, old: Document | None, write: Write) -> list[FieldError]:
     """Check a struct against its table; `old` is None where there is no stored counterpart."""
     errors: list[FieldError] = []
     for check in shape.checks:
-        errors += check(path, new, old, operation) or ()
+        errors += check(path, new, old, write) or ()
     for field in shape.checked:
         name = field.name
         value = new.get(name)
         stored = None if old is None else old.get(name)
-        if operation.update and old is not None and value == stored:
-            continue
-        _validate_field(field, f"{path}.{name}" if path else name, value, stored, operation, errors)
+        if not (write.update and old is not None and value == stored):
+            errors += _validate_field(field, f"{path}.{name}", value, stored, write)
     return errors
 
 
-def _validate_field(
-    field: Field, path: str, value: Any, stored: Any, operation: Operation, errors: list[FieldError]
-) -> None:
+def _validate_field(field: Field, path: str, value: Any, stored: Any, write: Write) -> list[FieldError]:
+    errors: list[FieldError] = []
     stopped = False
     for stop in field.stops:
-        found = stop(path, value, stored, operation)
+        found = stop(path, value, stored, write)
         if found is not None:
             errors += found
             stopped = True
     if stopped:
-        return
+        return errors
     for check in field.checks:
-        errors += check(path, value, stored, operation) or ()
+        errors += check(path, value, stored, write) or ()
     shape = field.shape
     if shape is None or value is None:
-        return
+        return errors
     if not field.many:
-        errors += validate(shape, path, value, stored, operation)
-        return
+        return errors + validate(shape, path, value, stored, write)
     for index, item in enumerate(value):
         counterpart = lookup(stored, field.key, item.get(field.key)) if field.key else None
-        if operation.update and counterpart is not None and counterpart == item:
+        if write.update and counterpart is not None and counterpart == item:
             continue
-        errors += validate(shape, f"{path}[{index}]", item, counterpart, operation)
+        errors += validate(shape, f"{path}[{index}]", item, counterpart, write)
+    return errors
 
 
 def lookup(items: Sequence[Document] | None, key: str, value: Any) -> Document | None:

@@ -1,8 +1,10 @@
 """What the registry's store refuses: updates of nothing or of another state, names that are taken.
 
-A stored object that carries no resourceVersion or uid was written by hand: there is no state to conflict with.
+A stored object without resourceVersion or uid was written by hand: there is no state to conflict with.
 """
 
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup, Workload
 from podium.api.membership import GroupKey
 from podium.rules.case import Case
 from podium.rules.fields import Refused, go_quote, refusal
@@ -65,13 +67,13 @@ def check_revision(case: Case, meta: Document, old: Document) -> None:
     field = "metadata.resourceVersion"
     if not (sent.isascii() and sent.isdigit()):
         text = f"strconv.ParseUint: parsing {go_quote(sent)}: invalid syntax"
-        raise case.refuse(500, "", text, REVISION, field)
+        raise case.refuse(500, "", text, REVISION, field=field)
     if not sent.strip("0"):
         unconditional = case.ref.kind in ("Pod", "PriorityClass") or (case.native and case.minor < 37)
         if not unconditional:
             body = "Invalid value: 0: must be specified for an update"
             text = f"{case.resource} {go_quote(case.ref.name)} is invalid: {field}: {body}"
-            raise case.refuse(422, "Invalid", text, REVISION, field, body)
+            raise case.refuse(422, "Invalid", text, REVISION, field=field, message=body)
     elif sent != stored:
         text = "the object has been modified; please apply your changes to the latest version and try again"
         raise _conflict(case, field, text)
@@ -79,7 +81,7 @@ def check_revision(case: Case, meta: Document, old: Document) -> None:
 
 def _conflict(case: Case, field: str, text: str) -> Refused:
     prefix = f"Operation cannot be fulfilled on {case.resource} {go_quote(case.ref.name)}"
-    return case.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field, text)
+    return case.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field=field, message=text)
 
 
 def check_free(case: Case, meta: Document) -> None:
@@ -87,21 +89,23 @@ def check_free(case: Case, meta: Document) -> None:
     revision = meta.get("resourceVersion", "")
     if revision.isascii() and revision.isdigit() and revision.strip("0"):
         text = "resourceVersion should not be set on objects to be created"
-        raise case.refuse(500, "", text, REVISION, "metadata.resourceVersion")
+        raise case.refuse(500, "", text, REVISION, field="metadata.resourceVersion")
     name = meta.get("name")
-    if name is not None and _taken(case, name):
-        text = f"{case.resource} {go_quote(name)} already exists"
-        raise case.refuse(409, "AlreadyExists", text, EXISTS, "metadata.name")
+    holder = None if name is None else _holder(case, name)
+    if holder is not None:
+        going = "object is being deleted: " if holder.metadata.deletionTimestamp else ""
+        text = f"{going}{case.resource} {go_quote(holder.metadata.name or '')} already exists"
+        raise case.refuse(409, "AlreadyExists", text, EXISTS, field="metadata.name")
 
 
-def _taken(case: Case, name: str) -> bool:
+def _holder(case: Case, name: str) -> Pod | PriorityClass | PodGroup | Workload | None:
     namespace, view = case.ref.namespace, case.view
     match case.ref.kind:
         case "Pod":
-            return (namespace, name) in view.pods
+            return view.pods.get((namespace, name))
         case "PriorityClass":
-            return name in view.classes
+            return view.classes.get(name)
         case "PodGroup":
-            return GroupKey(case.native, namespace, name) in view.groups
+            return view.groups.get(GroupKey(case.native, namespace, name))
         case _:
-            return GroupKey(case.native, namespace, name) in view.workloads
+            return view.workloads.get(GroupKey(case.native, namespace, name))

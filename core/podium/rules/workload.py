@@ -183,7 +183,7 @@ def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
 
 def prepare(case: Case, new: Document, old: Document | None) -> None:
     """Drop what gates guard, template by template: the server pairs them by position, not by name."""
-    gates = case.operation.gates
+    gates = case.write.gates
     stored = (None if old is None else old["spec"]["podGroupTemplates"]) or []
     for index, template in enumerate(new["spec"]["podGroupTemplates"] or ()):
         counterpart = stored[index] if index < len(stored) else None
@@ -198,7 +198,7 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     spec = new["spec"]
     errors = _unlike_priority(spec["podGroupTemplates"] or []) if case.version != "v1alpha2" else []
     stored = None if old is None else old["spec"]
-    return errors + validate(SPECS[case.version], "spec", spec, stored, case.operation)
+    return errors + validate(SPECS[case.version], "spec", spec, stored, case.write)
 
 
 def judge(_case: Case, _new: Document, _old: Document | None) -> None:

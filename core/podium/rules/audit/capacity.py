@@ -6,8 +6,8 @@ nothing. Nodes are counted by their allocatable, of which a large cluster has fe
 for every (request, count), so ten thousand alike gangs cost one walk.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +19,25 @@ _WHOLE = 10**-Scale.NANO
 # A node that reports no number of pods sets no limit.
 _NO_LIMIT = 2**31
 
-Amounts = dict[str, int]  # resource name to billionths
+Amounts = Mapping[str, int]  # resource name to billionths
+_Written = tuple[tuple[str, RawQuantity], ...]
+_NOTHING: Amounts = {}
+_NO_QUANTITIES: Mapping[str, RawQuantity] = {}
+
+
+class Part(NamedTuple):
+    """Members that ask for the same, and what one of them asks for."""
+
+    pods: list[Pod]
+    request: Amounts
+
+    def devices(self) -> dict[str, int]:
+        """Count the devices one pod asks for: resources whose name has a domain, such as `nvidia.com/gpu`."""
+        return {
+            name: -(-amount // _WHOLE)
+            for name, amount in self.request.items()
+            if amount > 0 and "/" in name and "." in name.partition("/")[0]
+        }
 
 
 class Shortfall(msgspec.Struct, frozen=True):
@@ -27,7 +45,7 @@ class Shortfall(msgspec.Struct, frozen=True):
 
     need: int
     room: int
-    request: Mapping[str, int]
+    request: Amounts
     resource: str = ""
 
 
@@ -35,7 +53,7 @@ class Capacity:
     """The room of an empty cluster: its schedulable nodes by allocatable."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        kinds: Counter[tuple[tuple[str, RawQuantity], ...]] = Counter()
+        kinds: dict[_Written, list[str]] = {}
         # A node that has not reported its room could be of any size.
         self.unknown = False
         self.nodes = 0
@@ -46,29 +64,39 @@ class Capacity:
             if node.status is None or node.status.allocatable is None:
                 self.unknown = True
             else:
-                kinds[tuple(sorted(node.status.allocatable.items()))] += 1
+                written = tuple(sorted(node.status.allocatable.items()))
+                kinds.setdefault(written, []).append(node.metadata.name or "")
+        self._containers: dict[tuple[_Written, _Written], Amounts] = {}
         self._quantities: dict[RawQuantity, int] = {}
-        self._kinds = [
-            (number, {name: self._parse(raw, "a node's status.allocatable") for name, raw in kind})
-            for kind, number in kinds.most_common()
+        self._kinds: list[tuple[int, Amounts]] = [
+            (
+                len(names),
+                {key: self._parse(raw, f"Node {min(names)}: status.allocatable") for key, raw in kind},
+            )
+            for kind, names in sorted(kinds.items(), key=lambda item: -len(item[1]))
         ]
         self._room: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
 
-    def shortfall(self, pods: Sequence[Pod], min_count: int) -> Shortfall | None:
-        """Say why min_count members can never run at once, or None; `pods` are the live members known.
+    def parts(self, pods: Sequence[Pod]) -> list[Part]:
+        """Part pods by what they are written to ask for; members of a role are written the same."""
+        return [Part(same, self.request(same[0])) for same in _alike(pods)]
+
+    def shortfall(self, parts: Sequence[Part], min_count: int) -> Shortfall | None:
+        """Say why min_count of a gang's members can never run at once, or None; `parts` are the live ones.
 
         Members that do not exist yet are taken to be like the others where those are all alike.
         """
-        if self.unknown or not pods:
+        if self.unknown or not parts:
             return None
-        alike = [(self.request(same[0]), len(same)) for same in _alike(pods)]
-        spare = max(0, len(pods) - min_count)
-        for request, number in alike:
-            need = min_count if len(alike) == 1 else max(0, number - spare)
-            room = self.room(request, need)
+        members = sum(len(part.pods) for part in parts)
+        spare = max(0, members - min_count)
+        # In a fixed order, so that the same members in another order are too large for the same reason.
+        for part in sorted(parts, key=lambda part: sorted(part.request.items())):
+            need = min_count if len(parts) == 1 else max(0, len(part.pods) - spare)
+            room = self.room(part.request, need)
             if room < need:
-                return Shortfall(need, room, request)
-        return self._sums(alike, min(min_count, len(pods))) if len(alike) > 1 else None
+                return Shortfall(need, room, part.request)
+        return self._sums(parts, min(min_count, members)) if len(parts) > 1 else None
 
     def room(self, request: Amounts, need: int) -> int:
         """Count the pods of one request that fit, counting no further than `need`."""
@@ -89,9 +117,9 @@ class Capacity:
         A container without a request asks for its limit, which is what the API server stores. Raises
         QuantityError with the pod's name.
         """
-        total: Amounts = {}
-        peak: Amounts = {}
-        sidecars: Amounts = {}
+        total: dict[str, int] = {}
+        peak: dict[str, int] = {}
+        sidecars: dict[str, int] = {}
         where = f"Pod {pod.metadata.namespace}/{pod.metadata.name}"
         for container in pod.spec.containers or ():
             _add(total, self._container(container, where))
@@ -101,27 +129,29 @@ class Capacity:
                 _add(sidecars, asked)
                 _raise_to(peak, sidecars)
             else:
-                _raise_to(peak, _sum(asked, sidecars))
+                at_once = dict(asked)
+                _add(at_once, sidecars)
+                _raise_to(peak, at_once)
         _add(total, sidecars)
         _raise_to(total, peak)
         for name, raw in (pod.spec.overhead or {}).items():
             total[name] = total.get(name, 0) + self._parse(raw, f"{where}: spec.overhead")
         return total
 
-    def accelerators(self, pod: Pod) -> dict[str, int]:
-        """Count the devices a pod asks for: the resources whose name has a domain, as `nvidia.com/gpu`."""
-        return {
-            name: -(-amount // _WHOLE)
-            for name, amount in self.request(pod).items()
-            if amount and "." in name.partition("/")[0] and "/" in name
-        }
-
     def _container(self, container: Container, where: str) -> Amounts:
         resources = container.resources
         if resources is None:
-            return {}
-        raws = {**(resources.limits or {}), **(resources.requests or {})}
-        return {name: self._parse(raw, f"{where}: container {container.name}") for name, raw in raws.items()}
+            return _NOTHING
+        limits, requests = resources.limits or _NO_QUANTITIES, resources.requests or _NO_QUANTITIES
+        written = (tuple(limits.items()), tuple(requests.items()))
+        asked = self._containers.get(written)
+        if asked is None:
+            asked = {
+                name: self._parse(raw, f"{where}: container {container.name}")
+                for name, raw in {**limits, **requests}.items()
+            }
+            self._containers[written] = asked
+        return asked
 
     def _parse(self, raw: RawQuantity, where: str) -> int:
         value = self._quantities.get(raw)
@@ -133,12 +163,10 @@ class Capacity:
             self._quantities[raw] = value
         return value
 
-    def _sums(self, alike: list[tuple[Amounts, int]], needed: int) -> Shortfall | None:
+    def _sums(self, parts: Sequence[Part], needed: int) -> Shortfall | None:
         """Compare sums: the `needed` members that ask least of a resource, and all that nodes have of it."""
-        for resource in sorted({name for request, _ in alike for name in request}):
-            asked = sorted(
-                amount for request, number in alike for amount in [request.get(resource, 0)] * number
-            )
+        for resource in sorted({name for part in parts for name in part.request}):
+            asked = sorted(part.request.get(resource, 0) for part in parts for _ in part.pods)
             need = sum(asked[:needed])
             have = sum(number * allocatable.get(resource, 0) for number, allocatable in self._kinds)
             if need > have:
@@ -147,7 +175,6 @@ class Capacity:
 
 
 def _alike(pods: Sequence[Pod]) -> list[list[Pod]]:
-    """Part pods by what they are written to ask for; members of a role are written the same."""
     parts: list[list[Pod]] = []
     for pod in pods:
         spec = pod.spec
@@ -174,18 +201,12 @@ def _fit(allocatable: Amounts, request: Amounts) -> int:
     return fit
 
 
-def _add(total: Amounts, more: Amounts) -> None:
+def _add(total: dict[str, int], more: Amounts) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    both = dict(one)
-    _add(both, other)
-    return both
-
-
-def _raise_to(total: Amounts, floor: Amounts) -> None:
+def _raise_to(total: dict[str, int], floor: Amounts) -> None:
     for name, amount in floor.items():
         if total.get(name, 0) < amount:
             total[name] = amount

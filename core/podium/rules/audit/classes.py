@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from shlex import quote
 
 from podium.api.core import Pod
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
 from podium.findings import ObjectRef, Severity
 from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
-from podium.rules.audit.commands import delete, recreate
+from podium.rules.audit.commands import create_class, delete, recreate
 from podium.rules.audit.survey import ClassUse, Found, Survey
 from podium.rules.rule import Rule
 from podium.wording import count, listed, some
@@ -74,22 +75,20 @@ _TOP_SHARE_LEAST_PODS = 20
 
 def class_missing(survey: Survey) -> Iterator[Found]:
     """Find class names that are stored and cannot be resolved; one finding for each class."""
-    classes = survey.view.classes
     pods = _pods_by_class(survey, (use for use in survey.uses if _unknown(survey, use.class_name)))
     groups = _groups_by_class(
         group for group in survey.view.groups.values() if _unknown(survey, group.priority_class_name)
     )
-    assert not (pods.keys() | groups.keys()) & classes.keys()
     for name in sorted(pods.keys() | groups.keys()):
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
-        value = f"--value={min(stored)}" if len(stored) == 1 else f"--value=<one of {_values(stored)}>"
+        value = str(min(stored)) if len(stored) == 1 else f"<one of {_values(stored)}>"
         yield Found(
             CLASS_MISSING.finding(
                 class_ref(name),
                 "",
                 f"it does not exist, but {_holders(pods[name], groups[name])} name it and store "
                 f"{_values(stored)}. New pods and groups that name it are refused.",
-                f"kubectl create priorityclass {name} {value}, or name another class in their templates",
+                f"{create_class(name, value)}, or name another class in their templates",
             )
         )
 
@@ -132,7 +131,8 @@ def default_class_duplicate(survey: Survey) -> Iterator[Found]:
                     "globalDefault",
                     f"it is the global default beside {winner.metadata.name} ({winner.value or 0}), which is "
                     f"used instead of its {found.value or 0}.",
-                    f"""kubectl patch priorityclass {name} --type=merge -p '{{"globalDefault":false}}'""",
+                    f"kubectl patch priorityclass {quote(name)} --type=merge -p "
+                    """'{"globalDefault":false}'""",
                 )
             )
 

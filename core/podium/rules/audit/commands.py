@@ -1,6 +1,10 @@
-"""The commands and edits that fixes are made of, so that each is written once and can be pasted."""
+"""The commands and edits that fixes are made of, so that each is written once and can be pasted.
+
+Names come from other people's files and may hold anything, so every name in a command is quoted for a shell.
+"""
 
 from collections.abc import Sequence
+from shlex import quote
 
 from podium.findings import ObjectRef
 from podium.wording import SHOWN, listed
@@ -17,25 +21,35 @@ def resource(ref: ObjectRef) -> str:
 
 def delete(ref: ObjectRef) -> str:
     """Delete one object."""
-    return f"kubectl delete {resource(ref)} {ref.name}{_in(ref.namespace)}"
+    return f"kubectl delete {resource(ref)} {quote(ref.name)}{_in(ref.namespace)}"
 
 
 def delete_pods(namespace: str, names: Sequence[str]) -> str:
     """Delete a group's pods; past the first few the command would not be read, so it says how many more."""
     more = f" ... ({len(names) - SHOWN:,} more)" if len(names) > SHOWN else ""
-    return f"kubectl delete pod {' '.join(names[:SHOWN])}{more}{_in(namespace)}"
+    return f"kubectl delete pod {' '.join(quote(name) for name in names[:SHOWN])}{more}{_in(namespace)}"
 
 
 def recreate(owners: Sequence[ObjectRef]) -> str:
     """Make what owns pods make them again: a rollout where there is one, else delete and apply."""
     parts = [
-        f"kubectl rollout restart {_RESTARTABLE[owner.kind]}/{owner.name}{_in(owner.namespace)}"
+        f"kubectl rollout restart {_RESTARTABLE[owner.kind]}/{quote(owner.name)}{_in(owner.namespace)}"
         if owner.kind in _RESTARTABLE
         else f"delete {owner} and apply it again"
         for owner in owners[:SHOWN]
     ]
     more = [f"the same for {len(owners) - SHOWN:,} more"] if len(owners) > SHOWN else []
     return "; ".join(parts + more)
+
+
+def create_class(name: str, value: str) -> str:
+    """Create a PriorityClass."""
+    return f"kubectl create priorityclass {quote(name)} {quote(f'--value={value}')}"
+
+
+def annotate_class(name: str, *changes: str) -> str:
+    """Write annotations of a PriorityClass: `key=value`, or `key-` to remove one."""
+    return f"kubectl annotate priorityclass {quote(name)} --overwrite {' '.join(map(quote, changes))}"
 
 
 def templates_of(owners: Sequence[ObjectRef]) -> str:
@@ -46,4 +60,4 @@ def templates_of(owners: Sequence[ObjectRef]) -> str:
 
 
 def _in(namespace: str) -> str:
-    return f" -n {namespace}" if namespace else ""
+    return f" -n {quote(namespace)}" if namespace else ""

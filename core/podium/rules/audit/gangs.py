@@ -32,7 +32,8 @@ GANG_TOO_LARGE = Rule(
 def gang_too_few_pods(survey: Survey) -> Iterator[Found]:
     """Find gangs below minCount, unless the missing members have finished: then the gang has run."""
     for each in survey.groups:
-        least = each.group.min_count if each.group is not None else None
+        group = each.group
+        least = group.min_count if group is not None and group.metadata.deletionTimestamp is None else None
         if (
             least is None
             or len(each.present) + each.finished >= least

@@ -22,8 +22,8 @@ KUEUE_PRIORITY_DIFFERS = Rule(
     id="kueue-priority-differs",
     severity=Severity.WARNING,
     title="Kueue's priority is not that of its pods",
-    why="Kueue queues and evicts by its Workload's priority, the scheduler preempts by the pods': what one of "
-    "them protects, the other takes.",
+    why="Kueue queues and evicts by its Workload's priority, the scheduler preempts by the pods': what one "
+    "of them protects, the other takes.",
     source="kubernetes-sigs/kueue#14413",
     needs=frozenset({Kind.KUEUE_WORKLOAD, Kind.POD}),
 )
@@ -31,7 +31,7 @@ BARE_POD_VICTIMS = Rule(
     id="bare-pod-victims",
     severity=Severity.INFO,
     title="Running pods that can be preempted have no controller",
-    why="A preempted pod is deleted. Nothing makes a pod without a controller again. Counted are running pods "
+    why="A preempted pod is deleted, and nothing makes a pod without a controller again. Counted are pods "
     "below the highest priority in use that may preempt, system classes left out.",
     source="KAI-Scheduler#84, kubeflow/trainer#3316",
     needs=frozenset({Kind.POD}),
@@ -40,8 +40,9 @@ INFERRED_PRIORITY_DIFFERS = Rule(
     id="inferred-priority-differs",
     severity=Severity.WARNING,
     title="Pods that belong together have different priorities",
-    why="There is no PodGroup yet. The part with the lower integer is the first victim and stops the rest; "
-    "once a PodGroup is made, Kubernetes 1.37 does not schedule it. Groups are inferred from labels and owners.",
+    why="No PodGroup was read. The part with the lower integer is the first victim and stops the rest; "
+    "once a PodGroup is made, Kubernetes 1.37 does not schedule it. Groups are inferred from labels and "
+    "owners.",
     source="kubeflow/trainer#4084, kubernetes-sigs/lws#979",
     needs=frozenset({Kind.POD}),
 )
@@ -54,7 +55,7 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
         return
     by_owner = {
         (namespace, owner.kind, owner.name): workload
-        for (namespace, _), workload in workloads.items()
+        for (namespace, _), workload in sorted(workloads.items())
         for owner in workload.metadata.ownerReferences or ()
     }
     pods: dict[Name, list[Pod]] = defaultdict(list)
@@ -69,8 +70,8 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
             KUEUE_PRIORITY_DIFFERS.finding(
                 ObjectRef(workload.apiVersion, workload.kind, *key),
                 "spec.priority",
-                f"Kueue queues it by {workload.spec.priority or 0}, but {count(len(differing), 'live pod')} of it "
-                f"have {' and '.join(map(str, values))}, by which the scheduler preempts: "
+                f"Kueue queues it by {workload.spec.priority or 0}, but {count(len(differing), 'live pod')} "
+                f"of it have {' and '.join(map(str, values))}, by which the scheduler preempts: "
                 f"{some(pod.metadata.name or '' for pod in differing)}.",
                 f"give the WorkloadPriorityClass and {templates_of(survey.owners(differing))} one value",
             )

@@ -19,7 +19,7 @@ from podium.api.reads import Kind
 from podium.divergence import Divergence, judge
 from podium.findings import Finding, ObjectRef
 from podium.inference import infer
-from podium.rules.audit.capacity import Capacity, Shortfall
+from podium.rules.audit.capacity import Capacity, Part, Shortfall
 from podium.view import View
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -44,7 +44,8 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     """A group that exists or that pods reference, with its members.
 
     `present` are the members that have not finished, `staying` those of them that are not terminating.
-    `group`, `divergence` are None where the group does not exist; `shortfall` where it could fit.
+    `group` and `divergence` are None where the group does not exist, `parts` where sizes were not looked at,
+    `shortfall` where the group could fit.
     """
 
     key: GroupKey
@@ -54,6 +55,7 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     staying: list[Pod]
     finished: int
     divergence: Divergence | None
+    parts: list[Part] | None
     shortfall: Shortfall | None
 
     @property
@@ -71,11 +73,15 @@ class InferredGroup(msgspec.Struct, gc=False):
 
 
 class Survey:
-    """One walk's harvest over a view; the audit speaks for Kubernetes 1.`minor`."""
+    """One walk's harvest over a view; the audit speaks for Kubernetes 1.`minor`.
 
-    def __init__(self, view: View, minor: int) -> None:
+    `selected` says that only what a label selector matches was read, so that a missing object may be there.
+    """
+
+    def __init__(self, view: View, minor: int, *, selected: bool = False) -> None:
         self.view = view
         self.minor = minor
+        self.selected = selected
         self.kubernetes = f"1.{minor}"
         self.live = 0
         self.uses: dict[ClassUse, int] = {}
@@ -167,9 +173,10 @@ class Survey:
             members = referenced.get(key, nobody)
             present = [pod for pod in members.values() if not pod.finished]
             staying = [pod for pod in present if pod.metadata.deletionTimestamp is None]
-            shortfall = None
+            parts = shortfall = None
             if sizes and group is not None and group.min_count is not None:
-                shortfall = self.capacity.shortfall(present, group.min_count)
+                parts = self.capacity.parts(present)
+                shortfall = self.capacity.shortfall(parts, group.min_count)
             yield SurveyedGroup(
                 key=key,
                 ref=self.group_ref(key) if group is None else group.ref,
@@ -178,6 +185,7 @@ class Survey:
                 staying=staying,
                 finished=len(members) - len(present),
                 divergence=None if group is None else judge(group, present, classes),
+                parts=parts,
                 shortfall=shortfall,
             )
 

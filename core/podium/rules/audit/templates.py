@@ -6,6 +6,7 @@ from podium.api.foreign import Owner
 from podium.api.reads import Kind
 from podium.findings import ObjectRef, Severity
 from podium.priority import resolve
+from podium.rules.audit.commands import create_class
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.rule import Rule
 
@@ -22,8 +23,8 @@ TEMPLATE_PRIORITY_WRITTEN = Rule(
     id="template-priority-written",
     severity=Severity.WARNING,
     title="A pod template writes `priority:` as a number",
-    why="The API server computes the number and refuses pods that bring another one: the template breaks when "
-    "its class is recreated or a global default is introduced.",
+    why="The API server computes the number and refuses pods that bring another one: the template breaks "
+    "when its class is recreated or a global default is introduced.",
     source="kubernetes/kubernetes#102724",
     needs=frozenset({Kind.OWNER}),
 )
@@ -38,7 +39,7 @@ def template_class_missing(survey: Survey) -> Iterator[Found]:
                     ref,
                     field,
                     f"PriorityClass {name} does not exist: what is made from this template is refused.",
-                    f"kubectl create priorityclass {name} --value=<integer>, or name another class",
+                    f"{create_class(name, '<integer>')}, or name another class",
                 ),
                 f"create PriorityClass {name}, or name another in the templates that do",
             )
@@ -59,7 +60,7 @@ def template_priority_written(survey: Survey) -> Iterator[Found]:
                 TEMPLATE_PRIORITY_WRITTEN.finding(
                     owner.ref,
                     f"{path}.spec.priority",
-                    f"priority {spec.priority} is written out; pods are refused once the class gives another.",
+                    f"priority {spec.priority} is written out; pods are refused once the class has another.",
                     fix,
                 ),
                 "remove `priority:` from pod templates and name a priorityClassName",

@@ -1,4 +1,4 @@
-"""Rules about preemption toleration: annotations on a class that a scheduler plugin reads, or silently does not."""
+"""Rules about preemption toleration: annotations on a class that a plugin reads, or silently does not."""
 
 from collections.abc import Iterator
 
@@ -14,6 +14,7 @@ from podium.priority import (
     toleration,
 )
 from podium.rules.audit.classes import class_ref
+from podium.rules.audit.commands import annotate_class
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.rule import Rule
 from podium.wording import some
@@ -33,8 +34,8 @@ TOLERATION_WITHOUT_EFFECT = Rule(
     id="toleration-without-effect",
     severity=Severity.WARNING,
     title="A preemption toleration can never apply",
-    why="A toleration holds back preemptors above the class's value and below the minimum, for some seconds. "
-    "With a minimum of value + 1 (the default) there are no such preemptors; 0 seconds (the default) are none.",
+    why="A toleration holds back preemptors above the class's value and below the minimum, for some time. "
+    "With a minimum of value + 1 (the default) there are none; 0 seconds (the default) are no time.",
     source=_SOURCE,
     needs=_CLASSES,
 )
@@ -58,7 +59,7 @@ def toleration_unreadable(survey: Survey) -> Iterator[Found]:
                     ref,
                     f"metadata.annotations[{read.key}]",
                     f"{read.text!r} is no integer of its size: both toleration annotations are ignored.",
-                    f"kubectl annotate priorityclass {ref.name} --overwrite {read.key}=<integer>",
+                    annotate_class(ref.name, f"{read.key}=<integer>"),
                 )
             )
 
@@ -80,7 +81,7 @@ def toleration_without_effect(survey: Survey) -> Iterator[Found]:
                 ref,
                 f"metadata.annotations[{key}]",
                 f"the toleration never applies: {why}.",
-                f"kubectl annotate priorityclass {ref.name} --overwrite {key}={wanted}",
+                annotate_class(ref.name, f"{key}={wanted}"),
             )
         )
 
@@ -88,19 +89,17 @@ def toleration_without_effect(survey: Survey) -> Iterator[Found]:
 def toleration_prefix(survey: Survey) -> Iterator[Found]:
     """Find annotations under the prefix that the plugin does not read."""
     for name, found in survey.view.classes.items():
-        keys = [key for key in found.metadata.annotations or () if key.startswith(OTHER_TOLERATION_PREFIX)]
+        annotations = found.metadata.annotations or {}
+        keys = sorted(key for key in annotations if key.startswith(OTHER_TOLERATION_PREFIX))
         if keys:
-            moves = " ".join(
-                f"{key.replace(OTHER_TOLERATION_PREFIX, TOLERATION_PREFIX)}="
-                f"{(found.metadata.annotations or {})[key]} {key}-"
-                for key in sorted(keys)
-            )
+            moves = [key.replace(OTHER_TOLERATION_PREFIX, TOLERATION_PREFIX) for key in keys]
+            changes = [f"{move}={annotations[key]}" for move, key in zip(moves, keys, strict=True)]
             yield Found(
                 TOLERATION_PREFIX_OTHER.finding(
                     class_ref(name),
-                    f"metadata.annotations[{min(keys)}]",
+                    f"metadata.annotations[{keys[0]}]",
                     f"the plugin does not read {some(keys)}.",
-                    f"kubectl annotate priorityclass {name} {moves}",
+                    annotate_class(name, *changes, *(f"{key}-" for key in keys)),
                 )
             )
 

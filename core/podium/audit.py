@@ -1,0 +1,193 @@
+"""The audit: rules over a cluster as it was read, and the report that says what counts first.
+
+Pure: a view in, a report out. What could not be read disables the rules that need it and is named, so that
+a report never takes what it did not see for what is not there. The same objects in any order give the same
+report.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from podium.api.core import Node, Pod
+from podium.api.reads import Kind
+from podium.divergence import Divergence
+from podium.errors import PodiumError
+from podium.findings import Finding, ObjectRef, Severity
+from podium.inference import role
+from podium.report import (
+    AuditReport,
+    DivergentGroup,
+    DivergentPod,
+    FixShare,
+    NotChecked,
+    PriorityShare,
+    Summary,
+)
+from podium.rules.audit.blocked import blocked
+from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.table import CHECKS, RULES, Check, Part
+from podium.view import View
+
+# The minors whose behaviour the rules know.
+MINORS = ("1.35", "1.36", "1.37", "1.38")
+DEFAULT_MINOR = "1.37"
+FIXES_SHOWN = 10
+
+_KUBELET = re.compile(r"v?1\.([0-9]{1,3})\b.*")
+
+
+def audit(
+    view: View,
+    *,
+    kubernetes: str,
+    chosen_by: str,
+    objects: Mapping[str, int] | None = None,
+    skipped: Mapping[str, int] | None = None,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    namespace: str = "",
+    selector: str = "",
+) -> AuditReport:
+    """Run the rules over a view and report.
+
+    `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count what was
+    read and what was passed over, by kind. `select` (empty: all) and `ignore` are rule ids. `namespace` and
+    `selector` name the part of the cluster that was read, where it was not the whole. Raises PodiumError for
+    a rule or version that does not exist, and for a quantity that is none.
+    """
+    survey = Survey(view, _minor(kubernetes), selected=bool(selector))
+    parts = {}
+    if namespace:
+        parts[Part.NAMESPACE] = f"only namespace {namespace} was read"
+    if selector:
+        parts[Part.SELECTION] = f"only what matches {selector} was read"
+    runnable, not_checked = _runnable(_chosen(select, ignore), view.unread, parts)
+    found = [each for check in runnable for each in check.run(survey)]
+    findings = sorted((each.finding for each in found), key=_order)
+    severities = Counter(finding.severity for finding in findings)
+    total, by_namespace, by_owner = blocked(survey)
+    summary = Summary(
+        kubernetes=kubernetes,
+        chosenBy=chosen_by,
+        errors=severities[Severity.ERROR],
+        warnings=severities[Severity.WARNING],
+        infos=severities[Severity.INFO],
+        objects=dict(sorted((objects or {}).items())),
+        skipped=dict(sorted((skipped or {}).items())),
+        notChecked=not_checked,
+        blocked=total,
+        blockedByNamespace=by_namespace,
+        blockedByOwner=by_owner,
+        priorities=_priorities(survey),
+        fixes=_fixes(found),
+    )
+    return AuditReport(summary=summary, findings=findings, groups=_divergent_groups(survey))
+
+
+def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
+    """Choose the Kubernetes minor to speak for from the nodes' kubelets, and say how.
+
+    The newest kubelet decides: a control plane is never older than its kubelets, an old kubelet may lag three
+    minors behind. Without a version to go by it is DEFAULT_MINOR.
+    """
+    versions: Counter[int] = Counter()
+    for node in nodes:
+        info = node.status.nodeInfo if node.status is not None else None
+        match = _KUBELET.fullmatch(info.kubeletVersion or "") if info is not None else None
+        if match is not None:
+            versions[int(match[1])] += 1
+    if not versions:
+        return DEFAULT_MINOR, "no node says its version; choose with --kubernetes"
+    newest = max(versions)
+    known = min(max(newest, _minor(MINORS[0])), _minor(MINORS[-1]))
+    how = f"newest of {versions.total():,} kubelets is 1.{newest}"
+    return f"1.{known}", how if known == newest else f"{how}, nearest known version"
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (*finding.sort_key, finding.object.apiVersion, finding.message)
+
+
+def _minor(kubernetes: str) -> int:
+    if kubernetes not in MINORS:
+        raise PodiumError(f"--kubernetes: {kubernetes!r} is not known; choose one of {', '.join(MINORS)}")
+    return int(kubernetes.partition(".")[2])
+
+
+def _chosen(select: Collection[str], ignore: Collection[str]) -> list[Check]:
+    known = {rule.id for rule in RULES}
+    for option, ids in (("--select", select), ("--ignore", ignore)):
+        for unknown in sorted(set(ids) - known):
+            raise PodiumError(f"{option}: there is no rule {unknown!r}; docs/rules.md lists them")
+    return [
+        check for check in CHECKS if (not select or check.rule.id in select) and check.rule.id not in ignore
+    ]
+
+
+def _runnable(
+    checks: Iterable[Check], unread: Mapping[str, str], parts: Mapping[Part, str]
+) -> tuple[list[Check], list[NotChecked]]:
+    """Part the checks that can run from the kinds that keep checks from running or from seeing all."""
+    runnable: list[Check] = []
+    kept: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for check in checks:
+        missing = [kind for kind in check.rule.needs if kind in unread]
+        for kind in (*missing, *(kind for kind in check.also if kind in unread)):
+            kept[kind, unread[kind]].append(check.rule.id)
+        misled = [parts[part] for part in parts if part in check.misled_by]
+        if misled and not missing:
+            kept[Kind.POD, ", ".join(misled)].append(check.rule.id)
+        elif not missing:
+            runnable.append(check)
+    return runnable, [NotChecked(str(kind), why, sorted(ids)) for (kind, why), ids in sorted(kept.items())]
+
+
+def _priorities(survey: Survey) -> list[PriorityShare]:
+    pods: Counter[int] = Counter()
+    classes: dict[int, set[str]] = defaultdict(set)
+    for use, number in survey.uses.items():
+        pods[use.priority or 0] += number
+        classes[use.priority or 0].add(use.class_name)
+    return [
+        PriorityShare(value, sorted(name for name in classes[value] if name), pods[value])
+        for value in sorted(pods, reverse=True)
+    ]
+
+
+def _fixes(found: Iterable[Found]) -> list[FixShare]:
+    """Give the fixes that clear most findings, one for each cause that findings share."""
+    rules: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
+    for each in found:
+        finding = each.finding
+        rules[each.remedy or finding.fix][finding.severity.rank, finding.rule] += 1
+    shares = []
+    for fix, ids in rules.items():
+        rank, rule = min(ids, key=lambda key: (-ids[key], key))
+        shares.append((-ids.total(), rank, FixShare(fix, rule, ids.total())))
+    shares.sort(key=lambda share: (*share[:2], share[2].rule, share[2].fix))
+    return [share for _, _, share in shares[:FIXES_SHOWN]]
+
+
+def _divergent_groups(survey: Survey) -> list[DivergentGroup]:
+    groups = [
+        _divergent(each.ref, "PodGroup", each.divergence, each.staying)
+        for each in survey.groups
+        if each.divergence is not None and each.divergence.priority.divergent
+    ]
+    groups += [_divergent(each.ref, "inferred", each.divergence, each.present) for each in survey.inferred]
+    return sorted(groups, key=lambda group: (group.namespace, group.name, group.apiVersion))
+
+
+def _divergent(ref: ObjectRef, source: str, divergence: Divergence, pods: Iterable[Pod]) -> DivergentGroup:
+    values = {name: each.value for each in divergence.priority.differing for name in each.live}
+    differing = [(role(pod), pod.metadata.name) for pod in pods if pod.metadata.name in values]
+    return DivergentGroup(
+        apiVersion=ref.apiVersion,
+        namespace=ref.namespace,
+        name=ref.name,
+        source=source,
+        priority=divergence.priority.expected,
+        members=divergence.members,
+        divergent=[DivergentPod(name, values[name], part) for part, name in sorted(differing)],
+    )

@@ -1,0 +1,40 @@
+"""`podium dump`: what Podium reads of a cluster in one file, fit to send to somebody."""
+
+import secrets
+from pathlib import Path
+
+import click
+
+from podium.cli.inputs import KubeOptions, kube_options, read_live
+from podium.load import collector_paused
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE.json.gz",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; gzip where its name ends in .gz.",
+)
+@click.option(
+    "--pseudonyms", is_flag=True, help="Replace names, namespaces and label values, each always by the same."
+)
+@kube_options
+def command(output: Path, pseudonyms: bool, kube: KubeOptions) -> None:
+    """Write what Podium reads of a cluster to a file, for an audit elsewhere.
+
+    Only the fields that rules read: no environment, arguments, images, nor annotations of others. The file is
+    readable by you alone. Reads by get and list only.
+    """
+    from podium.ops import dump, share  # noqa: PLC0415 - `--help` needs none of it
+
+    with collector_paused():
+        recorder, info = read_live(kube, dump.Recorder)
+        rename = share.pseudonyms(secrets.token_bytes(32)) if pseudonyms else None
+        dump.write(output, recorder, info, rename)
+    counts = ", ".join(f"{count:,} {name}" for name, count in recorder.counts().items() if count)
+    click.echo(f"podium: {output}: {counts or 'no objects'}", err=True)
+    for kind, why in info.unread.items():
+        click.echo(f"podium: not in it: {kind}: {why}", err=True)

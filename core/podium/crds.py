@@ -1,0 +1,247 @@
+"""The custom resources of scheduling.podium.dev as CustomResourceDefinitions.
+
+Where the Workload API is closed these kinds stand in for it, so their schema holds the rules that upstream
+validates by declaration, version for version, with upstream's texts where a schema can say them, and no rule
+of Podium's own: those have levels and live in the webhook. The one exception is the length of a PodGroup's
+name, which is a label on its pods.
+
+v1alpha2 is served only where a conversion webhook is named: without one the API server would relabel objects,
+and prune what has another shape in the other version. `python -m podium.crds FOLDER` writes the manifests.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from podium.api.convert import MAX_PODIUM_NAME
+from podium.api.groups import PODIUM_GROUP
+from podium.crdschema import (
+    NOT_EMPTY,
+    Rule,
+    Schema,
+    claim_status,
+    condition,
+    equal,
+    equal_plain,
+    fixed,
+    group_fields,
+    group_rules,
+    items,
+    label,
+    only_one,
+    optional_text,
+    required_text,
+    rule,
+    segment,
+    struct,
+    subdomain,
+)
+from podium.rules.groupspec import MAX_CLAIMS
+from podium.rules.workload import MAX_TEMPLATES
+
+CATEGORY = "podium"
+# A custom resource needs some limit; nothing has more conditions.
+_MAX_CONDITIONS = 32
+
+
+def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Give the CustomResourceDefinitions of PodGroup and Workload.
+
+    `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle); without one
+    only the stored version, v1beta1, is served.
+    """
+    return [_crd("PodGroup", _pod_group, conversion), _crd("Workload", _workload, conversion)]
+
+
+def render() -> dict[str, str]:
+    """Give the manifests by file name, as they are checked in: for a cluster without the webhook."""
+    import yaml  # noqa: PLC0415 - nothing else here needs it
+
+    return {
+        f"{crd['metadata']['name']}.yaml": yaml.safe_dump(crd, sort_keys=False, width=110) for crd in crds()
+    }
+
+
+def _crd(kind: str, version: Any, conversion: dict[str, Any] | None) -> dict[str, Any]:
+    singular = kind.lower()
+    webhook = {"clientConfig": conversion, "conversionReviewVersions": ["v1"]}
+    names = {
+        "kind": kind,
+        "listKind": f"{kind}List",
+        "plural": f"{singular}s",
+        "singular": singular,
+        "categories": [CATEGORY],
+    }
+    spec = {
+        "group": PODIUM_GROUP,
+        "names": names,
+        "scope": "Namespaced",
+        "conversion": {"strategy": "Webhook", "webhook": webhook} if conversion else {"strategy": "None"},
+        "versions": [
+            {"name": "v1alpha2", "served": conversion is not None, "storage": False, **version(newer=False)},
+            {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
+        ],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{PODIUM_GROUP}"},
+        "spec": spec,
+    }
+
+
+def _pod_group(*, newer: bool) -> dict[str, Any]:
+    ref = "workloadRef" if newer else "podGroupTemplateRef"
+    spec = struct(
+        "What the group is; fixed once created" + (", but for a gang's minCount." if newer else "."),
+        {ref: _workload_ref() if newer else _template_ref(), **group_fields(newer=newer, default=True)},
+        required=["schedulingPolicy"],
+        rules=[fixed(ref, equal(ref)), *group_rules(newer=newer)],
+    )
+    status = struct(
+        "What became of the group.",
+        {
+            "conditions": items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type"),
+            "resourceClaimStatuses": items("Claims by name.", claim_status(), MAX_CLAIMS),
+        },
+    )
+    name_rule = rule(
+        f"size(self.metadata.name) <= {MAX_PODIUM_NAME}",
+        f"metadata.name must be no more than {MAX_PODIUM_NAME} characters: it is a label on the group's pods",
+    )
+    claims_rule = rule(
+        "!has(self.status) || !has(self.status.resourceClaimStatuses) || "
+        "self.status.resourceClaimStatuses.all(s, "
+        "has(self.spec.resourceClaims) && self.spec.resourceClaims.exists(c, c.name == s.name))",
+        "must match the name of an entry in `spec.resourceClaims`",
+        ".status.resourceClaimStatuses",
+    )
+    scheduled = "PodGroupInitiallyScheduled" if newer else "PodGroupScheduled"
+    workload = ".spec.workloadRef" if newer else ".spec.podGroupTemplateRef.workload"
+    return {
+        "schema": _root(
+            "A group of pods that is scheduled, ordered and preempted as one.",
+            {"spec": spec, "status": status},
+            rules=[name_rule, claims_rule],
+        ),
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            _column("Policy", ".spec.schedulingPolicy"),
+            _column("Class", ".spec.priorityClassName"),
+            _column("Priority", ".spec.priority", "integer"),
+            _column("Scheduled", f'.status.conditions[?(@.type=="{scheduled}")].status'),
+            _column("Mode", ".spec.disruptionMode", priority=1),
+            _column("Workload", f"{workload}.workloadName", priority=1),
+            _column("Age", ".metadata.creationTimestamp", "date"),
+        ],
+    }
+
+
+def _workload(*, newer: bool) -> dict[str, Any]:
+    template = struct(
+        "A template of pod groups" + (", fixed but for a gang's minCount." if newer else "."),
+        {
+            "name": required_text(label("Name of the template in the Workload.")),
+            **group_fields(newer=newer, default=False),
+        },
+        required=["name", "schedulingPolicy"],
+        rules=group_rules(newer=True) if newer else [],
+    )
+    templates = items("What groups may be made from.", template, MAX_TEMPLATES)
+    templates_fixed = fixed("podGroupTemplates", equal_plain("podGroupTemplates", named=True))
+    update = _newer_rules() if newer else [templates_fixed]
+    spec = struct(
+        "What the pod groups of one workload are made from.",
+        {
+            "controllerRef": _controller_ref(),
+            "podGroupTemplates": {**templates, "x-kubernetes-validations": [NOT_EMPTY]},
+        },
+        required=["podGroupTemplates"],
+        rules=[fixed("controllerRef", equal("controllerRef")), *update],
+    )
+    every = ".spec.podGroupTemplates[*]"
+    return {
+        "schema": _root("The templates of a workload's pod groups.", {"spec": spec}),
+        "additionalPrinterColumns": [
+            _column("Templates", f"{every}.name"),
+            _column("Class", f"{every}.priorityClassName"),
+            _column("Priority", f"{every}.priority"),
+            _column("Policy", f"{every}.schedulingPolicy", priority=1),
+            _column("Age", ".metadata.creationTimestamp", "date"),
+        ],
+    }
+
+
+def _newer_rules() -> list[Rule]:
+    """Let templates neither come nor go, and have one priority between them."""
+    path, old = ".podGroupTemplates", "oldSelf.podGroupTemplates"
+    first = "self.podGroupTemplates[0]"
+    same = f"{equal_plain('priorityClassName', 't', first)} && {equal('priority', 't', first)}"
+    added = f"self.podGroupTemplates.all(t, {old}.exists(o, o.name == t.name))"
+    removed = f"{old}.all(o, self.podGroupTemplates.exists(t, t.name == o.name))"
+    return [
+        rule(added, "item may not be added", path, "Forbidden"),
+        rule(removed, "item may not be removed", path, "Forbidden"),
+        rule(f"self.podGroupTemplates.all(t, {same})", "detected multiple priority configurations"),
+    ]
+
+
+def _workload_ref() -> Schema:
+    return struct(
+        "Template that the group was made from.",
+        {
+            "workloadName": required_text(subdomain("Workload in the same namespace.")),
+            "templateName": required_text(label("Template of the Workload.")),
+        },
+        required=["workloadName", "templateName"],
+    )
+
+
+def _template_ref() -> Schema:
+    names = {
+        "workloadName": required_text(subdomain("Workload in the same namespace.")),
+        "podGroupTemplateName": required_text(label("Template of the Workload.")),
+    }
+    workload = struct("Template of a Workload.", names, required=list(names))
+    return struct("What the group was made from.", {"workload": workload}, rules=only_one("workload"))
+
+
+def _controller_ref() -> Schema:
+    return struct(
+        "Object that the Workload stands for.",
+        {
+            "apiGroup": optional_text(subdomain("Its API group; empty for the core group.")),
+            "kind": required_text(segment("Its kind.")),
+            "name": required_text(segment("Its name, in the same namespace.")),
+        },
+        required=["kind", "name"],
+    )
+
+
+def _root(description: str, parts: dict[str, Schema], rules: list[Rule] | None = None) -> dict[str, Any]:
+    header: dict[str, Schema] = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    }
+    schema = struct(description, {**header, **parts}, required=["spec"], rules=rules or [])
+    return {"openAPIV3Schema": schema}
+
+
+def _column(name: str, path: str, kind: str = "string", priority: int = 0) -> dict[str, Any]:
+    """Give a column of `kubectl get`; one of priority 1 is shown with -o wide."""
+    column = {"name": name, "type": kind, "jsonPath": path}
+    return {**column, "priority": priority} if priority else column
+
+
+def main() -> None:
+    """Write the manifests into the folder that the command line names, or print them."""
+    if len(sys.argv) > 1:
+        for name, text in render().items():
+            (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write("---\n".join(render().values()))
+
+
+if __name__ == "__main__":
+    main()

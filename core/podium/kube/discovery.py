@@ -1,0 +1,169 @@
+"""Which of the kinds Podium reads a server has, and in which version each is best read."""
+
+import asyncio
+import re
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from podium.api.reads import READS, Kind, Read
+from podium.errors import PodiumError
+from podium.findings import group_of
+from podium.kube.connection import Connection, RefusedError
+
+T = TypeVar("T")
+
+NOT_SERVED = "not served by this cluster"
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGES = {"alpha": 0, "beta": 1, None: 2}
+# Who refers to an object is listed before it: what was there when it was referred to is then still found.
+_ORDER = (
+    Kind.POD,
+    Kind.OWNER,
+    Kind.KUEUE_WORKLOAD,
+    Kind.POD_GROUP,
+    Kind.WORKLOAD,
+    Kind.BUDGET,
+    Kind.PRIORITY_CLASS,
+    Kind.NODE,
+)
+
+
+class Served(NamedTuple):
+    """One kind as this server serves it."""
+
+    api_version: str
+    kind: str
+    read: Read
+    plural: str
+    namespaced: bool
+
+    @property
+    def resource(self) -> str:
+        """Name it as permissions do: `podgroups.scheduling.k8s.io`, `pods`."""
+        group = group_of(self.api_version)
+        return f"{self.plural}.{group}" if group else self.plural
+
+    def path(self, namespace: str) -> str:
+        """Give the URL path of its list; an empty namespace is all of them."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        if self.namespaced and namespace:
+            return f"{root}/namespaces/{namespace}/{self.plural}"
+        return f"{root}/{self.plural}"
+
+
+class Discovery(NamedTuple):
+    """What a server serves. `unread` names kinds it does not, or only in versions Podium cannot read."""
+
+    server: str
+    served: list[Served]
+    unread: dict[str, str]
+
+    def serves(self, group: str, kind: str) -> bool:
+        """Say whether a kind is served in a version that Podium reads."""
+        return any(group_of(served.api_version) == group and served.kind == kind for served in self.served)
+
+
+class _Version(msgspec.Struct):
+    gitVersion: str = ""
+
+
+class _GroupVersion(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    name: str
+    versions: list[_GroupVersion] = []
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] = []
+
+
+class _Resource(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool
+    verbs: list[str] = []
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+async def discover(connection: Connection) -> Discovery:
+    """Ask a server what it serves. Raises PodiumError."""
+    version, groups = await asyncio.gather(
+        _decode(connection, "/version", _Version), _decode(connection, "/apis", _Groups)
+    )
+    wanted = {group_of(api_version) for api_version, _ in READS}
+    served_versions = {group.name: [entry.version for entry in group.versions] for group in groups.groups}
+    api_versions = ["v1"] + [
+        f"{group}/{each}"
+        for group, versions in served_versions.items()
+        if group in wanted
+        for each in versions
+    ]
+    answers = await asyncio.gather(*(_resources(connection, each) for each in api_versions))
+    found = {
+        (api_version, resource.kind): resource
+        for api_version, resources in zip(api_versions, answers, strict=True)
+        for resource in resources
+    }
+    return Discovery(version.gitVersion, _served(found), _unread(found))
+
+
+def newest_first(api_version: str) -> tuple[int, int, int]:
+    """Order versions as Kubernetes does: stable before beta before alpha, then the newer first."""
+    found = _VERSION.fullmatch(api_version.rpartition("/")[2])
+    if found is None:
+        return (1, 0, 0)
+    return (-_STAGES[found[2]], -int(found[1]), -int(found[3] or 0))
+
+
+def _served(found: dict[tuple[str, str], _Resource]) -> list[Served]:
+    best: dict[tuple[str, str], Served] = {}
+    for (api_version, kind), read in sorted(READS.items(), key=lambda entry: newest_first(entry[0][0])):
+        resource = found.get((api_version, kind))
+        if resource is not None and "list" in resource.verbs:
+            served = Served(api_version, kind, read, resource.name, resource.namespaced)
+            best.setdefault((group_of(api_version), kind), served)
+    return sorted(best.values(), key=lambda served: _ORDER.index(served.read.kind))
+
+
+def _unread(found: dict[tuple[str, str], _Resource]) -> dict[str, str]:
+    """Say of each kind why it cannot be read: not at all, or of one of its groups only in other versions."""
+    readable: dict[Kind, bool] = {}
+    unread: dict[str, str] = {}
+    for (api_version, kind), read in READS.items():
+        group = group_of(api_version)
+        here = sorted(version for version, name in found if name == kind and group_of(version) == group)
+        readable[read.kind] = readable.get(read.kind, False) or (api_version, kind) in found
+        if here and not any((version, kind) in READS for version in here):
+            unread[read.kind] = f"{kind} is served only as {', '.join(here)}, which Podium does not read"
+    for read_kind, is_readable in readable.items():
+        if not is_readable:
+            unread.setdefault(read_kind, NOT_SERVED)
+    return unread
+
+
+async def _resources(connection: Connection, api_version: str) -> list[_Resource]:
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    try:
+        answer = await _decode(connection, path, _Resources)
+    except RefusedError as error:
+        if error.code == 404:  # The group went away since it was named.
+            return []
+        raise
+    return [resource for resource in answer.resources if "/" not in resource.name]
+
+
+async def _decode(connection: Connection, path: str, type: type[T]) -> T:  # noqa: A002
+    try:
+        return msgspec.json.decode(await connection.get(path), type=type)
+    except msgspec.DecodeError as error:
+        raise PodiumError(
+            f"{connection.server}: GET {path}: not a Kubernetes API server? ({error})"
+        ) from None

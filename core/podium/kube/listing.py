@@ -1,0 +1,173 @@
+"""The objects of a live cluster, page by page, as the same documents that a file gives.
+
+A list is paged so that no server has to hold a large cluster in one answer. The pages of one list belong to
+one moment, which the server forgets after some minutes: it then answers 410 and the whole reading has to
+start again, since half of one moment and half of another is neither.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from podium.documents import Document, split
+from podium.errors import PodiumError
+from podium.findings import group_of
+from podium.kube.connection import Connection, RefusedError
+from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
+from podium.load import ClusterInfo, Scope
+
+PAGE = 500
+
+
+class ExpiredError(PodiumError):
+    """The server forgot the moment that the pages so far belong to: read all of it again."""
+
+
+class Progress(NamedTuple):
+    """How far the list of one kind is; `remaining` is what the server thinks is left, or 0."""
+
+    served: Served
+    read: int
+    remaining: int
+
+
+class Page(NamedTuple):
+    """Some objects of one kind; the last page may be empty. `unread` says why there are none to have."""
+
+    served: Served
+    documents: list[Document]
+    unread: str = ""
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str | None = msgspec.field(name="continue", default=None)
+    remainingItemCount: int | None = None
+
+
+class _List(msgspec.Struct):
+    """The head of a typed List; a page without items is not a list."""
+
+    kind: str
+    items: msgspec.Raw
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class Collector(Protocol):
+    """Who takes the pages of one reading."""
+
+    def add_page(self, page: Page) -> None:
+        """Take a page; the pages of one kind come one after the other."""
+
+
+class Watcher(Protocol):
+    """Who is told how the reading goes."""
+
+    def progress(self, progress: Progress) -> None:
+        """Hear of one more page."""
+
+    def say(self, line: str) -> None:
+        """Hear of something a person should know."""
+
+
+C = TypeVar("C", bound=Collector)
+
+
+async def read_cluster(
+    connection: Connection, scope: Scope, watcher: Watcher, begin: Callable[[Discovery], C]
+) -> tuple[C, ClusterInfo]:
+    """Read every kind in the scope into a collector that `begin` makes; once more if the server forgets it.
+
+    Raises PodiumError; no collector is given then.
+    """
+    discovery = await discover(connection)
+    try:
+        return await _read(connection, discovery, scope, watcher, begin)
+    except ExpiredError as error:
+        watcher.say(f"{error}; reading everything again")
+    try:
+        return await _read(connection, discovery, scope, watcher, begin)
+    except ExpiredError as error:
+        raise PodiumError(
+            f"{error}, twice; read one namespace (-n), or when the server is less busy"
+        ) from None
+
+
+async def _read(
+    connection: Connection,
+    discovery: Discovery,
+    scope: Scope,
+    watcher: Watcher,
+    begin: Callable[[Discovery], C],
+) -> tuple[C, ClusterInfo]:
+    collector = begin(discovery)
+    unread = dict(discovery.unread)
+    async for page in list_all(connection, discovery, scope, watcher):
+        if page.unread:
+            unread[page.served.read.kind] = page.unread
+        else:
+            collector.add_page(page)
+    info = ClusterInfo(
+        server=discovery.server, namespace=scope.namespace, selector=scope.selector, unread=unread
+    )
+    return collector, info
+
+
+async def list_all(
+    connection: Connection, discovery: Discovery, scope: Scope, watcher: Watcher
+) -> AsyncIterator[Page]:
+    """Give every object of every served kind in the scope; a kind kept from us is a page that says why.
+
+    The selector narrows namespaced kinds only, as the namespace does. Raises ExpiredError or another
+    PodiumError; pages given before an error are not to be used.
+    """
+    for served in discovery.served:
+        try:
+            async for page in _pages(connection, served, scope, watcher):
+                yield page
+        except RefusedError as error:
+            if error.code == 410:
+                raise ExpiredError(f"{connection.server}: {served.resource}: {error.message}") from None
+            if error.code not in (403, 404):
+                raise
+            yield Page(served, [], _why(served, scope, error))
+
+
+async def _pages(
+    connection: Connection, served: Served, scope: Scope, watcher: Watcher
+) -> AsyncIterator[Page]:
+    path = served.path(scope.namespace)
+    query = {"limit": str(PAGE)}
+    if scope.selector and served.namespaced:
+        query["labelSelector"] = scope.selector
+    read = 0
+    while True:
+        body = await connection.get(path, **query)
+        head = _head(connection, path, served, body)
+        documents = list(split(body, f"{connection.server}{path}"))
+        if documents and documents[0].kind == head.kind:
+            documents = []  # An empty List stands for itself.
+        read += len(documents)
+        watcher.progress(Progress(served, read, head.metadata.remainingItemCount or 0))
+        yield Page(served, documents)
+        if not head.metadata.continue_:
+            return
+        query["continue"] = head.metadata.continue_
+
+
+def _head(connection: Connection, path: str, served: Served, body: bytes) -> _List:
+    try:
+        head = msgspec.json.decode(body, type=_List)
+    except msgspec.DecodeError as error:
+        raise PodiumError(f"{connection.server}: GET {path}: the answer is not a List ({error})") from None
+    if head.kind != f"{served.kind}List":
+        raise PodiumError(f"{connection.server}: GET {path}: the answer is a {head.kind}")
+    return head
+
+
+def _why(served: Served, scope: Scope, error: RefusedError) -> str:
+    if error.code == 404:
+        return NOT_SERVED
+    where = f"in namespace {scope.namespace}" if scope.namespace and served.namespaced else "cluster-wide"
+    group = group_of(served.api_version)
+    return f'missing permission: list {served.plural} (API group "{group}") {where}'

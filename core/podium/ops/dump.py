@@ -1,0 +1,106 @@
+"""A cluster in one file: what Podium reads of it and nothing else, for an audit elsewhere.
+
+The file is a `v1` List whose items are typed Lists, empty ones too, for an empty List proves that there are
+none of its kind. Its first item (ClusterInfo) says what the objects cannot: the server's version, what part
+of the cluster was read, and which kinds could not be read and why. An audit of it finds what the audit of the
+cluster finds.
+"""
+
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from podium.api.core import PodDisruptionBudget
+from podium.errors import PodiumError
+from podium.kube.discovery import Discovery, Served
+from podium.kube.listing import Page
+from podium.load import ClusterInfo
+from podium.ops.share import Filter, Rename, selector_keys
+
+
+class Recorder:
+    """Collects the reads of every page; what may be shared of a label is known only when all are there."""
+
+    def __init__(self, discovery: Discovery) -> None:  # noqa: ARG002 - as every collector is made
+        self.objects: dict[Served, list[Any]] = {}
+
+    def add_page(self, page: Page) -> None:
+        """Decode a page's objects. Raises ReadError."""
+        objects = self.objects.setdefault(page.served, [])
+        objects.extend(document.read(page.served.read.type) for document in page.documents)
+
+    def counts(self) -> dict[str, int]:
+        """Say how many objects of each resource there are."""
+        return {served.resource: len(objects) for served, objects in self.objects.items()}
+
+
+def write(path: Path, recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> None:
+    """Write the dump, gzip where the name ends so, readable by its owner only; whole or not at all.
+
+    Raises PodiumError.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _write(file, path.name, recorder, info, rename)
+            Path(temporary).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
+    except OSError as error:
+        raise PodiumError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _write(file: IO[bytes], name: str, recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> None:
+    if not name.endswith(".gz"):
+        file.writelines(lines(recorder, info, rename))
+        return
+    # Neither name nor time in the header: they would tell where and when.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        packed.writelines(lines(recorder, info, rename))
+
+
+def lines(recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:
+    """Give the dump as JSON, an object a line."""
+    budgets = [
+        budget
+        for objects in recorder.objects.values()
+        for budget in objects
+        if isinstance(budget, PodDisruptionBudget)
+    ]
+    shared = Filter(selector_keys(budgets), rename)
+    yield b'{"apiVersion":"v1","kind":"List","items":[\n'
+    yield msgspec.json.encode(_shared_info(info, shared, pseudonyms=rename is not None))
+    for served, objects in recorder.objects.items():
+        head = msgspec.json.encode({"apiVersion": served.api_version, "kind": f"{served.kind}List"})
+        yield b",\n" + head[:-1] + b',"items":['
+        separator = b"\n"
+        for value in objects:
+            header = {"apiVersion": served.api_version, "kind": served.kind}
+            yield separator + msgspec.json.encode({**header, **shared.share(value)})
+            separator = b",\n"
+        yield b"\n]}"
+    yield b"\n]}\n"
+
+
+def _shared_info(info: ClusterInfo, shared: Filter, *, pseudonyms: bool) -> ClusterInfo:
+    if not pseudonyms:
+        return info
+    renamed = shared.name(info.namespace)
+    return msgspec.structs.replace(
+        info,
+        namespace=renamed,
+        selector="(not shared)" if info.selector else "",
+        unread={
+            kind: why.replace(f"in namespace {info.namespace}", f"in namespace {renamed}")
+            for kind, why in info.unread.items()
+        },
+    )

@@ -1,0 +1,242 @@
+"""What of an object may leave the cluster: the fields that Podium reads, less what is not its business.
+
+A dump is made to be sent to somebody. The reads already leave out environments, arguments and images; here go
+the labels and annotations that no rule reads, and free text. With pseudonyms every name that people gave goes
+too: the same name always becomes the same pseudonym, so that references still meet, and only whoever holds
+the key of that one dump could check a guess.
+
+Every text field of every read has its place in one of the tables below; a test finds one that has none.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from podium import inference
+from podium.api.core import PodDisruptionBudget, PodDisruptionBudgetStatus, SchedulingGate
+from podium.api.groups import GROUP_LABEL
+from podium.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
+from podium.priority import OTHER_TOLERATION_PREFIX, SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIX
+
+Rename = Callable[[str], str]
+
+# Labels and annotations whose values are names of things, or a place among them.
+NAMING_KEYS = frozenset(
+    (
+        GROUP_LABEL,
+        inference.COSCHEDULING_GROUP,
+        inference.JOBSET_NAME,
+        inference.JOBSET_ROLE,
+        inference.JOB_NAME,
+        inference.JOB_NAME_OLD,
+        inference.KUEUE_GROUP,
+        inference.KUEUE_ROLE,
+        inference.LWS_GROUP,
+        inference.LWS_NAME,
+        inference.LWS_WORKER,
+        inference.TRAINING_JOB,
+        inference.TRAINING_ROLE,
+        inference.TRAINJOB_STEP,
+        inference.VOLCANO_GROUP,
+        inference.VOLCANO_JOB,
+        inference.VOLCANO_TASK,
+    )
+)
+# Keys, or beginnings of keys, whose values are numbers and digests.
+_PLAIN_KEYS = (inference.KUEUE_ROLE_HASH, TOLERATION_PREFIX, OTHER_TOLERATION_PREFIX)
+
+CLASS_FIELD = "priorityClassName"
+NAME_FIELDS = frozenset(
+    (
+        "name",
+        "namespace",
+        "uid",
+        "nodeName",
+        "podGroupName",
+        "workloadName",
+        "podGroupTemplateName",
+        "templateName",
+        "parentCompositePodGroupName",
+        "resourceClaimName",
+        "resourceClaimTemplateName",
+        "schedulerName",
+    )
+)
+FREE_TEXT_FIELDS = frozenset(("description", "message"))
+PLAIN_FIELDS = frozenset(
+    (
+        "apiVersion",
+        "kind",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "lastTransitionTime",
+        "preemptionPolicy",
+        "restartPolicy",
+        "disruptionMode",
+        "phase",
+        "kubeletVersion",
+        "minAvailable",
+        "maxUnavailable",
+        "operator",
+        "type",
+        "status",
+        "reason",
+        "requests",
+        "limits",
+        "overhead",
+        "allocatable",
+        "basic",
+    )
+)
+
+# Names that say nothing of their cluster: what Kubernetes and well-known projects call things.
+_COMMON = frozenset(
+    (
+        *SYSTEM_CLASSES,
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "default-scheduler",
+        "podium-scheduler",
+        "volcano",
+        "kai-scheduler",
+        "koord-scheduler",
+        "yunikorn",
+        "scheduler-plugins-scheduler",
+        "chief",
+        "evaluator",
+        "driver",
+        "executor",
+        "head",
+        "launcher",
+        "leader",
+        "main",
+        "master",
+        "node",
+        "ps",
+        "worker",
+        "workers",
+    )
+)
+_KNOWN_GROUPS = re.compile(
+    r"(?:|apps|batch|(?:.*\.)?(?:k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io))"
+)
+
+
+def pseudonyms(key: bytes) -> Rename:
+    """Give the function that replaces names under one key; the result is a valid name and label value."""
+
+    def rename(name: str) -> str:
+        if not name or name in _COMMON or name.isdecimal():
+            return name
+        digest = hmac.new(key, name.encode(), hashlib.sha256).digest()
+        return "n" + base64.b32encode(digest)[:12].decode().lower()
+
+    return rename
+
+
+def selector_keys(budgets: Iterable[PodDisruptionBudget]) -> frozenset[str]:
+    """Give the label keys that budgets select by: without those labels nobody can tell whom they protect."""
+    keys: set[str] = set()
+    for budget in budgets:
+        selector = budget.spec.selector if budget.spec is not None else None
+        if selector is not None:
+            keys.update(selector.matchLabels or ())
+            keys.update(requirement.key for requirement in selector.matchExpressions or ())
+    return frozenset(keys)
+
+
+class Filter:
+    """Turns a read into what may be shared of it. Without `rename` names stay as they are."""
+
+    def __init__(self, label_keys: frozenset[str], rename: Rename | None) -> None:
+        self._label_keys = NAMING_KEYS | label_keys
+        self._pseudonyms = rename is not None
+        self._rename = rename or _same
+        self._special: Mapping[tuple[type, str], Callable[[Any], Any]] = {
+            (ObjectMeta, "generateName"): lambda name: f"{self._rename(name.rstrip('-'))}-",
+            (ObjectMeta, "labels"): self._known_labels,
+            (ObjectMeta, "annotations"): self._known_labels,
+            (ObjectMeta, "finalizers"): lambda keys: [self._key(key) for key in keys],
+            (SchedulingGate, "name"): self._key,
+            (TopologyConstraint, "key"): self._key,
+            (LabelSelector, "matchLabels"): self._labels,
+            (LabelSelectorRequirement, "key"): self._key,
+            (LabelSelectorRequirement, "values"): lambda names: [self._rename(name) for name in names],
+            (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
+                self._rename(name): time for name, time in pods.items()
+            },
+        }
+
+    def share(self, value: Any) -> Any:
+        """Give the value as JSON has it, its unset fields left out."""
+        if isinstance(value, list):
+            return [self.share(item) for item in value]
+        if not isinstance(value, msgspec.Struct):
+            return value
+        shared = {}
+        for field in value.__struct_fields__:
+            part = getattr(value, field)
+            if part is not None and field not in FREE_TEXT_FIELDS:
+                shared[field] = self._field(type(value), field, part)
+        if isinstance(value, OwnerReference | ControllerRef):
+            shared |= self._foreign(value)
+        return shared
+
+    def name(self, text: str) -> str:
+        """Give a name, or its pseudonym."""
+        return self._rename(text)
+
+    def _field(self, owner: type, field: str, value: Any) -> Any:
+        special = self._special.get((owner, field))
+        if special is not None:
+            return special(value)
+        if field in NAME_FIELDS:
+            return self._rename(value)
+        if field == CLASS_FIELD:
+            # The prefix is a rule's business: nobody but Kubernetes may make such a class.
+            return value if value.startswith(SYSTEM_PREFIX) else self._rename(value)
+        return self.share(value)
+
+    def _known_labels(self, labels: dict[str, str]) -> dict[str, str]:
+        return self._labels(
+            {key: value for key, value in labels.items() if key in self._label_keys or _is_plain(key)}
+        )
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+        return {
+            self._key(key): value if _is_plain(key) else self._rename(value) for key, value in labels.items()
+        }
+
+    def _key(self, key: str) -> str:
+        domain, slash, _ = key.rpartition("/")
+        known = key in NAMING_KEYS or (slash and _KNOWN_GROUPS.fullmatch(domain))
+        return key if known else self._rename(key)
+
+    def _foreign(self, owner: OwnerReference | ControllerRef) -> dict[str, str]:
+        """Give the pseudonyms of a kind that is somebody's own; nothing for a well-known one."""
+        if isinstance(owner, OwnerReference):
+            group, slash, version = owner.apiVersion.rpartition("/")
+            renamed = {"apiVersion": f"{self._rename(group)}.example{slash}{version}"}
+        else:
+            group = owner.apiGroup or ""
+            renamed = {"apiGroup": f"{self._rename(group)}.example"}
+        if not self._pseudonyms or _KNOWN_GROUPS.fullmatch(group):
+            return {}
+        return {**renamed, "kind": self._rename(owner.kind or "")}
+
+
+def _is_plain(key: str) -> bool:
+    return key.startswith(_PLAIN_KEYS)
+
+
+def _same(text: str) -> str:
+    return text

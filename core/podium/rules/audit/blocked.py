@@ -1,0 +1,75 @@
+"""What will not be scheduled on the chosen version: the sentence a report opens with.
+
+A group counts with all its live pods, those that run today too: they run until they are evicted or the group
+starts again, and then wait. Only what the scheduler itself refuses is counted. Podium's own groups are not
+blocked by divergence: its scheduler gives a group in doubt free room. Warnings about pods that are still to
+come (fewer than minCount) do not count, for they may be seconds away.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from podium.api.core import Pod
+from podium.api.reads import Kind
+from podium.report import Blocked, BlockedShare
+from podium.rules.audit.survey import Survey, SurveyedGroup
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.groups = 0
+        self.pods = 0
+        self.accelerators: Counter[str] = Counter()
+
+    def add(self, pods: int, accelerators: dict[str, int]) -> None:
+        self.pods += pods
+        for name, number in accelerators.items():
+            self.accelerators[name] += number * pods
+
+    def result(self) -> Blocked:
+        return Blocked(self.groups, self.pods, dict(sorted(self.accelerators.items())))
+
+
+def blocked(survey: Survey) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
+    """Count what will not be scheduled: in all, by namespace and by owner, most pods first."""
+    total = _Tally()
+    namespaces: dict[str, _Tally] = defaultdict(_Tally)
+    owners: dict[str, _Tally] = defaultdict(_Tally)
+    for each in survey.groups:
+        if not _is_blocked(survey, each):
+            continue
+        here = namespaces[each.key.namespace]
+        theirs: set[str] = set()
+        for part in survey.capacity.parts(each.present) if each.parts is None else each.parts:
+            accelerators = part.devices()
+            total.add(len(part.pods), accelerators)
+            here.add(len(part.pods), accelerators)
+            for owner, number in Counter(_owner(survey, pod) for pod in part.pods).items():
+                owners[owner].add(number, accelerators)
+                theirs.add(owner)
+        for tally in (total, here, *(owners[owner] for owner in theirs)):
+            tally.groups += 1
+    return total.result(), _shares(namespaces.items()), _shares(owners.items())
+
+
+def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
+    if not each.staying or (each.key.native and survey.minor <= 35):
+        return False
+    if each.group is None:
+        return survey.read(Kind.POD_GROUP) and not survey.selected
+    if each.shortfall is not None:
+        return True
+    if not each.key.native or survey.minor <= 36 or each.divergence is None:
+        return False
+    divergence = each.divergence
+    return divergence.priority.divergent or divergence.policy.divergent or len(each.schedulers) > 1
+
+
+def _owner(survey: Survey, pod: Pod) -> str:
+    owner = survey.owner(pod)
+    return str(owner) if owner is not None else f"bare pods in {pod.metadata.namespace}"
+
+
+def _shares(tallies: Iterable[tuple[str, _Tally]]) -> list[BlockedShare]:
+    shares = [BlockedShare(name, tally.result()) for name, tally in tallies]
+    return sorted(shares, key=lambda share: (-share.blocked.pods, share.name))

@@ -1,0 +1,358 @@
+"""Podium's own rules: what upstream promised and dropped, or never had. Each can be turned off.
+
+They stand beside the API server's rules, never instead of them: on native objects a breach warns unless the
+administrator says otherwise, so nothing that is valid upstream is refused by surprise.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium import priority
+from podium.api.core import PodSpec, SchedulingGroup
+from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
+from podium.api.membership import GroupKey, group_name
+from podium.api.meta import ObjectMeta
+from podium.api.reads import READS
+from podium.findings import Severity
+from podium.rules import fields
+from podium.rules.audit.groups import (
+    BASIC_WITH_GROUP_DISRUPTION,
+    GROUP_UNLIKE_TEMPLATE,
+    SYSTEM_CLASS_ON_GROUP,
+)
+from podium.rules.audit.members import MEMBERSHIP_CONFLICT
+from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
+from podium.rules.case import Case
+from podium.rules.fields import Cause, FieldError, go_quote
+from podium.rules.policy import Level
+from podium.rules.rule import Rule
+from podium.rules.shape import Document
+
+
+class OwnRule(NamedTuple):
+    """A rule with a remedy and its levels where the policy says nothing: for native kinds, for Podium's."""
+
+    cause: Cause
+    native: Level
+    podium: Level
+
+
+MEMBER_PRIORITY = OwnRule(
+    Cause(
+        Rule(
+            id="member-priority",
+            severity=Severity.WARNING,
+            title="A pod's priority is not its group's",
+            why="Kubernetes 1.36 silently goes by the group's integer; 1.37 does not schedule such a group.",
+            source="Podium; checks that KEP-5710 discussed and dropped",
+        ),
+        "Give the pod template the group's priorityClassName.",
+    ),
+    Level.WARN,
+    Level.WARN,
+)
+CLASS_ALLOWED = OwnRule(
+    Cause(
+        Rule(
+            id="class-allowed",
+            severity=Severity.ERROR,
+            title="A class that the namespace may not use",
+            why="Quota by priority class counts pods only: a group could take any class.",
+            source="Podium",
+        ),
+        "Use one of the classes that the administrator allows for this namespace.",
+    ),
+    Level.DENY,
+    Level.DENY,
+)
+LABEL_FIXED = OwnRule(
+    Cause(
+        Rule(
+            id="group-label-immutable",
+            severity=Severity.ERROR,
+            title="The group label of a pod was changed or removed",
+            why="Membership decides priority and preemption; the native field cannot change either.",
+            source="Podium",
+        ),
+        f"Keep the label {GROUP_LABEL} as it is, or create another pod.",
+    ),
+    Level.DENY,
+    Level.DENY,
+)
+NAME_LENGTH = OwnRule(
+    Cause(
+        Rule(
+            id="podium-name-length",
+            severity=Severity.ERROR,
+            title="The name of a Podium resource is too long for a label",
+            why="Pods name their group in a label, and a label's value has at most 63 characters.",
+            source="Podium",
+        ),
+        "Shorten the name to 63 characters.",
+    ),
+    Level.DENY,
+    Level.DENY,
+)
+RULES = tuple(own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH))
+
+# The audit has these rules, too, for what is stored already: one id, one row in the table.
+BASIC_MODE = OwnRule(
+    Cause(BASIC_WITH_GROUP_DISRUPTION, "Use a gang policy, or disruption mode Pod ({single: {}})."),
+    Level.WARN,
+    Level.DENY,
+)
+TEMPLATE_CLASS = OwnRule(
+    Cause(TEMPLATE_CLASS_MISSING, "Create the PriorityClass first, or name an existing one."),
+    Level.WARN,
+    Level.WARN,
+)
+TEMPLATE_SYSTEM_CLASS = OwnRule(
+    Cause(SYSTEM_CLASS_ON_GROUP, f"Name a class of at most {priority.HIGHEST_USER_PRIORITY}."),
+    Level.WARN,
+    Level.WARN,
+)
+UNLIKE_TEMPLATE = OwnRule(
+    Cause(GROUP_UNLIKE_TEMPLATE, "Take the template's values, or change the template."),
+    Level.WARN,
+    Level.WARN,
+)
+TWO_GROUPS = OwnRule(
+    Cause(MEMBERSHIP_CONFLICT, f"Name the same group in both, or drop the label {GROUP_LABEL}."),
+    Level.WARN,
+    Level.WARN,
+)
+OWN_RULES = (
+    MEMBER_PRIORITY,
+    CLASS_ALLOWED,
+    LABEL_FIXED,
+    NAME_LENGTH,
+    BASIC_MODE,
+    TEMPLATE_CLASS,
+    TEMPLATE_SYSTEM_CLASS,
+    UNLIKE_TEMPLATE,
+    TWO_GROUPS,
+)
+
+NAME_LIMIT = 63
+
+
+def level(case: Case, rule: OwnRule) -> Level:
+    """Give the level of a rule for this object."""
+    default = rule.native if case.native else rule.podium
+    return case.profile.policy.level(rule.cause.rule.id, native=case.native, default=default)
+
+
+def _breach(case: Case, rule: OwnRule, field: str, message: str) -> None:
+    """Do what the rule's level says about a breach."""
+    match level(case, rule):
+        case Level.OFF:
+            return
+        case Level.DENY:
+            raise case.forbid(rule.cause, field, message)
+        case Level.WARN | Level.INHERIT:
+            case.warnings.append(f"{field}: {message}")
+            case.note(rule.cause, field, message)
+
+
+# Before the Priority plugin.
+
+
+def mutate(case: Case, new: Document, old: Document | None) -> None:
+    """Let a group take from its template, or a pod from its group, what it left unset."""
+    if old is not None:
+        return
+    if case.ref.kind == "PodGroup" and not case.native:
+        _inherit_from_template(case, new)
+    elif case.ref.kind == "Pod" and level(case, MEMBER_PRIORITY) is Level.INHERIT:
+        _inherit_from_group(case, new)
+
+
+def _inherit_from_template(case: Case, new: Document) -> None:
+    if level(case, UNLIKE_TEMPLATE) is Level.OFF:
+        return
+    template = _template_of(case, _read(new))
+    if template is None:
+        return
+    sent = case.request.object.get("spec") or {}
+    spec = new["spec"]
+    older = case.version == "v1alpha2"
+    if not spec["schedulingPolicy"]:
+        count = template.min_count
+        case.set(new, "schedulingPolicy", {"basic": {}} if count is None else {"gang": {"minCount": count}})
+    if sent.get("disruptionMode") is None and template.disruption_mode is not None:
+        whole = template.disruption_mode is DisruptionMode.POD_GROUP
+        union: Document = {"all": {}} if whole else {"single": {}}
+        case.set(new, "disruptionMode", str(template.disruption_mode) if older else union)
+    if "priorityClassName" not in spec and "priority" not in spec and template.priority_class_name:
+        case.set(new, "priorityClassName", template.priority_class_name)
+
+
+def _inherit_from_group(case: Case, new: Document) -> None:
+    """Give a pod that chose no class its group's, unless the class no longer has the group's integer.
+
+    The default class counts as none chosen: the Priority plugin has stamped it before a webhook sees the pod.
+    """
+    spec = new["spec"]
+    group = _group_of(case, new)
+    if group is None or not group.priority_class_name:
+        return
+    unchosen = priority.resolve(case.view.classes, "")
+    assert unchosen is not None
+    if spec.get("priorityClassName", "") not in ("", unchosen.name):
+        return
+    stamps = (("priority", unchosen.value), ("preemptionPolicy", unchosen.preemption_policy))
+    if any(spec.get(name, stamp) != stamp for name, stamp in stamps):
+        return
+    found = priority.resolve(case.view.classes, group.priority_class_name)
+    if found is None or found.value != (group.priority or 0):
+        return
+    case.set(new, "priorityClassName", found.name)
+    case.set(new, "priority", found.value)
+    case.set(new, "preemptionPolicy", found.preemption_policy)
+
+
+# Beside field validation and the validating plugins.
+
+
+def check(case: Case, new: Document) -> list[FieldError]:
+    """Judge the name of a Podium resource."""
+    name = new["metadata"].get("name", "")
+    if case.native or case.update or len(name) <= NAME_LIMIT or level(case, NAME_LENGTH) is Level.OFF:
+        return []
+    return [fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)]
+
+
+def judge(case: Case, new: Document, old: Document | None) -> None:
+    """Judge an object that the API server would store."""
+    match case.ref.kind:
+        case "Pod":
+            if old is None:
+                _judge_pod(case, new)
+            else:
+                _judge_label(case, new, old)
+        case "PodGroup" if old is None:
+            _judge_group(case, new)
+        case "Workload" if old is None:
+            _judge_workload(case, new)
+
+
+def _judge_pod(case: Case, new: Document) -> None:
+    spec = new["spec"]
+    label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
+    named = spec.get("schedulingGroup", {}).get("podGroupName")
+    if label and named and label != named:
+        message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
+        _breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
+    _judge_class(case, spec.get("priorityClassName", ""), pods=True)
+    group = _group_of(case, new)
+    if group is not None and (group.priority or 0) != spec["priority"]:
+        theirs = _valued(group.priority or 0, group.priority_class_name)
+        ours = _valued(spec["priority"], spec.get("priorityClassName", ""))
+        message = f"{ours} is not the priority of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
+        _breach(case, MEMBER_PRIORITY, "spec.priority", message)
+
+
+def _judge_label(case: Case, new: Document, old: Document) -> None:
+    stored = old["metadata"].get("labels", {}).get(GROUP_LABEL)
+    if stored is None:
+        return
+    label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
+    if label != stored:
+        what = "may not be removed" if label is None else f"may not be changed to {go_quote(label)}"
+        message = f"the label {GROUP_LABEL} {what} once the pod exists, it is {go_quote(stored)}"
+        _breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+
+
+def _judge_group(case: Case, new: Document) -> None:
+    group = _read(new)
+    _judge_mode(case, "spec", group.min_count, group.disruption_mode)
+    _judge_class(case, group.priority_class_name, pods=False)
+    template = _template_of(case, group)
+    if template is None:
+        return
+    pairs = (
+        ("spec.priorityClassName", template.priority_class_name or None, group.priority_class_name),
+        ("spec.priority", template.priority, group.priority),
+        ("spec.disruptionMode", template.disruption_mode, group.disruption_mode),
+        ("spec.preemptionPolicy", template.preemption_policy, group.preemption_policy),
+    )
+    unlike = [(field, want, have) for field, want, have in pairs if want is not None and want != have]
+    if template.min_count != group.min_count:
+        unlike.append(("spec.schedulingPolicy", _policy(template.min_count), _policy(group.min_count)))
+    for field, want, have in unlike:
+        shown = "unset" if have is None or have == "" else have
+        message = f"is {shown}, template {go_quote(template.name)} has {want}"
+        _breach(case, UNLIKE_TEMPLATE, field, message)
+
+
+def _judge_workload(case: Case, new: Document) -> None:
+    workload: Workload = _read(new)
+    for path, template in workload.templates.items():
+        _judge_mode(case, path, template.min_count, template.disruption_mode)
+        name = template.priority_class_name
+        if not name:
+            continue
+        field = f"{path}.priorityClassName"
+        found = priority.resolve(case.view.classes, name)
+        if found is None:
+            _breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
+        elif found.value > priority.HIGHEST_USER_PRIORITY:
+            message = f"class {name} has {found.value}, more than a PodGroup may have"
+            _breach(case, TEMPLATE_SYSTEM_CLASS, field, message)
+
+
+def _judge_mode(case: Case, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
+    if min_count is None and mode is DisruptionMode.POD_GROUP:
+        message = "a basic group cannot be disrupted as a whole"
+        _breach(case, BASIC_MODE, f"{path}.disruptionMode", message)
+
+
+def _judge_class(case: Case, name: str, *, pods: bool) -> None:
+    patterns = case.profile.policy.allowed(case.ref.namespace, pods=pods)
+    if not name or patterns is None or _matches(name, patterns):
+        return
+    what = "pods" if pods else "PodGroups"
+    listed = ", ".join(patterns) or "none"
+    message = f"{what} in namespace {case.ref.namespace} may not use class {name} (allowed: {listed})"
+    _breach(case, CLASS_ALLOWED, "spec.priorityClassName", message)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _read(document: Document) -> Any:
+    """Give the neutral form of a PodGroup or Workload that the tables have decoded."""
+    read = READS[document["apiVersion"], document["kind"]]
+    return read.neutral(msgspec.convert(document, read.type))
+
+
+def _template_of(case: Case, group: PodGroup) -> Template | None:
+    """Find the template that a group refers to, as far as it can be seen."""
+    ref = group.template_ref
+    if ref is None:
+        return None
+    workload = case.view.workloads.get(GroupKey(case.native, case.ref.namespace, ref.workload))
+    templates = workload.templates.values() if workload is not None else ()
+    return next((template for template in templates if template.name == ref.template), None)
+
+
+def _group_of(case: Case, new: Document) -> PodGroup | None:
+    """Find the group that a pod belongs to, as far as it can be seen."""
+    spec = new["spec"].get("schedulingGroup")
+    field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None
+    meta = ObjectMeta(labels=new["metadata"].get("labels"))
+    served = case.profile.workload_api
+    named = group_name(meta, PodSpec(schedulingGroup=field), native_served=served)
+    return None if named is None else case.view.groups.get(GroupKey(named[0], case.ref.namespace, named[1]))
+
+
+def _policy(min_count: int | None) -> str:
+    return "basic" if min_count is None else f"gang with minCount {min_count}"
+
+
+def _valued(value: int, name: str) -> str:
+    return f"{value} (class {name})" if name else f"{value} (no class)"
