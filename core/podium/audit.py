@@ -28,6 +28,7 @@ from podium.rules.audit.blocked import blocked
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.audit.table import CHECKS, RULES, Check, Part
 from podium.view import View
+from podium.wording import count
 
 # The minors whose behaviour the rules know.
 MINORS = ("1.35", "1.36", "1.37", "1.38")
@@ -98,11 +99,11 @@ def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
         if match is not None:
             versions[int(match[1])] += 1
     if not versions:
-        return DEFAULT_MINOR, "no node says its version; choose with --kubernetes"
+        return DEFAULT_MINOR, "assumed: no node says its version"
     newest = max(versions)
     known = min(max(newest, _minor(MINORS[0])), _minor(MINORS[-1]))
-    how = f"newest of {versions.total():,} kubelets is 1.{newest}"
-    return f"1.{known}", how if known == newest else f"{how}, nearest known version"
+    how = f"the newest kubelet of {count(versions.total(), 'node')}"
+    return f"1.{known}", how if known == newest else f"{how} is 1.{newest}; the nearest that is known"
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

@@ -35,6 +35,16 @@ class Scope(NamedTuple):
     namespace: str = ""
     selector: str = ""
 
+    @property
+    def partial(self) -> str:
+        """Say what was read where that is not all of the cluster; empty where it is."""
+        parts = []
+        if self.namespace:
+            parts.append(f"namespace {self.namespace}")
+        if self.selector:
+            parts.append(f"objects labelled {self.selector}")
+        return f"{', '.join(parts)} only" if parts else ""
+
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a dump says of its cluster beside the objects: the first item of what `podium dump` writes.
@@ -194,7 +204,9 @@ def collector_paused() -> Iterator[None]:
 
 
 def _lines(file: str) -> Lines | None:
+    path = Path(file)
     try:
-        return Lines(textfile.expand(Path(file).read_bytes()))
+        # A pipe was read once and would now block or be empty.
+        return Lines(textfile.expand(path.read_bytes())) if path.is_file() else None
     except (OSError, textfile.TextError):
         return None

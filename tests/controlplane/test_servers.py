@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.fixtures.servers import Server
+from tests.fixtures.servers import Server, exclusive
 
 from podium.controlplane import process
+from podium.controlplane.state import load
 
 pytestmark = pytest.mark.server
 
@@ -75,6 +76,17 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
     cluster.request("DELETE", pods)
     assert process.wait_until(lambda: cluster.request("GET", f"{groups}/gang")[0] == 404, seconds=30)
     assert process.wait_until(lambda: phases() == {}, seconds=30)
+
+
+def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
+    """What is made on it is on no shared server, and its processes end with the block."""
+    with exclusive(server_137.release) as own:
+        name = own.new_namespace("own-")
+        assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404
+        state = load(own.folder)
+    assert state is not None
+    assert not any(map(state.runs, state.components))
+    assert not own.folder.exists()
 
 
 def containers() -> dict[str, Any]:

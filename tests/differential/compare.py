@@ -16,7 +16,7 @@ from tests.differential.scene import Document
 
 from podium.api.reads import READS
 from podium.rules.admission import Verdict, review
-from podium.rules.case import Profile, Request, Verb
+from podium.rules.case import Operation, Profile, Request
 from podium.state import State
 
 _POD_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
@@ -74,7 +74,7 @@ def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
 def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile: Profile) -> Compared:
     creating = exchange.op is Op.CREATE
     request = Request(
-        operation=Verb.CREATE if creating else Verb.UPDATE,
+        operation=Operation.CREATE if creating else Operation.UPDATE,
         subresource="status" if exchange.op is Op.STATUS else "",
         object=exchange.object,
         old=None if creating else _current(documents[exchange.object["kind"], _name(exchange.object)]),

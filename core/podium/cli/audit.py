@@ -5,14 +5,18 @@ neither depends on the format.
 """
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence, Sized
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib.metadata import version
 
 import click
 
+from podium.api.reads import Kind
 from podium.audit import MINORS, audit, choose_minor
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
@@ -20,9 +24,10 @@ from podium.cli.render.context import Context, Place
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import deliver
 from podium.findings import Finding
-from podium.load import Loaded
+from podium.load import Loaded, Origins
 from podium.report import Summary
 from podium.rules.audit.table import RULES
+from podium.state import State
 from podium.wording import some
 
 NARROWEST, WIDEST, USUAL = 80, 120, 100
@@ -39,9 +44,15 @@ NARROWEST, WIDEST, USUAL = 80, 120, 100
     show_default=True,
     help="Exit with 3 when there are findings this bad or worse.",
 )
-@click.option("--select", multiple=True, metavar="RULE", help="Run this rule only. May be given several times.")
-@click.option("--ignore", multiple=True, metavar="RULE", help="Leave this rule out. May be given several times.")
-@click.option("--kubernetes", type=click.Choice(MINORS), help="The minor to judge for, instead of the server's.")
+@click.option(
+    "--select", multiple=True, metavar="RULE", help="Run this rule only. May be given several times."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="RULE", help="Leave this rule out. May be given several times."
+)
+@click.option(
+    "--kubernetes", type=click.Choice(MINORS), help="The minor to judge for, instead of the server's."
+)
 def command(
     filenames: tuple[str, ...],
     strict: bool,
@@ -60,3 +71,88 @@ def command(
     _check_rules("--select", select)
     _check_rules("--ignore", ignore)
     loaded = inputs.load(filenames, kube, strict=strict)
+    minor, chosen_by = _minor(kubernetes, loaded)
+    click.echo(f"judging for Kubernetes {minor}: {chosen_by}", err=True)
+    report = audit(
+        loaded.state,
+        kubernetes=minor,
+        chosen_by=chosen_by,
+        objects=_objects(loaded.state),
+        skipped=loaded.skipped,
+        select=select,
+        ignore=ignore,
+        namespace=loaded.scope.namespace,
+        selector=loaded.scope.selector,
+    )
+    screen = output_file is None and sys.stdout.isatty()
+    context = Context(
+        rules=[rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore],
+        input=_input(filenames, loaded),
+        place=_places(loaded.origins) if filenames else lambda _: None,
+        version=version("podium-k8s"),
+        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
+        colour=screen and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+    )
+    deliver(render(report, output, context), output_file)
+    if _fails(report.summary, fail_on):
+        sys.exit(EXIT_FINDINGS)
+
+
+def _check_rules(option: str, ids: Sequence[str]) -> None:
+    known = {rule.id for rule in RULES}
+    for unknown in (rule for rule in ids if rule not in known):
+        close = get_close_matches(unknown, known, n=1)
+        hint = f" Did you mean {close[0]}?" if close else " docs/rules.md has them all."
+        raise click.UsageError(f"{option}: there is no rule {unknown!r}.{hint}")
+
+
+def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
+    """Choose the minor to judge for, and say how: as asked, the API server's, else the kubelets'."""
+    if asked is not None:
+        return asked, "asked for with --kubernetes"
+    served = re.match(r"v1\.(\d+)", loaded.server)
+    if served is None:
+        return choose_minor(loaded.state.nodes.values())
+    minor = min(MINORS, key=lambda known: abs(int(known.partition(".")[2]) - int(served[1])))
+    exact = minor == f"1.{served[1]}"
+    return minor, f"the API server is {loaded.server}{'' if exact else '; the nearest that is known'}"
+
+
+def _objects(state: State) -> dict[str, int]:
+    """Count what was read, by kind."""
+    read: dict[Kind, Sized] = {
+        Kind.POD: state.pods,
+        Kind.NODE: state.nodes,
+        Kind.PRIORITY_CLASS: state.classes,
+        Kind.BUDGET: state.budgets,
+        Kind.POD_GROUP: state.groups,
+        Kind.WORKLOAD: state.workloads,
+        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
+    }
+    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
+    counts.update(ref.kind for ref in state.owners)
+    return dict(counts)
+
+
+def _input(filenames: Sequence[str], loaded: Loaded) -> str:
+    """Name what was read, and how much of it, in a person's words."""
+    names = ["standard input" if name == "-" else name for name in filenames]
+    where = some(names) if names else f"the live cluster ({loaded.server})"
+    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+
+
+def _places(origins: Origins) -> Callable[[Finding], Place | None]:
+    """Find findings in the input's files; a line is looked up only for what is asked."""
+
+    def place(finding: Finding) -> Place | None:
+        origin = origins.get(finding.object)
+        line = origins.line(finding.object, finding.field)
+        return Place(origin.file, line) if origin is not None and line is not None else None
+
+    return place
+
+
+def _fails(summary: Summary, fail_on: str) -> bool:
+    counted = {"error": summary.errors, "warning": summary.errors + summary.warnings, "never": 0}
+    return counted[fail_on] > 0

@@ -123,7 +123,7 @@ def check_same(settings: Settings, wanted: Wanted) -> None:
 
 
 def _word(value: object) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
 def _alone(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager[None]:

@@ -57,11 +57,11 @@ def read_line(summary: Summary, source: str) -> str:
 
 
 def unchecked_line(not_checked: Sequence[NotChecked]) -> str:
-    """Say that the numbers are not whole, or nothing where everything was checked."""
+    """Say that the report does not see everything, or nothing where it does."""
     if not not_checked:
         return ""
-    kinds = listed([visible(missing.kind) for missing in not_checked])
-    return f"The numbers leave out what could not be checked: {kinds}."
+    kinds = dict.fromkeys(visible(missing.kind) for missing in not_checked)
+    return f"Not everything could be checked: see what is said of {listed(list(kinds))} at the end."
 
 
 def amounts(numbers: Mapping[str, int]) -> list[str]:

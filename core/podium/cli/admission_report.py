@@ -1,0 +1,126 @@
+"""What `podium admit` found, for people and for programs: the AdmissionReport and its table."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.cli.render.data import as_json, as_yaml, document
+from podium.cli.render.text import Layout
+from podium.cli.render.words import visible
+from podium.findings import ObjectRef
+from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
+from podium.rules.case import DROPPED
+from podium.wording import count
+
+NARROWEST, WIDEST, USUAL = 80, 160, 100
+
+
+class Result(NamedTuple):
+    """One object and what would become of it."""
+
+    ref: ObjectRef
+    verdict: Verdict
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the result as the report's contract has it."""
+        verdict = self.verdict
+        return {
+            "object": msgspec.to_builtins(self.ref),
+            "allowed": verdict.allowed,
+            "code": verdict.code,
+            "reason": verdict.reason,
+            "message": verdict.message,
+            "warnings": verdict.warnings,
+            "findings": [finding.as_json() for finding in verdict.findings],
+            "admitted": verdict.admitted,
+        }
+
+
+class Terminal(NamedTuple):
+    """How wide the reader's window is, and whether it shows colour."""
+
+    width: int
+    colour: bool
+
+
+def terminal(output_file: str | None) -> Terminal:
+    """Ask what standard output is; a file or a pipe gets the usual width and no colour."""
+    if output_file is not None or not sys.stdout.isatty():
+        return Terminal(USUAL, colour=False)
+    columns = shutil.get_terminal_size((USUAL, 0)).columns
+    return Terminal(max(NARROWEST, min(WIDEST, columns)), colour="NO_COLOR" not in os.environ)
+
+
+def render(results: Sequence[Result], profile: Profile, output: str, *, terminal: Terminal) -> str:
+    """Write the report as `json`, `yaml` or `table`."""
+    if output == "table":
+        return _table(results, profile, terminal)
+    report = document("AdmissionReport", results=[result.as_json() for result in results])
+    return as_json(report) if output == "json" else as_yaml(report)
+
+
+def _table(results: Sequence[Result], profile: Profile, terminal: Terminal) -> str:
+    layout = Layout(width=terminal.width, colour=terminal.colour)
+    rows = [
+        (
+            visible(str(result.ref)),
+            "allowed" if result.verdict.allowed else "REFUSED",
+            str(result.verdict.code),
+            visible(changes(result.verdict)),
+        )
+        for result in results
+    ]
+    layout.columns(("OBJECT", "VERDICT", "CODE", "CHANGES"), rows)
+    refused = [result for result in results if not result.verdict.allowed]
+    if refused:
+        layout.heading("Refused")
+    for result in refused:
+        _refusal(layout, result)
+    warned = [(result.ref, warning) for result in results for warning in result.verdict.warnings]
+    if warned:
+        layout.heading("Warnings")
+    for ref, warning in warned:
+        layout.paragraph(visible(f"{ref}: {warning}"), hang="  ", style="warning")
+    layout.lines.append("")
+    verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
+    judged_by = f"Kubernetes {profile.kubernetes}, rules {profile.rules}"
+    layout.paragraph(f"{count(len(results), 'object')}: {verdicts}. {judged_by}.", style="bold")
+    return layout.text()
+
+
+def _refusal(layout: Layout, result: Result) -> None:
+    for line in f"{result.ref}: {result.verdict.message}".splitlines():
+        layout.paragraph(visible(line), hang="  ", style="error")
+    fixes = {finding.fix: finding.field for finding in result.verdict.findings if not _drops(finding.rule)}
+    for fix, field in fixes.items():
+        layout.paragraph(visible(f"{field}: {fix}" if field else fix), indent="  ", hang="  ")
+
+
+def _drops(rule: str) -> bool:
+    return rule in (UNKNOWN_FIELD.rule.id, DROPPED.rule.id)
+
+
+def changes(verdict: Verdict) -> str:
+    """Say what admission changed: what was stamped, what was dropped, what the server does not know."""
+    parts = []
+    written = {operation["path"]: operation["value"] for operation in verdict.patch}
+    for path, value in written.items():
+        if path in ("/spec", "/spec/priorityClassName") and "/spec/priority" in written:
+            continue
+        field = path.removeprefix("/").replace("/", ".")
+        shown = value if isinstance(value, str | int) else msgspec.json.encode(value).decode()
+        parts.append(f"{field}: {shown}{_class_note(verdict, path)}")
+    if verdict.allowed:
+        parts += [f"{finding.field} dropped" for finding in verdict.findings if _drops(finding.rule)]
+    return "; ".join(parts)
+
+
+def _class_note(verdict: Verdict, path: str) -> str:
+    if path != "/spec/priority" or verdict.admitted is None:
+        return ""
+    name = verdict.admitted["spec"].get("priorityClassName")
+    return f" (class {name})" if name else " (no class)"

@@ -1,0 +1,294 @@
+"""`podium admit`: what the API server, and Podium's rules, would do to a manifest; no cluster is written to.
+
+Objects are taken in the order they come, and each that is admitted is there for those after it, so a file
+with a class, a group and its pods is judged as `kubectl create -f` would meet it.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from podium.api.convert import VERSIONS, convert
+from podium.api.reads import READS, Kind
+from podium.cli import inputs
+from podium.cli.admission_report import Result, render, terminal
+from podium.cli.main import EXIT_FINDINGS
+from podium.cli.render.output import deliver
+from podium.documents import Document
+from podium.findings import ObjectRef, group_of
+from podium.load import Loader, collector_paused
+from podium.rules import pod, podgroup
+from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, judged, review
+from podium.rules.owners import makes_pods, review_owner
+from podium.rules.policy import Policy
+from podium.state import State
+
+if TYPE_CHECKING:
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Page
+
+MINORS = ("1.36", "1.37")
+LIVE = "live"
+
+# What a refusal may rest on that was never in the input.
+_ABSENT = {
+    pod.UNKNOWN_CLASS.rule.id: Kind.PRIORITY_CLASS,
+    podgroup.UNKNOWN_CLASS.rule.id: Kind.PRIORITY_CLASS,
+    podgroup.WORKLOAD_MISSING.rule.id: Kind.WORKLOAD,
+}
+
+Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
+
+
+class Cluster:
+    """What is there already: the index that rules see, and the documents that updates start from."""
+
+    def __init__(self, *, native_served: bool = True) -> None:
+        self._loader = Loader(native_served=native_served)
+        self._stored: dict[Identity, Document | dict[str, Any]] = {}
+        self.state = State(native_served=native_served)
+        self.listed: set[Kind] = set()
+        self.server = ""
+
+    def add(self, document: Document) -> None:
+        """Take an object that is stored. Raises ReadError where it does not decode or comes twice."""
+        self._loader.add(document)
+        if judged({"apiVersion": document.apiVersion, "kind": document.kind}):
+            self.keep(document)
+
+    def add_page(self, page: "Page") -> None:
+        """Take objects of a live cluster."""
+        self._loader.mark_listed(page.served.read.kind)
+        for document in page.documents:
+            self.add(document)
+
+    def keep(self, document: Document) -> None:
+        """Take an object only as what an update starts from; a later one of the same identity replaces it."""
+        self._stored[_identity(document.value())] = document
+
+    def loaded(self, server: str = "") -> "Cluster":
+        """Finish loading."""
+        done = self._loader.done()
+        self.state, self.listed, self.server = done.state, done.listed, server or done.server
+        return self
+
+    def stored(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Give the stored object of the same identity, in the same version, or None."""
+        found = self._stored.get(_identity(document))
+        if found is None:
+            return None
+        if isinstance(found, Document):
+            found.read(READS[found.apiVersion, found.kind].type)
+            found = found.value()
+        wanted = document["apiVersion"]
+        if found["apiVersion"] != wanted and wanted in VERSIONS and found["apiVersion"] in VERSIONS:
+            found = convert(found, wanted).document
+        return found
+
+    def join(self, admitted: dict[str, Any]) -> None:
+        """Store an object that was admitted. Raises msgspec.ValidationError where no reader could read it."""
+        read = READS[admitted["apiVersion"], admitted["kind"]]
+        value = read.neutral(msgspec.convert(admitted, read.type))
+        if admitted["metadata"].get("name"):
+            self.state.apply(value)
+            self._stored[_identity(admitted)] = admitted
+
+
+@click.command("admit", short_help="Show what admission would do to a manifest.")
+@inputs.file_options
+@click.option(
+    "--existing",
+    metavar="FILE|live",
+    help="What is in the cluster already: a dump, a folder, or `live` to read the cluster itself.",
+)
+@click.option(
+    "--operation",
+    type=click.Choice([str(operation) for operation in Operation], case_sensitive=False),
+    default="CREATE",
+    show_default=True,
+    help="What the client asks for.",
+)
+@click.option("--old", metavar="FILE", help="The stored objects that an UPDATE starts from.")
+@click.option(
+    "--kubernetes", type=click.Choice(MINORS), help="The minor to judge by, else the cluster's or 1.37."
+)
+@click.option(
+    "--rules",
+    type=click.Choice(["podium", "upstream"]),
+    default="podium",
+    show_default=True,
+    help="Podium's rules too, or that Kubernetes minor and no more.",
+)
+@click.option(
+    "--config", metavar="FILE", help="An AdmissionPolicy: levels of Podium's rules, allowed classes."
+)
+@inputs.kube_options
+@inputs.output_options("table", "json", "yaml")
+def command(
+    *,
+    filenames: tuple[str, ...],
+    strict: bool,
+    existing: str | None,
+    operation: str,
+    old: str | None,
+    kubernetes: str | None,
+    rules: str,
+    config: str | None,
+    kube: inputs.KubeOptions,
+    output: str,
+    output_file: str | None,
+) -> None:
+    """Show for each object of -f whether it would be admitted, what would be changed, and why not.
+
+    Templates of workload controllers are judged as the pods they would make. Exit code: 0 all allowed,
+    3 something is refused, 2 usage, 1 the tool failed; the same in every format.
+    """
+    if not filenames:
+        raise click.UsageError("Missing option '-f' / '--filename': name a file, a folder, or - for stdin.")
+    if kube.given and existing != LIVE:
+        raise click.UsageError("The flags that choose a live cluster go with --existing live only.")
+    if old is not None and operation.upper() != Operation.UPDATE:
+        raise click.UsageError("--old goes with --operation UPDATE.")
+    policy = _policy(config)
+    cluster = _cluster(existing, kube)
+    for document in inputs.read_documents([old]) if old is not None else ():
+        if judged({"apiVersion": document.apiVersion, "kind": document.kind}):
+            cluster.keep(document)
+    profile = Profile(
+        kubernetes=kubernetes or _minor(cluster.server),
+        rules=rules,
+        workload_api=cluster.state.native_served,
+        policy=policy,
+    )
+    documents, skipped = _chosen(inputs.read_documents(filenames), strict=strict)
+    results = [_admit(document, Operation(operation.upper()), cluster, profile) for document in documents]
+    if skipped:
+        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
+        click.echo(f"podium: passed over, no rule speaks of them: {listed}", err=True)
+    deliver(render(results, profile, output, terminal=terminal(output_file)), output_file)
+    if not all(result.verdict.allowed for result in results):
+        sys.exit(EXIT_FINDINGS)
+
+
+def _policy(config: str | None) -> Policy:
+    if config is None:
+        return Policy()
+    from podium.cli.policyfile import read_policy  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+    return read_policy(config)
+
+
+def _cluster(existing: str | None, kube: inputs.KubeOptions) -> Cluster:
+    if existing is None:
+        return Cluster()
+    with collector_paused():
+        if existing == LIVE:
+            whole = kube if kube.namespace is not None else kube._replace(all_namespaces=True)
+            cluster, info = inputs.read_live(whole, _begin)
+            return cluster.loaded(info.server)
+        cluster = Cluster()
+        for document in inputs.read_documents([existing]):
+            cluster.add(document)
+        return cluster.loaded()
+
+
+def _begin(discovery: "Discovery") -> Cluster:
+    return Cluster(native_served=discovery.serves("scheduling.k8s.io", "PodGroup"))
+
+
+def _minor(server: str) -> str:
+    """Give the minor to judge by: the server's, or of those we follow the nearest."""
+    match = re.match(r"v1\.(\d+)", server)
+    return MINORS[-1] if match is None or int(match[1]) > 36 else MINORS[0]
+
+
+def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
+    """Tell the objects that rules speak of from the others, which are counted by kind."""
+    chosen: list[Document] = []
+    skipped: dict[str, int] = {}
+    for document in documents:
+        header = {"apiVersion": document.apiVersion, "kind": document.kind}
+        if judged(header) or makes_pods(header):
+            chosen.append(document)
+        elif strict:
+            raise document.error(f"no rule speaks of {document.apiVersion} {document.kind} (--strict)")
+        elif not document.kind.endswith("List"):
+            name = f"{document.apiVersion} {document.kind}"
+            skipped[name] = skipped.get(name, 0) + 1
+    return chosen, skipped
+
+
+def _admit(document: Document, operation: Operation, cluster: Cluster, profile: Profile) -> Result:
+    value = document.value()
+    if not isinstance(value.get("metadata", {}), dict | None):
+        document.read(READS[document.apiVersion, document.kind].type)
+    if makes_pods(value):
+        document.read(READS[document.apiVersion, document.kind].type)
+        verdict = review_owner(Request(operation=operation, object=value), cluster.state, profile)
+        return Result(_reference(value), _with_absences(verdict, cluster))
+    old = cluster.stored(value) if operation is Operation.UPDATE else None
+    request = Request(operation=operation, object=_with_revision(value, old), old=old)
+    verdict = review(request, cluster.state, profile)
+    ref = _reference(value)
+    if verdict.admitted is not None:
+        try:
+            cluster.join(verdict.admitted)
+        except msgspec.ValidationError as error:
+            verdict = _unreadable(ref, verdict, str(error))
+    return Result(ref, _with_absences(verdict, cluster))
+
+
+def _with_revision(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+    """Fill in the stored resourceVersion where the client gives none, as `kubectl replace` does."""
+    if old is None:
+        return new
+    given, stored = new.get("metadata") or {}, old.get("metadata") or {}
+    if given.get("resourceVersion") or not stored.get("resourceVersion"):
+        return new
+    return {**new, "metadata": {**given, "resourceVersion": stored["resourceVersion"]}}
+
+
+def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
+    """Refuse a pod for a field that no rule speaks of but every reader must decode; the server would, too."""
+    version = ref.apiVersion.rpartition("/")[2]
+    message = f'{ref.kind} in version "{version}" cannot be handled as a {ref.kind}: {problem}'
+    finding = WRONG_TYPE.rule.finding(ref, "", problem, WRONG_TYPE.fix)
+    return msgspec.structs.replace(
+        verdict,
+        allowed=False,
+        code=400,
+        reason="BadRequest",
+        message=message,
+        findings=[*verdict.findings, finding],
+        admitted=None,
+        patch=[],
+    )
+
+
+def _with_absences(verdict: Verdict, cluster: Cluster) -> Verdict:
+    """Say when a refusal rests on the absence of what was never in the input."""
+    state = cluster.state
+    present = {Kind.PRIORITY_CLASS: bool(state.classes), Kind.WORKLOAD: bool(state.workloads)}
+    missing = {_ABSENT[finding.rule] for finding in verdict.findings if finding.rule in _ABSENT}
+    warnings = [
+        f"the input holds no {kind}; give what is in the cluster with --existing"
+        for kind in sorted(missing)
+        if kind not in cluster.listed and not present[kind]
+    ]
+    return msgspec.structs.replace(verdict, warnings=verdict.warnings + warnings) if warnings else verdict
+
+
+def _identity(document: Mapping[str, Any]) -> Identity:
+    ref = _reference(document)
+    return group_of(ref.apiVersion), ref.kind, ref.namespace, ref.name
+
+
+def _reference(document: Mapping[str, Any]) -> ObjectRef:
+    meta = document.get("metadata") or {}
+    namespace = "" if document["kind"] == "PriorityClass" else meta.get("namespace") or "default"
+    name = meta.get("name") or meta.get("generateName") or ""
+    return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))

@@ -1,0 +1,90 @@
+"""The administrator's file for Podium's own rules: their levels, and the classes that namespaces may use.
+
+apiVersion: config.podium.dev/v1
+kind: AdmissionPolicy
+levels: {member-priority: inherit}
+native: {basic-with-group-disruption: deny}
+allow:
+- namespaces: ["team-*"]
+pods: [low, standard]
+groups: [standard]
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import pydantic
+
+from podium.cli.inputs import read_documents
+from podium.errors import PodiumError
+from podium.rules.own import OWN_RULES
+from podium.rules.policy import Allowance, Level, Policy
+
+_IDS = frozenset(own.cause.rule.id for own in OWN_RULES)
+# The one rule that can mend what it finds.
+_INHERITS = "member-priority"
+
+
+def _known(levels: Mapping[str, Level]) -> Mapping[str, Level]:
+    for rule, level in levels.items():
+        if rule not in _IDS:
+            raise ValueError(f"{rule} is none of Podium's own rules: {', '.join(sorted(_IDS))}")
+        if level is Level.INHERIT and rule != _INHERITS:
+            raise ValueError(f"only {_INHERITS} can be inherit, not {rule}")
+    return levels
+
+
+Levels = Annotated[dict[str, Level], pydantic.AfterValidator(_known)]
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class AllowanceModel(_Strict):
+    """Which classes pods and PodGroups may use in some namespaces."""
+
+    namespaces: list[str] = pydantic.Field(min_length=1)
+    pods: list[str] | None = None
+    groups: list[str] | None = None
+
+
+class PolicyModel(_Strict):
+    """The whole file."""
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["AdmissionPolicy"]
+    levels: Levels = {}
+    native: Levels = {}
+    podium: Levels = {}
+    allow: list[AllowanceModel] = []
+
+    def policy(self) -> Policy:
+        """Give the file as the rules take it."""
+        return Policy(
+            levels=self.levels,
+            native=self.native,
+            podium=self.podium,
+            allow=tuple(
+                Allowance(
+                    namespaces=tuple(entry.namespaces),
+                    pods=None if entry.pods is None else tuple(entry.pods),
+                    groups=None if entry.groups is None else tuple(entry.groups),
+                )
+                for entry in self.allow
+            ),
+        )
+
+
+def read_policy(path: str) -> Policy:
+    """Read a policy file. Raises PodiumError: it is no policy, there are several, a field is wrong."""
+    documents = list(read_documents([path]))
+    if len(documents) != 1:
+        raise PodiumError(f"{path}: holds {len(documents)} documents; one AdmissionPolicy is wanted")
+    document = documents[0]
+    try:
+        return PolicyModel.model_validate(document.value()).policy()
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise document.error(first["msg"].removeprefix("Value error, "), field) from None

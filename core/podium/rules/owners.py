@@ -1,0 +1,85 @@
+"""Objects that make pods, judged as the pods they would make: a template is where a refusal can be mended.
+
+The API server accepts a Deployment whatever its template's class; the refusal comes later, in an event of a
+controller. Here the owner gets the verdict of its pods, with field paths that lead into the template.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from podium.api.foreign import OWNERS
+from podium.findings import Finding, ObjectRef
+from podium.lines import parse_path
+from podium.rules.admission import Operation, Profile, Request, Verdict, review
+from podium.view import View
+
+
+def makes_pods(document: Mapping[str, Any]) -> bool:
+    """Whether `review_owner` knows where this kind has its pod templates."""
+    return (document.get("apiVersion"), document.get("kind")) in OWNERS
+
+
+def review_owner(request: Request, view: View, profile: Profile) -> Verdict:
+    """Judge the pods that an owner would make from now on; `admitted` is the owner as it was sent.
+
+    The owner must decode by its read; else msgspec.ValidationError. Warnings and findings are those of all
+    templates, code and message those of the first template that is refused.
+    """
+    document = request.object
+    meta = {**document.get("metadata", {})}
+    meta.setdefault("namespace", "default")
+    name = meta.get("name") or meta.get("generateName") or ""
+    ref = ObjectRef(document["apiVersion"], document["kind"], meta["namespace"], name)
+    warnings: list[str] = []
+    findings: list[Finding] = []
+    refusal: Verdict | None = None
+    for path, template in _templates(document):
+        pod = _pod(template, meta["namespace"], name)
+        verdict = review(Request(operation=Operation.CREATE, object=pod), view, profile)
+        warnings += [_placed_warning(warning, path) for warning in verdict.warnings]
+        findings += [
+            msgspec.structs.replace(finding, object=ref, field=_placed(finding.field, path))
+            for finding in verdict.findings
+        ]
+        if not verdict.allowed:
+            refusal = refusal or verdict
+    return Verdict(
+        allowed=refusal is None,
+        code=refusal.code if refusal is not None else 200 if request.operation is Operation.UPDATE else 201,
+        reason=refusal.reason if refusal is not None else "",
+        message=refusal.message if refusal is not None else "",
+        warnings=warnings,
+        findings=findings,
+        admitted={**document, "metadata": meta} if refusal is None else None,
+        patch=[],
+    )
+
+
+def _templates(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    owner = msgspec.convert(document, OWNERS[document["apiVersion"], document["kind"]].type)
+    for path, _ in owner.templates():
+        template: Any = document
+        for step in parse_path(path):
+            template = template[step]
+        yield path, template
+
+
+def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, Any]:
+    """Make the pod that a controller would send: it names its pods after the owner."""
+    given = template.get("metadata") or {}
+    meta = {key: given[key] for key in ("labels", "annotations", "finalizers") if key in given}
+    meta |= {"generateName": f"{owner}-", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template.get("spec")}
+
+
+def _placed(field: str, path: str) -> str:
+    return f"{path}.{field}" if field else path
+
+
+def _placed_warning(warning: str, path: str) -> str:
+    unknown = 'unknown field "'
+    if warning.startswith(unknown):
+        return f"{unknown}{path}.{warning.removeprefix(unknown)}"
+    return f"{path}.{warning}"

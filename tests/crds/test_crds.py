@@ -1,0 +1,100 @@
+"""The rendered CustomResourceDefinitions, without a server: fresh, complete, bounded."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from podium import crds
+from podium.api.convert import VERSIONS
+from podium.data import folder
+from podium.yamldoc import load_all
+
+SERVED = [
+    (crd["spec"]["names"]["kind"], version["name"], version)
+    for crd in crds.crds()
+    for version in crd["spec"]["versions"]
+]
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every schema inside a schema, with its path."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from nodes(inner, f"{path}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+
+
+def test_the_manifests_are_fresh() -> None:
+    """`python -m podium.crds manifests/crds` would change nothing."""
+    checked_in = {
+        path.name: path.read_text(encoding="utf-8") for path in (folder("manifests") / "crds").iterdir()
+    }
+    assert checked_in == crds.render()
+
+
+def test_the_manifests_mean_what_was_rendered() -> None:
+    """Kubectl reads the written YAML as the documents it was made from."""
+    assert [*load_all("---\n".join(crds.render().values()).encode())] == crds.crds()
+
+
+def test_the_command_prints_and_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["crds"])
+    crds.main()
+    assert [*load_all(capsys.readouterr().out.encode())] == crds.crds()
+    monkeypatch.setattr("sys.argv", ["crds", str(tmp_path)])
+    crds.main()
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == crds.render()
+
+
+def test_names_are_found_under_podium_and_shadow_nothing() -> None:
+    """A category, and no short name that another group's kind may have."""
+    for crd in crds.crds():
+        assert crd["spec"]["names"]["categories"] == ["podium"]
+        assert "shortNames" not in crd["spec"]["names"]
+
+
+def test_v1alpha2_is_served_only_with_its_webhook() -> None:
+    """Without conversion the server would hand out objects of one shape under the other's name."""
+    webhook = {
+        "service": {"namespace": "podium-system", "name": "webhook", "path": "/convert"},
+        "caBundle": "Cg==",
+    }
+    for given in (None, webhook):
+        for crd in crds.crds(given):
+            served = {version["name"]: version["served"] for version in crd["spec"]["versions"]}
+            assert served == {"v1alpha2": given is not None, "v1beta1": True}
+            stored = [version["name"] for version in crd["spec"]["versions"] if version["storage"]]
+            assert stored == ["v1beta1"]
+    assert crds.crds(webhook)[0]["spec"]["conversion"] == {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "version"), SERVED, ids=[f"{kind}-{name}" for kind, name, _ in SERVED]
+)
+def test_a_schema_has_the_fields_its_version_reads(kind: str, name: str, version: dict[str, Any]) -> None:
+    """Schema and conversion agree on what a version can say, or one would prune what the other keeps."""
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    read = VERSIONS[f"scheduling.podium.dev/{name}"]
+    assert set(spec) == read.fields[kind]
+    if kind == "Workload":
+        assert set(spec["podGroupTemplates"]["items"]["properties"]) == read.template
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "version"), SERVED, ids=[f"{kind}-{name}" for kind, name, _ in SERVED]
+)
+def test_every_part_is_bounded_and_described(kind: str, name: str, version: dict[str, Any]) -> None:
+    """A list or text without a limit lets one object fill the store, and CEL's cost go over its budget."""
+    for path, schema in nodes(version["schema"]["openAPIV3Schema"]):
+        if path in (".apiVersion", ".kind", ".metadata"):
+            continue
+        assert schema.get("description"), path
+        if schema["type"] == "array":
+            assert "maxItems" in schema, path
+        if schema["type"] == "string":
+            assert schema.keys() & {"maxLength", "enum", "format"}, path
