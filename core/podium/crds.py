@@ -159,14 +159,17 @@ def _workload(*, newer: bool) -> dict[str, Any]:
         required=["podGroupTemplates"],
         rules=[fixed("controllerRef", equal("controllerRef")), *update],
     )
-    every = ".spec.podGroupTemplates[*]"
+    # A column shows one value only: in v1beta1 all templates have the first one's priority.
+    first = ".spec.podGroupTemplates[0]"
+    shared = [
+        _column("Class", f"{first}.priorityClassName"),
+        _column("Priority", f"{first}.priority", "integer"),
+    ]
     return {
         "schema": _root("The templates of a workload's pod groups.", {"spec": spec}),
         "additionalPrinterColumns": [
-            _column("Templates", f"{every}.name"),
-            _column("Class", f"{every}.priorityClassName"),
-            _column("Priority", f"{every}.priority"),
-            _column("Policy", f"{every}.schedulingPolicy", priority=1),
+            _column("Controller", ".spec.controllerRef.name"),
+            *(shared if newer else []),
             _column("Age", ".metadata.creationTimestamp", "date"),
         ],
     }

@@ -17,7 +17,8 @@ import msgspec
 
 from podium import jsondoc, textfile, yamldoc
 from podium.errors import PodiumError
-from podium.lines import Lines, parse_path
+from podium.fieldpath import parse_path
+from podium.lines import Lines
 
 T = TypeVar("T")
 

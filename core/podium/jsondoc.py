@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-Path = tuple[str | int, ...]
+from podium.fieldpath import Path
 
 _SKIP = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")

@@ -1,18 +1,9 @@
 """Where a field stands in a file: looked up only for what is reported, since a dump has millions of lines."""
 
-import re
-
 from podium import jsondoc, textfile, yamldoc
-
-Path = tuple[str | int, ...]
+from podium.fieldpath import Path, parse_path
 
 _BLOCK = 1 << 16
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
-
-
-def parse_path(field: str) -> Path:
-    """Cut `spec.templates[0].labels[a.b/c]` into its steps."""
-    return tuple(int(index) if index else name or key for name, index, key in _STEP.findall(field))
 
 
 class Lines:

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
+from podium.fieldpath import Path
+
 # Deep enough for any manifest; below every recursion limit of what reads the value afterwards.
 MAX_DEPTH = 200
 # What go-yaml lets aliases add to a document before it calls the aliasing excessive.
 MAX_ALIASED = 400_000
-
-Path = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))

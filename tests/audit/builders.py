@@ -1,4 +1,4 @@
-"""Small typed builders for the objects that audit tests speak of; a cluster is a State of what a test names."""
+"""Small typed builders for the objects that audit tests speak of; a cluster is a State of them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,8 +6,8 @@ from podium.api.core import (
     Container,
     Node,
     NodeInfo,
-    NodeStatus,
     NodeSpec,
+    NodeStatus,
     Pod,
     PodSpec,
     PodStatus,

@@ -25,14 +25,14 @@ class Explanation(NamedTuple):
     applies: Callable[[Exchange, Any, Any], bool]  # the exchange, the server's part and ours
 
 
-def _decoder_text(exchange: Exchange, server: Any, ours: Any) -> bool:
-    """The object cannot be read: the server's words are its decoder's and name Go types."""
-    return exchange.code == 400 and " cannot be handled as a " in server and bool(ours)
+def _time_text(exchange: Exchange, server: Any, ours: Any) -> bool:
+    """Both refuse what is no time; where exactly Go's parser gave up is left out."""
+    return exchange.code == 400 and "parsing time" in ours and server.startswith(f"{ours}: ")
 
 
 # What follows the sentence: the server's unified diff of the pod spec as Go prints it, or our words; then perhaps
 # the bracket of a list.
-_CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)$", re.DOTALL)
+_CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)\Z", re.DOTALL)
 
 
 def _pod_spec_diff(_exchange: Exchange, server: Any, ours: Any) -> bool:
@@ -68,7 +68,7 @@ def _prefix(exchange: Exchange) -> str | None:
 
 
 EXPLAINED = (
-    Explanation("decoder-text", "message", _decoder_text),
+    Explanation("time-text", "message", _time_text),
     Explanation("pod-spec-diff", "message", _pod_spec_diff),
     Explanation("generated-name-in-text", "message", _generated_in_text),
     Explanation("generated-name-stored", "stored", _generated_in_object),

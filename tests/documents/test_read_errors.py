@@ -65,7 +65,7 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
         HEAD + b'"spec":{"containers":[{"resources":{"requests":{"cpu":1,\n"memory":true}}}]}}',
         Pod,
         "f, document 1, line 4: spec.containers[0].resources.requests[memory]: "
-        "expected integer or string or fraction, got boolean",
+        "expected integer or fraction or string, got boolean",
     ),
     (
         "a key with a line break stays in one line",

@@ -41,7 +41,7 @@ SHAPES: list[tuple[str, bytes, list[tuple[str, str, str]]]] = [
     ),
     (
         "YAML after JSON",
-        _json(POD) + b"\n---\nkind: Node\napiVersion: v1\nmetadata: {name: "n"}\n",
+        _json(POD) + b"\n---\nkind: Node\napiVersion: v1\nmetadata: {name: 'n'}\n",
         [("f, document 1", "Pod", "a"), ("f, document 2", "Node", "n")],
     ),
     (

@@ -12,8 +12,8 @@ import msgspec
 from podium.api.convert import MAX_PODIUM_NAME, Converted, Fields, Note
 from podium.api.foreign import OWNERS
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
+from podium.fieldpath import parse_path
 from podium.findings import group_of
-from podium.lines import parse_path
 
 _FIELD = "spec.schedulingGroup.podGroupName"
 _LABEL = f"metadata.labels[{GROUP_LABEL}]"

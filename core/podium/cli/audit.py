@@ -54,6 +54,7 @@ NARROWEST, WIDEST, USUAL = 80, 120, 100
     "--kubernetes", type=click.Choice(MINORS), help="The minor to judge for, instead of the server's."
 )
 def command(
+    *,
     filenames: tuple[str, ...],
     strict: bool,
     kube: inputs.KubeOptions,

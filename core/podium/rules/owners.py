@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from podium.api.foreign import OWNERS
+from podium.fieldpath import parse_path
 from podium.findings import Finding, ObjectRef
-from podium.lines import parse_path
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
 from podium.view import View
 

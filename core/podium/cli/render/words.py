@@ -39,15 +39,10 @@ def headline(summary: Summary) -> str:
 
 def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:
     """Count the findings by severity, and the divergent groups."""
-    found = [
-        count(number, noun)
-        for number, noun in (
-            (summary.errors, "error"),
-            (summary.warnings, "warning"),
-            (summary.infos, "info"),
-        )
-    ]
-    return f"{listed(found)}; {count(len(groups), 'divergent group')}."
+    numbers = ((summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info"))
+    found = [count(number, noun) for number, noun in numbers if number]
+    divergent = count(len(groups), "divergent group") if groups else "no divergent group"
+    return f"{listed(found) or 'No findings'}; {divergent}."
 
 
 def read_line(summary: Summary, source: str) -> str:
@@ -61,7 +56,7 @@ def unchecked_line(not_checked: Sequence[NotChecked]) -> str:
     if not not_checked:
         return ""
     kinds = dict.fromkeys(visible(missing.kind) for missing in not_checked)
-    return f"Not everything could be checked: see what is said of {listed(list(kinds))} at the end."
+    return f"Not everything could be checked: {listed(list(kinds))} (the end says why)."
 
 
 def amounts(numbers: Mapping[str, int]) -> list[str]:
