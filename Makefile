@@ -39,7 +39,7 @@ format: $(DEV) ## Format the code and mend what ruff can
 
 .PHONY: unit
 unit: $(DEV) ## Tests that need no Go, no server and no browser; under a minute
-	$(BIN)/python -m pytest -m "not server and not browser" -n 2 -q
+	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q
 
 .PHONY: test
 test: $(DEV) ## All tests, with real servers (built while the unit tests run) and a fresh random sample

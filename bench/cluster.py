@@ -1,6 +1,6 @@
-"""A generated dump of a large cluster, as `kubectl get ... -A -o json` prints it: one List, four-space indent.
+"""A generated dump of a large cluster, as `kubectl get ... -A -o json` prints it: one List, indented by four.
 
-Each object is written once as text with holes and then filled in, so that a hundred thousand pods take seconds.
+Each object is written once as text with holes and then filled in, so a hundred thousand pods take seconds.
 """
 
 import json

@@ -148,7 +148,8 @@ def _sentence(axis: Axis[int] | Axis[str], members: int, what: str) -> str:
     values = "; ".join(f"{each.value} ({some(each.live)})" for each in axis.differing if each.live)
     leaving = sum(len(each.terminating) for each in axis.differing)
     also = f"; {leaving} more, terminating" if leaving else ""
-    return f"{axis.live} of {count(members, 'pod')} do not have {what} {axis.expected}: {values}{also}"
+    do = "does" if axis.live == 1 else "do"
+    return f"{axis.live} of {count(members, 'pod')} {do} not have {what} {axis.expected}: {values}{also}"
 
 
 def _explain(

@@ -306,7 +306,8 @@ def _plain(text: str, line: int) -> Any:
 
 
 def _number(text: str) -> int | float | str:
-    digits = text.replace("_", "")
+    # go-yaml leaves underscores out of numbers, except of those that start with the point.
+    digits = text if text[0] == "." else text.replace("_", "")
     if len(digits) > 400:
         # Longer than any finite float; Python would also refuse or take long over such an integer.
         return text

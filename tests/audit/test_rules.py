@@ -2,10 +2,15 @@
 
 import pytest
 from tests.audit.builders import cluster, findings
-from tests.audit.cases import CASES, Case
+from tests.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
+from tests.audit.cases.case import Case
 
 from podium.audit import audit
 from podium.rules.audit.table import CHECKS, RULES, Check
+from podium.rules.rule import Rule
+
+MODULES = (members, gangs, groups, classes, tolerations, templates, neighbours)
+CASES = [case for module in MODULES for case in module.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
@@ -19,7 +24,7 @@ def test_rule_finds_what_it_must_and_nothing_else(case: Case):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule):
+def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule: Rule):
     told = {bool(case.expected) for case in CASES if case.rule == rule.id}
     assert told == {True, False}
 
@@ -47,7 +52,7 @@ def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check:
         assert [(each.kind, each.rules) for each in report.summary.notChecked] == [(kind, [case.rule])]
 
 
-def test_every_finding_says_what_to_do_and_is_the_rules_own():
+def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
     rules = {rule.id: rule for rule in RULES}
     for case in CASES:
         for each in findings(case.rule, cluster(*case.objects), case.kubernetes):
@@ -57,7 +62,7 @@ def test_every_finding_says_what_to_do_and_is_the_rules_own():
             assert "\n" not in each.message + each.fix
 
 
-def test_a_value_from_a_file_is_quoted_in_a_command():
+def test_a_value_from_a_file_is_quoted_in_a_command() -> None:
     """An annotation may hold anything; a pasted fix must not run it."""
     case = next(case for case in CASES if case.rule == "toleration-prefix" and case.expected)
     (found,) = findings(case.rule, cluster(*case.objects))

@@ -24,9 +24,9 @@ MODES = "`single`, `all`"
 class Case(NamedTuple):
     """One create, or one update where `after` is given.
 
-    `causes` are (field, part of the message) of every refusal, none where it is accepted; `upstream` are those
-    of the native kind where it says something else. It is not `compared` where a gate is closed on the test
-    servers, where the Priority plugin answers before validation, and where Go refuses while decoding.
+    `causes` are (field, part of the message) of every refusal, none where it is accepted; `upstream` are
+    those of the native kind where it says something else. It is not `compared` where a gate is closed on the
+    test servers, where the Priority plugin answers before validation, and where Go refuses while decoding.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The shape of the distribution: one namespace package, one program under three names, a start that imports little."""
+"""The shape of the distribution: one namespace package, one program of three names, a light start."""
 
 import subprocess
 import sys
@@ -31,9 +31,9 @@ def test_help_names_every_command() -> None:
     """`--help` lists each command of the table, which each module stands behind."""
     done = subprocess.run([BIN / "podium", "--help"], capture_output=True, text=True, check=True)
     listed = done.stdout.split("Commands:\n")[1]
-    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "] == list(
-        COMMANDS
-    )
+    assert [
+        line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "
+    ] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

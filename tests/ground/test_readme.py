@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(?:console|sh)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-COMMANDS = [line.removeprefix("$ ") for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")]
+COMMANDS = [
+    line.removeprefix("$ ") for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")
+]
 # The targets that set up and test the whole checkout cannot run inside the suite that they run: .ci/run is
 # their test, and tests/ground/test_make.py runs `make demo` in a fresh copy.
 ELSEWHERE = ("make ", "git ")

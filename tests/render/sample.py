@@ -228,8 +228,9 @@ def large(number: int) -> AuditReport:
 
 
 def place(finding: Finding) -> Place | None:
-    """Put divergent groups into a file whose name needs every escape; everything else came from nowhere."""
-    return Place("dumps/week 7,a:b%.json", 12) if finding.rule == DIVERGENT.id else None
+    """Put divergent groups into a file whose name needs every escape, missing ones into all of it."""
+    lines = {DIVERGENT.id: 12, MISSING.id: None}
+    return Place("dumps/week 7,a:b%.json", lines[finding.rule]) if finding.rule in lines else None
 
 
 def context(*, width: int = 100, colour: bool = False) -> Context:

@@ -50,6 +50,9 @@ def test_results_point_at_their_rule_file_and_object() -> None:
         "artifactLocation": {"uri": "dumps/week%207%2Ca%3Ab%25.json"},
         "region": {"startLine": 12},
     }
+    assert run["results"][8]["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "dumps/week%207%2Ca%3Ab%25.json"}
+    }
     logical = [
         result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] for result in run["results"]
     ]

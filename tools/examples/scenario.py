@@ -1,7 +1,7 @@
-"""The training cluster of examples/: what a GPU cluster of 200 nodes looks like after a year of good intentions.
+"""The training cluster of examples/: a GPU cluster of 200 nodes after a year of good intentions.
 
-Everything here is a value; `take.py` puts it on a real control plane. Stages exist because drift has a history:
-a class is recreated between two stages, a default appears, a group outlives the Job it was made for.
+Everything here is a value; `take.py` puts it on a real control plane. Stages exist because drift has a
+history: a class is recreated between two stages, a default appears, a class is deleted.
 """
 
 from collections.abc import Iterator

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence, Sized
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 
@@ -89,7 +90,7 @@ def command(
     context = Context(
         rules=[rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore],
         input=_input(filenames, loaded),
-        place=_places(loaded.origins) if filenames else lambda _: None,
+        place=_places(filenames, loaded.origins),
         version=version("podium-k8s"),
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
@@ -143,13 +144,19 @@ def _input(filenames: Sequence[str], loaded: Loaded) -> str:
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 
 
-def _places(origins: Origins) -> Callable[[Finding], Place | None]:
-    """Find findings in the input's files; a line is looked up only for what is asked."""
+def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], Place | None]:
+    """Find findings in the input's files; a line is looked up only for what is asked.
+
+    What is in no file, as a group that is missing, is placed in the first file as a whole.
+    """
+    whole = next((Place(name, None) for name in filenames if Path(name).is_file()), None)
 
     def place(finding: Finding) -> Place | None:
         origin = origins.get(finding.object)
+        if origin is None:
+            return whole
         line = origins.line(finding.object, finding.field)
-        return Place(origin.file, line) if origin is not None and line is not None else None
+        return None if line is None else Place(origin.file, line)
 
     return place
 

@@ -18,7 +18,7 @@ from podium.cli.render.output import deliver
 from podium.documents import Document
 from podium.findings import group_of
 
-_KINDS = ("PodGroup", "Workload")
+_KINDS = ("PodGroup", "Workload", "CompositePodGroup")
 
 
 @click.command("convert", short_help="Rewrite PodGroups and Workloads for another API version.")
@@ -42,13 +42,11 @@ def command(
     """
     if not filenames:
         raise click.UsageError("Missing option '-f' / '--filename': name a file, a folder, or - for stdin.")
-    results: list[Converted] = []
-    for document in inputs.read_documents(filenames):
-        converted = _converted(document, target, strict=strict)
-        results.append(converted)
-        for note in converted.notes:
-            click.echo(f"{document.origin}, {note.field}: {note.text}", err=True)
-    documents = [result.document for result in results]
+    results: list[tuple[Document, Converted]] = [
+        (document, _converted(document, target, strict=strict))
+        for document in inputs.read_documents(filenames)
+    ]
+    documents = [result.document for _, result in results]
     if output == "yaml":
         text = "---\n".join(as_yaml(document) for document in documents)
     elif len(documents) == 1:
@@ -56,27 +54,37 @@ def command(
     else:
         text = as_json({"apiVersion": "v1", "kind": "List", "items": documents})
     deliver(text, output_file)
-    if any(note.lost for result in results for note in result.notes):
+    lost = False
+    for document, result in results:
+        for note in result.notes:
+            click.echo(_line(f"{document.origin}, {note.field}: {note.text}"), err=True)
+            lost = lost or note.lost
+    if lost:
         sys.exit(EXIT_FINDINGS)
+
+
+def _line(text: str) -> str:
+    """Keep a note one line, whatever the field that it names is called."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _converted(document: Document, target: str, *, strict: bool) -> Converted:
     """Convert one document. Raises ReadError where it does not decode."""
     api_version, kind = document.apiVersion, document.kind
-    ours = group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP)
     read = READS.get((api_version, kind))
-    if read is None:
-        if ours and kind.removesuffix("List") in _KINDS and api_version in VERSIONS:
-            # An empty List: it says that there are none.
-            return Converted({**document.value(), "apiVersion": target}, [])
-        if ours and kind.removesuffix("List") in (*_KINDS, "CompositePodGroup") and api_version != target:
+    if read is not None:
+        # Decoded once, so that a wrong type is an error of the input, with its line.
+        document.read(read.type)
+        rewrite = convert if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD) else regroup
+        return rewrite(document.value(), target)
+    value = document.value()
+    if group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP) and kind.removesuffix("List") in _KINDS:
+        if kind.endswith("List") and api_version in VERSIONS and "Composite" not in kind:
+            # An empty List of PodGroups or Workloads.
+            return Converted({**value, "apiVersion": target}, [])
+        if api_version != target:
             text = f"{api_version} {kind} is not converted; left as it is"
-            return Converted(document.value(), [Note("apiVersion", text, lost=True)])
-        if strict:
-            raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
-        return Converted(document.value(), [])
-    # Decoding it once makes a wrong type an error of the input, with its line.
-    document.read(read.type)
-    if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD):
-        return convert(document.value(), target)
-    return regroup(document.value(), target)
+            return Converted(value, [Note("apiVersion", text, lost=True)])
+    elif strict and kind != "List":
+        raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
+    return Converted(value, [])

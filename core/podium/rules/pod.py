@@ -150,6 +150,7 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
         del spec["schedulingGroup"]
         case.dropped("spec.schedulingGroup")
     if old is None:
+        new["metadata"]["generation"] = 1
         new["status"] = {"phase": "Pending"}
     else:
         metadata.keep(new, old, "status")

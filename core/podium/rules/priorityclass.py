@@ -78,8 +78,10 @@ def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
     """No plugin changes a class."""
 
 
-def prepare(_case: Case, _new: Document, _old: Document | None) -> None:
-    """The strategy sets the generation only, which is the server's."""
+def prepare(_case: Case, new: Document, old: Document | None) -> None:
+    """Do what the strategy does: a new class has generation 1, whatever was sent."""
+    if old is None:
+        new["metadata"]["generation"] = 1
 
 
 def check(_case: Case, new: Document, old: Document | None) -> list[FieldError]:

@@ -10,10 +10,13 @@ from podium.rules.rule import Rule
 
 
 class Place(NamedTuple):
-    """Where a finding's object stands in the input: the file as it was given, and a line counted from 1."""
+    """Where a finding's object stands in the input.
+
+    The file as it was given and a line counted from 1, or None for what a file as a whole does not have.
+    """
 
     file: str
-    line: int
+    line: int | None
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,8 @@ def _annotation(finding: Finding, context: Context) -> str:
     properties = {"title": finding.rule}
     place = context.place(finding)
     if place is not None:
-        properties = {"file": place.file, "line": str(place.line), **properties}
+        line = {} if place.line is None else {"line": str(place.line)}
+        properties = {"file": place.file, **line, **properties}
     message = f"{finding.object}: {finding.message}\nFix: {finding.fix}"
     return command(_COMMANDS[finding.severity], properties, message)
 

@@ -54,9 +54,9 @@ def _failing_suite(group: RuleFindings, report: AuditReport, context: Context) -
 
 def _failure(finding: Finding, context: Context) -> str:
     place = context.place(finding)
-    where = f"\n{place.file}:{place.line}" if place else ""
+    where = [] if place is None else [":".join(str(part) for part in place if part is not None)]
     name = f"{finding.object} {finding.field}" if finding.field else str(finding.object)
-    text = f"{visible(finding.message)}\nFix: {visible(finding.fix)}{where}"
+    text = "\n".join(map(visible, [finding.message, f"Fix: {finding.fix}", *where]))
     failure = f'<failure type="{finding.severity}" message={_attribute(finding.message)}>'
     return _case(name, finding.rule, f"{failure}{escape(text)}</failure>")
 

@@ -1,6 +1,7 @@
 """SARIF 2.1.0 for code scanning: rules with their why, results that stay the same alert while objects change.
 
-A result has a physical location only where its object came from a file; live results have the logical one
+A result has a physical location only where the input was files (code scanning refuses results without one);
+what is missing from a file is a result of the whole file. Live results have the logical location alone
 (namespace/kind/name). What could not be checked is a notification of the run, so a viewer does not take its
 silence for a clean cluster.
 """
@@ -68,10 +69,9 @@ def _result(finding: Finding, rule_index: int, context: Context) -> dict[str, An
     location: dict[str, Any] = {"logicalLocations": [_logical(finding.object)]}
     place = context.place(finding)
     if place is not None:
-        location["physicalLocation"] = {
-            "artifactLocation": {"uri": file_uri(place.file)},
-            "region": {"startLine": place.line},
-        }
+        location["physicalLocation"] = {"artifactLocation": {"uri": file_uri(place.file)}}
+        if place.line is not None:
+            location["physicalLocation"]["region"] = {"startLine": place.line}
     return {
         "ruleId": finding.rule,
         "ruleIndex": rule_index,

@@ -86,8 +86,8 @@ def class_missing(survey: Survey) -> Iterator[Found]:
             CLASS_MISSING.finding(
                 class_ref(name),
                 "",
-                f"it does not exist, but {_holders(pods[name], groups[name])} name it and store "
-                f"{_values(stored)}. New pods and groups that name it are refused.",
+                f"it does not exist, yet it is named by {_holders(pods[name], groups[name])}, "
+                f"with priority {_values(stored)}. What is made new and names it is refused.",
                 f"{create_class(name, value)}, or name another class in their templates",
             )
         )
@@ -112,8 +112,8 @@ def class_value_changed(survey: Survey) -> Iterator[Found]:
             CLASS_VALUE_CHANGED.finding(
                 class_ref(name),
                 "value",
-                f"its value is {resolved.value}, but {_holders(pods[name], groups[name])} of this class "
-                f"store {_values(stored)}.",
+                f"its value is {resolved.value}; other priorities, {_values(stored)}, are stored for this "
+                f"class by {_holders(pods[name], groups[name])}.",
                 "; ".join(parts) or f"recreate them, so that they store {resolved.value}",
             ),
             f"recreate what was stored before PriorityClass {name} had its present value",

@@ -58,13 +58,15 @@ def gang_too_large(survey: Survey) -> Iterator[Found]:
             continue
         if short.resource:
             message = (
-                f"its members ask for {short.need:,} {short.resource}; {nodes} have {short.room:,} in all."
+                f"its members ask for {short.need:,} {short.resource}; there are {short.room:,} on {nodes}."
             )
         else:
-            asked = listed([f"{_amount(amount)} {name}" for name, amount in sorted(short.request.items())])
+            asked = listed(
+                [f"{_amount(amount)} {name}" for name, amount in sorted(short.request.items()) if amount]
+            )
             message = (
                 f"{short.need:,} of its pods must run at once, each asking for {asked or 'nothing'}; "
-                f"{nodes} have room for {short.room:,} when empty."
+                f"there is room for {short.room:,} on {nodes} when empty."
             )
         yield Found(
             GANG_TOO_LARGE.finding(

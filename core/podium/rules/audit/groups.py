@@ -84,7 +84,7 @@ def group_missing(survey: Survey) -> Iterator[Found]:
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"{count(len(each.staying), 'live pod')} reference it and it does not exist: {names}.",
+                    f"it does not exist; referenced by {count(len(each.staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )
@@ -101,8 +101,8 @@ def group_terminating(survey: Survey) -> Iterator[Found]:
                 GROUP_TERMINATING.finding(
                     each.ref,
                     "metadata.deletionTimestamp",
-                    f"it is being deleted since {since}, and {count(len(each.staying), 'live pod')} "
-                    f"still reference it: {names}.",
+                    f"it is being deleted since {since}, still referenced by "
+                    f"{count(len(each.staying), 'live pod')}: {names}.",
                     "let its pods finish or delete them; the group goes with the last of them",
                 )
             )

@@ -111,8 +111,8 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
             SCHEDULER_IGNORES_GROUP.finding(
                 each.ref,
                 "",
-                f"{len(ignored)} of {count(len(each.staying), 'pod')} are scheduled by {listed(others)}, "
-                f"which does not read {each.ref.group}: {some(pod.metadata.name or '' for pod in ignored)}.",
+                f"scheduled by {listed(others)}, which does not read {each.ref.group}: {len(ignored)} of "
+                f"{count(len(each.staying), 'pod')} ({some(pod.metadata.name or '' for pod in ignored)}).",
                 f"set schedulerName: {PODIUM_SCHEDULER} in {templates_of(survey.owners(ignored))}, "
                 "then recreate the pods",
             )
@@ -136,8 +136,8 @@ def membership_conflict(survey: Survey) -> Iterator[Found]:
                 MEMBERSHIP_CONFLICT.finding(
                     each.ref,
                     f"metadata.labels[{GROUP_LABEL}]",
-                    f"{count(sum(map(len, labelled.values())), 'member')} by spec.schedulingGroup carry the "
-                    f"label of another group: {listed(parts)}. The label is not looked at.",
+                    f"{count(sum(map(len, labelled.values())), 'member')} with the label of another group: "
+                    f"{listed(parts)}. The label is not looked at: spec.schedulingGroup wins.",
                     f"remove the label {GROUP_LABEL} or make it {each.key.name}, in the pod template",
                 )
             )

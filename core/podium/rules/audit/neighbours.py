@@ -70,8 +70,8 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
             KUEUE_PRIORITY_DIFFERS.finding(
                 ObjectRef(workload.apiVersion, workload.kind, *key),
                 "spec.priority",
-                f"Kueue queues it by {workload.spec.priority or 0}, but {count(len(differing), 'live pod')} "
-                f"of it have {' and '.join(map(str, values))}, by which the scheduler preempts: "
+                f"Kueue queues it by {workload.spec.priority or 0}; the scheduler preempts "
+                f"{count(len(differing), 'live pod')} of it by {' and '.join(map(str, values))}: "
                 f"{some(pod.metadata.name or '' for pod in differing)}.",
                 f"give the WorkloadPriorityClass and {templates_of(survey.owners(differing))} one value",
             )
@@ -98,7 +98,7 @@ def bare_pod_victims(survey: Survey) -> Iterator[Found]:
                 ObjectRef("v1", "Namespace", "", namespace),
                 "",
                 f"{count(len(pods), 'running pod')} without a controller can be preempted by priority {top}, "
-                f"and nothing makes them again: {some(pod.metadata.name or '' for pod in pods)}.",
+                f"and nothing would replace what is lost: {some(pod.metadata.name or '' for pod in pods)}.",
                 "run them from a Job or Deployment, or give them a class that is not preempted",
             ),
             "run bare pods from a Job or Deployment",
@@ -123,8 +123,8 @@ def inferred_priority_differs(survey: Survey) -> Iterator[Found]:
             INFERRED_PRIORITY_DIFFERS.finding(
                 each.ref,
                 "",
-                f"{axis.live} of its {count(each.divergence.members, 'pod')} do not have priority "
-                f"{axis.expected}, which most have: {said}.",
+                f"most of its {count(each.divergence.members, 'pod')} have priority {axis.expected}, "
+                f"{axis.live} another: {said}.",
                 f"{fix}; then {recreate(owners)}" if owners else fix,
             )
         )

@@ -1,0 +1,26 @@
+"""What a case is: one cluster for one rule, with what the rule must find there.
+
+A case without expectations is a negative one. Expectations are (object, field, part of the message) in the
+order of the report.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.audit.builders import priority_class
+
+from podium.state import Readable
+
+GROUP = "PodGroup team-a/train"
+GOLD = priority_class("gold", 1000)
+SILVER = priority_class("silver", 500)
+
+
+class Case(NamedTuple):
+    """One cluster for one rule."""
+
+    name: str
+    rule: str
+    objects: list[Readable]
+    expected: Sequence[tuple[str, str, str]] = ()
+    kubernetes: str = "1.37"
