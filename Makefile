@@ -63,7 +63,7 @@ controlplane: $(DEV) ## Build the local control planes (1.36 and 1.37) from Go m
 
 .PHONY: examples
 examples: $(DEV) ## Take the dumps in examples/ anew, from real control planes
-	$(BIN)/python tools/examples/take.py
+	$(BIN)/python -m tools.examples.take
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into the lock files (needs uv)

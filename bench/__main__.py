@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import admission, cluster
+
 from podium.audit import audit
 from podium.cli.inputs import load_state, read_documents
 

@@ -134,7 +134,9 @@ def _group() -> dict[str, Any]:
 
 
 def _pod() -> dict[str, Any]:
-    env = [{"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(8)]
+    env: list[dict[str, Any]] = [
+        {"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(8)
+    ]
     env.append(
         {
             "name": "RANK",

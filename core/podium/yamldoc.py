@@ -43,6 +43,7 @@ _NOT_FINITE = frozenset(
 )
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_STRAY_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _NUMBER_STARTS = frozenset("+-.0123456789")
 # Go's encoding/json writes a float without point or exponent below this.
 _PLAIN_FLOAT_LIMIT = 1e21
@@ -306,8 +307,8 @@ def _plain(text: str, line: int) -> Any:
 
 
 def _number(text: str) -> int | float | str:
-    # go-yaml leaves underscores out of numbers, except of those that start with the point.
-    digits = text if text[0] == "." else text.replace("_", "")
+    # go-yaml drops underscores anywhere; where a number starts with its point, only those between digits.
+    digits = text if text[0] == "." and _STRAY_UNDERSCORE.search(text) else text.replace("_", "")
     if len(digits) > 400:
         # Longer than any finite float; Python would also refuse or take long over such an integer.
         return text

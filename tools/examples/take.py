@@ -1,6 +1,6 @@
 """Take the dumps of examples/ anew: real control planes, real controllers, `kubectl get` and nothing edited.
 
-    python tools/examples/take.py            # all of them, about five minutes
+    python -m tools.examples.take            # all of them, about five minutes
 
 Each cluster is brought up with `podium cluster up` (200 nodes played by kwok, the real scheduler and
 controllers), the stages of `scenario.py` are applied one after another, and what kubectl prints of the
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scenario import SHAPES, Manifest, Recreate, clean, drifted, priority_class
+from tools.examples.scenario import SHAPES, Manifest, Recreate, clean, drifted, priority_class
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KINDS = (

@@ -88,7 +88,7 @@ def _header(report: AuditReport, context: Context) -> str:
     tiles = [
         ("blocked", "group", "will not schedule", blocked.groups),
         ("blocked", "pod", "will not schedule", blocked.pods),
-        ("blocked", "accelerator", "will not be used by them", sum(blocked.accelerators.values())),
+        ("blocked", "accelerator", "they ask for", sum(blocked.accelerators.values())),
         ("error", "divergent group", "", len(report.groups)),
         ("error", "error", "", summary.errors),
         ("warning", "warning", "", summary.warnings),
