@@ -14,7 +14,7 @@ CASES = [case for module in MODULES for case in module.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
-def test_rule_finds_what_it_must_and_nothing_else(case: Case):
+def test_rule_finds_what_it_must_and_nothing_else(case: Case) -> None:
     found = findings(case.rule, cluster(*case.objects), case.kubernetes)
     assert [(str(each.object), each.field) for each in found] == [
         (ref, field) for ref, field, _ in case.expected
@@ -24,13 +24,13 @@ def test_rule_finds_what_it_must_and_nothing_else(case: Case):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule: Rule):
+def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule: Rule) -> None:
     told = {bool(case.expected) for case in CASES if case.rule == rule.id}
     assert told == {True, False}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule.id)
-def test_a_rule_does_not_run_without_a_kind_it_needs(check: Check):
+def test_a_rule_does_not_run_without_a_kind_it_needs(check: Check) -> None:
     """What could not be read disables the rule, even where objects of that kind came by another way."""
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.rule.needs:
@@ -43,7 +43,7 @@ def test_a_rule_does_not_run_without_a_kind_it_needs(check: Check):
 
 
 @pytest.mark.parametrize("check", [check for check in CHECKS if check.also], ids=lambda check: check.rule.id)
-def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check: Check):
+def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check: Check) -> None:
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.also:
         state = cluster(*case.objects, unread={kind: "not served"})

@@ -86,6 +86,7 @@ def test_absent_null_and_zero_stay_distinct(older: dict[str, Any], newer: dict[s
     assert convert(group(OLDER, older), STORED) == (group(STORED, newer), [])
 
 
+OTHER_UID = "converted it has another uid, and an owner of unknown uid means deletion"
 LOST: list[tuple[str, dict[str, Any], str, list[tuple[str, str]]]] = [
     (
         "v1alpha2 has no preemptionPolicy",
@@ -186,8 +187,7 @@ LOST: list[tuple[str, dict[str, Any], str, list[tuple[str, str]]]] = [
         [
             (
                 "metadata.ownerReferences",
-                "Workload llm left out: converted it has another uid, "
-                "and an owner of unknown uid means deletion",
+                f"Workload llm left out: {OTHER_UID}",
             )
         ],
     ),

@@ -96,7 +96,7 @@ PAIRS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("native", "podium"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
 def test_membership_moves_and_comes_back(native: dict[str, Any], podium: dict[str, Any]) -> None:
-    """Both forms of every owner, each way; to the API it is in already it is itself, and inputs stay whole."""
+    """Both forms of every owner, each way; in its own API it stays itself, and no input is changed."""
     before = copy.deepcopy((native, podium))
     assert regroup(native, PODIUM) == (podium, [])
     assert regroup(native, NATIVE) == (native, [])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.differential.explained import explanation
 from tests.differential.generator import Kind
-from tests.differential.recording import CURRENT, Exchange, Header, Op, Recorded, canonical
+from tests.differential.recording import CURRENT, UID, Exchange, Header, Op, Recorded, canonical
 from tests.differential.scene import Document
 
 from podium.api.reads import READS
@@ -104,7 +104,7 @@ def _state(documents: Mapping[Identity, Document]) -> State:
 
 def _current(document: Document) -> Document:
     """Give a stored object with the version that requests were sent with."""
-    return {**document, "metadata": {**document["metadata"], "resourceVersion": CURRENT}}
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": CURRENT, "uid": UID}}
 
 
 def _comparable(document: Document | None) -> Document | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tests.differential.edits import edited
 from tests.differential.generator import Change, Create, Delete, Kind, Scenario, scenario
-from tests.differential.recording import CURRENT, Exchange, Header, Op, Recorded, Recording, canonical
+from tests.differential.recording import CURRENT, UID, Exchange, Header, Op, Recorded, Recording, canonical
 from tests.differential.scene import DIALECTS, GROUP, Document
 
 from podium.api.reads import READS
@@ -31,6 +31,7 @@ class _Held(NamedTuple):
 
     stored: Document  # canonical
     version: str
+    uid: str
     sent: Document
 
 
@@ -135,6 +136,8 @@ class _Session:
             sent["metadata"]["resourceVersion"] = held.version if step.version == CURRENT else step.version
         path = _path(document) + (f"/{step.subresource}" if step.subresource else "")
         code, answer = self.server.request("PUT", path, sent)
+        if code >= 300:
+            answer["message"] = answer["message"].replace(held.uid, UID)
         exchange = self.note(Op.STATUS if step.subresource else Op.UPDATE, document, code, answer)
         if exchange.stored is not None:
             if exchange.gone:
@@ -182,8 +185,8 @@ class _Session:
         return exchange
 
     def hold(self, stored: Document, answer: Document, sent: Document) -> None:
-        key = (stored["kind"], stored["metadata"]["name"])
-        self.held[key] = _Held(stored, answer["metadata"]["resourceVersion"], sent)
+        key, metadata = (stored["kind"], stored["metadata"]["name"]), answer["metadata"]
+        self.held[key] = _Held(stored, metadata["resourceVersion"], metadata["uid"], sent)
 
     def pick(self, kind: Kind, ordinal: int | str) -> _Held | None:
         if isinstance(ordinal, str):

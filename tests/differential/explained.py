@@ -30,8 +30,8 @@ def _time_text(exchange: Exchange, server: Any, ours: Any) -> bool:
     return exchange.code == 400 and "parsing time" in ours and server.startswith(f"{ours}: ")
 
 
-# What follows the sentence: the server's unified diff of the pod spec as Go prints it, or our words; then perhaps
-# the bracket of a list.
+# What follows the sentence: the server's unified diff of the pod spec as Go prints it, or our words; then
+# perhaps the bracket of a list.
 _CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)\Z", re.DOTALL)
 
 

@@ -39,6 +39,10 @@ _BAD_POLICIES: tuple[Any, ...] = (
     {"basic": {"minCount": 3}},
     {"gang": {"minCount": 2_147_483_648}},
     {"gang": {"minCount": "3"}},
+    {"basic": {}, "other": {}},
+    {"other": {}},
+    {"gang": {"minCount": 3, "other": 1}},
+    {"gang": []},
     "gang",
 )
 
@@ -355,7 +359,8 @@ def _condition_defect(rng: Random) -> Edit:
         "type": ("", "bad type!", "a/b/c", "x" * 317, "example.com/Fine", None),
         "status": ("", "true", "Maybe", None, True),
         "reason": ("", "bad reason", "1st", "x" * 1025, None),
-        "message": ("x" * 32768, "x" * 32769, None),
+        "message": ("x" * 32768, "x" * 32769, None, "ünï"),
+        "other": ("x",),
         "lastTransitionTime": (None, "0001-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "yesterday"),
         "observedGeneration": (-1, 0, None, "1"),
     }

@@ -16,6 +16,8 @@ FOLDER = Path(__file__).parent.parent / "recorded"
 OPERATIONS = 2000
 # Stands for the resourceVersion an object has now; nothing that was recorded carried another one.
 CURRENT = "1"
+# Stands for the uid of every object.
+UID = "00000000-0000-0000-0000-000000000000"
 DELETED_AT = "2026-01-01T00:00:00Z"
 
 _SERVER_MADE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")

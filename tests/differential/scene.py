@@ -70,7 +70,10 @@ class Scene(NamedTuple):
 Defect = Callable[[Random, Scene], Sequence[Edit]]
 
 # Names: an RFC 1123 subdomain is what most must be, some a label.
-BAD_SUBDOMAINS = ("", "Bad_Name", "a..b", "-a", "a-", "a" * 254, "a/b", None)
+BAD_SUBDOMAINS = (
+    *("", "Bad_Name", "a..b", "-a", "a-", "a" * 254, "a/b", None),
+    *("ünï", 'quo"te', "back\\slash", "two\nlines", "\x01\x7f", "<&>", "\u2028", "\U0001f600"),
+)
 NOT_LABELS = ("a" * 64, "x.y", "UPPER", "")
 PRIORITIES = (
     0,
@@ -86,7 +89,7 @@ PRIORITIES = (
     None,
 )
 # Wrong types and numbers out of int32: 400 before any rule is asked.
-NOT_INT32 = ("100", 1.5, 2_147_483_648, -2_147_483_649, True, [1], {"value": 1})
+NOT_INT32 = ("100", 1.5, 1000.0, 2_147_483_648, -2_147_483_649, 10**19, True, [1], {"value": 1})
 
 _BAD_LABELS = (
     {"Bad Key!": "x"},
@@ -97,6 +100,10 @@ _BAD_LABELS = (
     {"-app": "x"},
     {"Example.com/app": "x"},
     {"app": 7},
+    {"app": "ünï"},
+    {'"': "x"},
+    ["app"],
+    "app=train",
 )
 _GOOD_LABELS: tuple[Any, ...] = (
     {},
@@ -123,6 +130,26 @@ _FINALIZERS: tuple[Any, ...] = (
     [],
     None,
     ["scheduling.k8s.io/podgroup-protection"],
+    [None],
+    [""],
+    ["example.com/hold", 5],
+    "example.com/hold",
+)
+# What a client may send and the server makes anew, or keeps.
+_SERVER_FIELDS: tuple[tuple[str, Any], ...] = (
+    ("uid", "someone-elses"),
+    ("generation", 7),
+    ("creationTimestamp", None),
+    ("creationTimestamp", "2020-02-02T02:02:02Z"),
+    ("deletionTimestamp", "2020-02-02T02:02:02Z"),
+    ("deletionGracePeriodSeconds", 5),
+    ("selfLink", "/here"),
+    ("creationTimestamp", "long ago"),
+    ("generation", "7"),
+    (
+        "ownerReferences",
+        [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0-0", "controller": True}],
+    ),
 )
 
 
@@ -139,6 +166,9 @@ def metadata_edits(rng: Random, _scene: Scene) -> list[Edit]:
             return [put("metadata/annotations", rng.choice(_GOOD_ANNOTATIONS))]
         case 15 if rng.random() < 0.1:
             return [put("metadata/annotations", {"note": "x" * (256 * 1024)})]
+        case 17:
+            field, value = rng.choice(_SERVER_FIELDS)
+            return [put(f"metadata/{field}", value)]
         case 16:
             # Of no use to a new object; a script gives most updates the right one.
             return [put("metadata/resourceVersion", "5")]

@@ -84,8 +84,10 @@ CLASS_DEFECTS: tuple[tuple[int, Defect], ...] = (
     (4, _class_default),
     (3, _class_system),
     (2, bad_name),
+    (1, generate_name),
     (2, metadata_edits),
     (1, unknown_field),
+    (1, lambda r, _: [put("description", r.choice((5, None, "<&>")))]),
 )
 
 

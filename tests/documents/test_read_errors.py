@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.api.core import Node, Pod, PodDisruptionBudget
+from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.v1beta1 import PodGroupV1Beta1
 from podium.documents import ReadError, split
 
@@ -29,6 +29,24 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
         HEAD + b'"spec":{"priority":1000.0}}',
         Pod,
         "f, document 1, line 3: spec.priority: expected integer or null, got fraction",
+    ),
+    (
+        "more than int32",
+        HEAD + b'"spec":{"priority":2147483648}}',
+        Pod,
+        "f, document 1, line 3: spec.priority: expected integer <= 2147483647",
+    ),
+    (
+        "less than int32, in YAML",
+        b"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: -2147483649\n",
+        PriorityClass,
+        "f, document 1, line 3: value: expected integer >= -2147483648",
+    ),
+    (
+        "more than 64 bits",
+        HEAD + b'"spec":{"priority":99999999999999999999}}',
+        Pod,
+        "f, document 1, line 3: spec.priority: expected integer <= 2147483647",
     ),
     (
         "a list for an object",
@@ -64,8 +82,10 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
         "a resource is named by its key",
         HEAD + b'"spec":{"containers":[{"resources":{"requests":{"cpu":1,\n"memory":true}}}]}}',
         Pod,
-        "f, document 1, line 4: spec.containers[0].resources.requests[memory]: "
-        "expected integer or fraction or string, got boolean",
+        (
+            "f, document 1, line 4: spec.containers[0].resources.requests[memory]: "
+            "expected integer or fraction or string, got boolean"
+        ),
     ),
     (
         "a key with a line break stays in one line",
@@ -81,8 +101,10 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
     ),
     (
         "in an item of a List",
-        b'{"apiVersion":"v1","kind":"List",\n"items":[{"apiVersion":"v1","kind":"Pod"},\n'
-        b'{"apiVersion":"v1","kind":"Pod",\n"spec":{"nodeName":5}}]}',
+        (
+            b'{"apiVersion":"v1","kind":"List",\n"items":[{"apiVersion":"v1","kind":"Pod"},\n'
+            b'{"apiVersion":"v1","kind":"Pod",\n"spec":{"nodeName":5}}]}'
+        ),
         Pod,
         "f, document 1, items[1], line 4: spec.nodeName: expected string or null, got integer",
     ),
@@ -106,8 +128,10 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
     ),
     (
         "in a later YAML document",
-        b"a: &x 1\nkind: Pod\napiVersion: v1\n---\nkind: Pod\napiVersion: v1\nmetadata:\n"
-        b"  labels:\n    on: yes\n",
+        (
+            b"a: &x 1\nkind: Pod\napiVersion: v1\n---\nkind: Pod\napiVersion: v1\nmetadata:\n"
+            b"  labels:\n    on: yes\n"
+        ),
         Pod,
         "f, document 2, line 9: metadata.labels[true]: expected string, got boolean",
     ),
@@ -131,8 +155,7 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
 )
 def test_the_field_is_named(data: bytes, type_: type[msgspec.Struct], said: str) -> None:
     with pytest.raises(ReadError) as refused:
-        for document in split(data, "f"):
-            document.read(type_)
+        _ = [document.read(type_) for document in split(data, "f")]
     assert str(refused.value) == said
 
 

@@ -181,7 +181,7 @@ def test_random_scalars_are_what_kubectl_takes_them_for(server_137: Server) -> N
     """Thousands of scalars that look like numbers, booleans and dates, in one manifest."""
     chooser = random.Random(os.environ.get("PODIUM_SEED", "scalars"))
     words = ("true", "yes", "on", "null", "no", "off", "nan", "inf", "y", "n")
-    texts = set()
+    texts: set[str] = set()
     while len(texts) < 3000:
         if chooser.random() < 0.1:
             word = chooser.choice(words)

@@ -40,7 +40,6 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings, namespace: team-a}
 """
-# A class that nobody uses is an info and no more.
 CLEAN = """\
 apiVersion: v1
 kind: Pod
@@ -176,7 +175,7 @@ MINORS = {
 def test_minor_that_is_judged_for(
     podium: Podium, options: Sequence[str], server: str, minor: str, how: str
 ) -> None:
-    """The minor is the one asked for, else the server's, and how it was found is said in report and on stderr."""
+    """The minor is the one asked for, else the server's; report and stderr say how it was found."""
     run = podium("-f", _file(SICK + SERVER.format(server=server)), "-o", "json", *options)
     assert (run.json["summary"]["kubernetes"], run.json["summary"]["chosenBy"]) == (minor, how)
     assert f"judging for Kubernetes {minor}: {how}" in run.stderr
@@ -274,10 +273,7 @@ def test_live_audit_judges_for_the_server(podium: Podium, server: Server, namesp
     assert [finding["rule"] for finding in run.json["findings"] if finding["severity"] == "error"] == [
         "group-missing"
     ]
-    (result,) = (
-        result
-        for result in podium(*live, "-o", "sarif").json["runs"][0]["results"]
-        if result["level"] == "error"
-    )
+    results = podium(*live, "-o", "sarif").json["runs"][0]["results"]
+    (result,) = (result for result in results if result["level"] == "error")
     assert list(result["locations"][0]) == ["logicalLocations"]
     assert f"namespace {namespace} only" in podium(*live).stdout.replace("\n", " ")

@@ -50,7 +50,7 @@ class Cluster:
             if manifests is None
             else json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
         )
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
             ["kubectl", *args],
             check=True,
             input=stdin and stdin.encode(),
@@ -80,8 +80,9 @@ class Cluster:
         wait(settled, f"{self.name} to settle")
 
     def _complete(self, pods: int) -> bool:
-        jobs = sum(item["spec"]["parallelism"] for item in self.items("jobs"))
-        return pods >= jobs + sum(item["spec"]["replicas"] for item in self.items("deployments.apps"))
+        wanted: int = sum(item["spec"]["parallelism"] for item in self.items("jobs.batch"))
+        wanted += sum(item["spec"]["replicas"] for item in self.items("deployments.apps"))
+        return pods >= wanted
 
 
 def wait(condition: Callable[[], bool], what: str) -> None:

@@ -25,12 +25,14 @@ from podium.cli.render.context import Context, Place
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import deliver
 from podium.findings import Finding
-from podium.load import Loaded, Origins
+from podium.load import Loaded, Origins, collector_paused
 from podium.report import Summary
 from podium.rules.audit.table import RULES
+from podium.rules.rule import Rule
 from podium.state import State
 from podium.wording import some
 
+# The table's width in columns: at least, at most, and where no terminal says.
 NARROWEST, WIDEST, USUAL = 80, 120, 100
 
 
@@ -75,30 +77,37 @@ def command(
     loaded = inputs.load(filenames, kube, strict=strict)
     minor, chosen_by = _minor(kubernetes, loaded)
     click.echo(f"judging for Kubernetes {minor}: {chosen_by}", err=True)
-    report = audit(
-        loaded.state,
-        kubernetes=minor,
-        chosen_by=chosen_by,
-        objects=_objects(loaded.state),
-        skipped=loaded.skipped,
-        select=select,
-        ignore=ignore,
-        namespace=loaded.scope.namespace,
-        selector=loaded.scope.selector,
-    )
-    screen = output_file is None and sys.stdout.isatty()
-    context = Context(
-        rules=[rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore],
+    rules = [rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore]
+    with collector_paused():
+        report = audit(
+            loaded.state,
+            kubernetes=minor,
+            chosen_by=chosen_by,
+            objects=_objects(loaded.state),
+            skipped=loaded.skipped,
+            select=select,
+            ignore=ignore,
+            namespace=loaded.scope.namespace,
+            selector=loaded.scope.selector,
+        )
+        text = render(report, output, _context(filenames, loaded, rules, to_file=output_file is not None))
+    deliver(text, output_file)
+    if _fails(report.summary, fail_on):
+        sys.exit(EXIT_FINDINGS)
+
+
+def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *, to_file: bool) -> Context:
+    """Gather what a rendering needs from the terminal, the clock and the input."""
+    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    return Context(
+        rules=rules,
         input=_input(filenames, loaded),
         place=_places(filenames, loaded.origins),
         version=version("podium-k8s"),
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
-        colour=screen and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        colour=not plain and not os.environ.get("NO_COLOR"),
     )
-    deliver(render(report, output, context), output_file)
-    if _fails(report.summary, fail_on):
-        sys.exit(EXIT_FINDINGS)
 
 
 def _check_rules(option: str, ids: Sequence[str]) -> None:

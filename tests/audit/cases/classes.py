@@ -122,6 +122,7 @@ CASES = [
         ],
         [("PriorityClass gold", "", "no live pod, group or template that was read names it.")],
     ),
+    Case("every class is named", "class-unused", [GOLD, pod("a", class_name="gold", priority=1000)]),
     Case(
         "a class only finished pods name",
         "class-unused",

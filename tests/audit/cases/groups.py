@@ -56,7 +56,7 @@ CASES = [
             (
                 GROUP,
                 "spec",
-                "silver instead of gold; minCount 4 instead of minCount 8; disruption mode Pod instead of PodGroup",
+                "class silver instead of gold; minCount 4 instead of minCount 8; disruption",
             )
         ],
     ),

@@ -84,9 +84,10 @@ class Capacity:
     def shortfall(self, parts: Sequence[Part], min_count: int) -> Shortfall | None:
         """Say why min_count of a gang's members can never run at once, or None; `parts` are the live ones.
 
-        Members that do not exist yet are taken to be like the others where those are all alike.
+        Without any schedulable node there is no size to compare with: the cluster is scaled down. Members
+        that do not exist yet are taken to be like the others where those are all alike.
         """
-        if self.unknown or not parts:
+        if self.unknown or not self.nodes or not parts:
             return None
         members = sum(len(part.pods) for part in parts)
         spare = max(0, members - min_count)

@@ -1,0 +1,125 @@
+"""A gang is called too large only when no placement exists; requests sum up as the scheduler sums them."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.audit.builders import container, node, pod
+
+from podium.api.core import Container, Node, Pod
+from podium.rules.audit.capacity import Capacity
+
+REQUESTS: list[tuple[str, list[Container], list[Container], dict[str, int]]] = [
+    ("containers add up", [container({"cpu": "1"}), container({"cpu": "500m"})], [], {"cpu": 1500}),
+    (
+        "init containers run in turn",
+        [container({"cpu": "1"})],
+        [container({"cpu": "3"}), container({"cpu": "2"})],
+        {"cpu": 3000},
+    ),
+    (
+        "a sidecar runs beside the rest",
+        [container({"cpu": "2"})],
+        [container({"cpu": "1"}, restart="Always"), container({"cpu": "2500m"})],
+        {"cpu": 3500},
+    ),
+    (
+        "a later sidecar does not run beside an earlier init container",
+        [container({"cpu": "1"})],
+        [container({"cpu": "4"}), container({"cpu": "1"}, restart="Always")],
+        {"cpu": 4000},
+    ),
+    ("a limit is asked for without a request", [container(None, {"cpu": "1"})], [], {"cpu": 1000}),
+    ("a request is asked for under a limit", [container({"cpu": "1"}, {"cpu": "9"})], [], {"cpu": 1000}),
+]
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "expected"), [case[1:] for case in REQUESTS], ids=[case[0] for case in REQUESTS]
+)
+def test_requests(containers: list[Container], init: list[Container], expected: dict[str, int]) -> None:
+    asked = Capacity([]).request(pod("p", containers=containers, init=init))
+    assert {name: amount // 10**6 for name, amount in asked.items()} == expected
+
+
+def test_overhead_is_added_at_the_end() -> None:
+    heavy = pod("p", requests={"cpu": "1"})
+    heavy.spec.overhead = {"cpu": "250m", "memory": "1"}
+    assert Capacity([]).request(heavy) == {"cpu": 1_250_000_000, "memory": 10**9}
+
+
+def test_members_written_alike_are_one_part() -> None:
+    parts = Capacity([]).parts([pod("a", requests={"cpu": "1"}), pod("b"), pod("c", requests={"cpu": "1"})])
+    assert [[each.metadata.name for each in part.pods] for part in parts] == [["a", "c"], ["b"]]
+
+
+def test_devices_have_a_domain_in_their_name() -> None:
+    asking = pod(
+        "p",
+        requests={
+            "cpu": "1",
+            "nvidia.com/gpu": "2",
+            "rdma/hca": "1",
+            "amd.com/gpu": "0",
+            "hugepages-2Mi": "4Mi",
+        },
+    )
+    (part,) = Capacity([]).parts([asking])
+    assert part.devices() == {"nvidia.com/gpu": 2}
+
+
+amounts = st.fixed_dictionaries(
+    {"cpu": st.integers(0, 3).map(str), "example.com/gpu": st.integers(0, 3).map(str)}
+)
+nodes = st.lists(
+    st.builds(
+        lambda allocatable, pods: node("n", {**allocatable, **({"pods": str(pods)} if pods else {})}),
+        amounts,
+        st.sampled_from([0, 1, 2]),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=100)
+@given(nodes, st.lists(amounts, min_size=1, max_size=4), st.integers(1, 4))
+def test_a_gang_that_can_be_placed_is_never_too_large(
+    room: list[Node], asked: list[dict[str, str]], min_count: int
+) -> None:
+    """Against every assignment of members to nodes (or to none)."""
+    members = [pod(f"p-{index}", requests=dict(each)) for index, each in enumerate(asked)]
+    capacity = Capacity(room)
+    if not room:
+        assert capacity.shortfall(capacity.parts(members), min_count) is None
+        return
+    short = capacity.shortfall(capacity.parts(members), min_count)
+    if min_count <= len(members) and _placeable(room, members, min_count):
+        assert short is None
+    if len({tuple(sorted(each.items())) for each in asked}) == 1 and min_count <= len(members):
+        assert (short is None) == _placeable(room, members, min_count)
+
+
+def _placeable(room: list[Node], members: list[Pod], min_count: int) -> bool:
+    for places in product(range(-1, len(room)), repeat=len(members)):
+        if sum(place >= 0 for place in places) >= min_count and _fits(room, members, places):
+            return True
+    return False
+
+
+def _fits(room: list[Node], members: list[Pod], places: tuple[int, ...]) -> bool:
+    for index, each in enumerate(room):
+        here = [member for member, place in zip(members, places, strict=True) if place == index]
+        assert each.status is not None
+        allocatable = each.status.allocatable or {}
+        if len(here) > int(allocatable.get("pods", 99)):
+            return False
+        for name in ("cpu", "example.com/gpu"):
+            asked = 0
+            for member in here:
+                only = (member.spec.containers or [])[0]
+                assert only.resources is not None
+                asked += int((only.resources.requests or {})[name])
+            if asked > int(allocatable[name]):
+                return False
+    return True

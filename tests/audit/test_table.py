@@ -1,0 +1,34 @@
+"""The rule table itself, and the page that is made from it."""
+
+import re
+from pathlib import Path
+
+from podium.findings import Severity
+from podium.rules.audit.table import CHECKS, RULES, markdown
+
+PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+
+
+def test_the_page_is_fresh() -> None:
+    """Made by `python -m podium.rules.audit.table > docs/rules.md`."""
+    assert PAGE.read_text() == markdown()
+
+
+def test_ids_are_kebab_case_and_each_rule_says_why_and_on_whose_word() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
+        assert rule.title
+        assert rule.why
+        assert rule.source
+        assert rule.needs
+
+
+def test_rules_are_in_order_of_severity() -> None:
+    ranks = [rule.severity.rank for rule in RULES]
+    assert ranks == sorted(ranks)
+    assert {rule.severity for rule in RULES} == set(Severity)
+
+
+def test_what_a_rule_needs_it_does_not_also_look_at() -> None:
+    assert all(check.also.isdisjoint(check.rule.needs) for check in CHECKS)
