@@ -15,7 +15,7 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 # JSON is told from YAML's flow style by the quote of its first key.
-_JSON_START = re.compile(rb'\{[ \t\r\n]*["}]|\[')
+_JSON_START = re.compile(rb'\{[ \t\r\n]*(?:["}]|\Z)|\[')
 # Some tools write YAML's separator between JSON values.
 _SEPARATOR = re.compile(rb"---[ \t]*(?:\r?\n|\Z)")
 

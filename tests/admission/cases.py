@@ -115,7 +115,10 @@ def _pod_no(text: str) -> str:
     return f'pods "p" is forbidden: {text}'
 
 
-_RESERVED = "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+_RESERVED = (
+    "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only."
+    " error: "
+)
 
 PRIORITY_CLASSES = (
     Case(

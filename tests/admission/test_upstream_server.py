@@ -107,6 +107,6 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
 
 @pytest.mark.parametrize("minor", list(VERSIONS))
 def test_a_server_answers_as_the_table_says(minor: str) -> None:
-    """Every case of a minor, put to a real server of it; one of our own, for default classes would disturb."""
+    """Every case of a minor, put to a real server that nobody else gives a default class."""
     with exclusive(release(minor)) as server:
         assert disagreements(server, server.new_namespace(), minor) == []

@@ -553,6 +553,15 @@ UPDATES = [
         ]
     ),
     Case(
+        "v1alpha2 template's class comes empty",
+        "Workload",
+        (OLDER,),
+        workload(template()),
+        [("spec.podGroupTemplates", IMMUTABLE)],
+        after=workload(template(priorityClassName="")),
+        upstream=(),
+    ),
+    Case(
         "v1beta1 template added",
         "Workload",
         (NEWER,),

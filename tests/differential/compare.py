@@ -59,7 +59,7 @@ class Compared(NamedTuple):
 
 def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
     """Replay one scenario; deletes change what is there and are not compared."""
-    profile = Profile(kubernetes=header.minor, rules="upstream")
+    profile = Profile(kubernetes=header.minor, rules="upstream", workload_api=header.workload_api)
     documents: dict[Identity, Document] = {(Kind.CLASS, _name(item)): item for item in header.classes}
     for exchange in recorded.exchanges:
         if exchange.op is not Op.DELETE:
@@ -79,7 +79,7 @@ def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile
         object=exchange.object,
         old=None if creating else _current(documents[exchange.object["kind"], _name(exchange.object)]),
     )
-    verdict = review(request, _state(documents), profile)
+    verdict = review(request, _state(documents, profile), profile)
     differences = [
         Difference(what, server, ours, explanation(exchange, what, server, ours))
         for what, server, ours in (
@@ -94,8 +94,8 @@ def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile
     return Compared(exchange, verdict, differences)
 
 
-def _state(documents: Mapping[Identity, Document]) -> State:
-    state = State(native_served=True)
+def _state(documents: Mapping[Identity, Document], profile: Profile) -> State:
+    state = State(native_served=profile.workload_api)
     for document in documents.values():
         read = READS[document["apiVersion"], document["kind"]]
         state.apply(read.neutral(msgspec.convert(document, read.type)))

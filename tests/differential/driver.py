@@ -39,18 +39,20 @@ class UnexpectedAnswerError(Exception):
     """The server refused what this driver needs for itself."""
 
 
-def record(server: Requests, minor: str, seed: int, operations: int) -> Recording:
+def record(
+    server: Requests, minor: str, seed: int, operations: int, *, workload_api: bool = True
+) -> Recording:
     """Run scenario after scenario of a seed until so many operations can be compared."""
-    start = header(server, minor, seed)
+    start = header(server, minor, seed, workload_api=workload_api)
     scenarios: list[Recorded] = []
     count = 0
     while count < operations:
-        scenarios.append(run(server, scenario(seed, len(scenarios), minor)))
+        scenarios.append(run(server, scenario(seed, len(scenarios), minor, workload_api=workload_api)))
         count += scenarios[-1].compared
     return Recording(header=start, scenarios=scenarios)
 
 
-def header(server: Requests, minor: str, seed: int) -> Header:
+def header(server: Requests, minor: str, seed: int, *, workload_api: bool) -> Header:
     """Say what a server is and holds before the first scenario; it may have no default class."""
     version = _must(server, "GET", "/version")["gitVersion"].removeprefix("v")
     classes = [
@@ -60,7 +62,7 @@ def header(server: Requests, minor: str, seed: int) -> Header:
     assert not [item for item in classes if item.get("globalDefault")], (
         "a PriorityClass is the default already"
     )
-    return Header(minor=minor, version=version, seed=seed, classes=classes)
+    return Header(minor=minor, version=version, seed=seed, workload_api=workload_api, classes=classes)
 
 
 def run(server: Requests, scenario: Scenario) -> Recorded:

@@ -64,9 +64,13 @@ class Scenario(NamedTuple):
     steps: Sequence[Step]
 
 
-def scenario(seed: int, index: int, minor: str) -> Scenario:
-    """Make the script number `index` of a seed."""
-    return _Script(seed, index, minor).write()
+def scenario(seed: int, index: int, minor: str, *, workload_api: bool = True) -> Scenario:
+    """Make the script number `index` of a seed; without the Workload API it has classes and pods only."""
+    script = _Script(seed, index, minor)
+    return script.write() if workload_api else script.write_without()
+
+
+_Weighted = tuple[int, Callable[[], None]]
 
 
 class _Script:
@@ -83,28 +87,39 @@ class _Script:
         for _ in range(self.rng.choice((0, 1, 2))):
             self.create_workload(defects=(0, 0, 1))
         self.create_group(defects=(0,))
-        actions: list[Callable[[], None]] = []
-        for weight, action in (
+        return self.play(
+            *self.single_actions(),
             (26, self.create_group),
-            (18, self.create_pod),
             (14, self.create_workload),
-            (8, lambda: self.create_class(self.fresh("class"))),
             (12, lambda: self.change(Kind.GROUP, grouped.group_update)),
             (9, lambda: self.change(Kind.WORKLOAD, grouped.workload_update)),
-            (6, lambda: self.change(Kind.CLASS, single.class_update)),
-            (6, lambda: self.change(Kind.POD, single.pod_update)),
             (9, lambda: self.change(Kind.GROUP, grouped.status_edits, "status")),
-            (2, lambda: self.change(Kind.POD, single.pod_status_edits, "status")),
-            (4, self.recreate_class),
-            (2, self.move_default),
             (2, self.refer_to_template),
             (2, lambda: self.delete(Kind.WORKLOAD)),
             (2, lambda: self.delete(Kind.GROUP)),
+        )
+
+    def write_without(self) -> Scenario:
+        self.create_class(self.fresh("class"), defects=(0,))
+        self.scene.groups.append("group-that-cannot-be")
+        return self.play(*self.single_actions())
+
+    def single_actions(self) -> tuple[_Weighted, ...]:
+        return (
+            (18, self.create_pod),
+            (8, lambda: self.create_class(self.fresh("class"))),
+            (6, lambda: self.change(Kind.CLASS, single.class_update)),
+            (6, lambda: self.change(Kind.POD, single.pod_update)),
+            (2, lambda: self.change(Kind.POD, single.pod_status_edits, "status")),
+            (4, self.recreate_class),
+            (2, self.move_default),
             (1, lambda: self.delete(Kind.POD)),
-        ):
-            actions += [action] * weight
+        )
+
+    def play(self, *actions: _Weighted) -> Scenario:
+        choices = [action for weight, action in actions for _ in range(weight)]
         for _ in range(_RANDOM_STEPS):
-            self.rng.choice(actions)()
+            self.rng.choice(choices)()
         return Scenario(self.scene.minor, self.scene.namespace, self.steps)
 
     def fresh(self, stem: str) -> str:

@@ -62,6 +62,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     minor: str
     version: str
     seed: int
+    workload_api: bool = True
     classes: list[dict[str, Any]]
 
 

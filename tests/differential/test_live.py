@@ -2,38 +2,35 @@
 
 import os
 import random
-from collections.abc import Iterator
 
 import pytest
 from tests.differential import driver, recording
 from tests.differential.compare import compared
-from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.servers import exclusive
 
 from podium.controlplane.releases import RELEASES, Release
 
 pytestmark = pytest.mark.server
 
 _SAMPLE = 300
+_SAMPLE_WITHOUT = 100
 
 
-@pytest.fixture(params=RELEASES.values(), ids=[item.version for item in RELEASES.values()])
-def alone(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server nobody else uses, for a default PriorityClass changes every answer."""
-    release: Release = request.param
-    with exclusive(release) as server:
-        yield server
-
-
-def test_the_rules_answer_as_a_server_does(alone: Server) -> None:
+@pytest.mark.parametrize("workload_api", [True, False], ids=["workload-api", "without"])
+@pytest.mark.parametrize("release", RELEASES.values(), ids=[item.version for item in RELEASES.values()])
+def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bool) -> None:
     """Random creates, updates and status updates have the same answer from both, or an explained one."""
     seed = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
     full = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
     print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
-    recorded = driver.record(alone, alone.release.minor, seed, recording.OPERATIONS if full else _SAMPLE)
+    operations = (recording.OPERATIONS if full else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
+    # A server nobody else uses: a default PriorityClass changes every answer.
+    with exclusive(release, workload_api=workload_api) as server:
+        recorded = driver.record(server, release.minor, seed, operations, workload_api=workload_api)
     wrong = [
         f"{scenario.namespace}: {one}"
         for scenario in recorded.scenarios
         for one in compared(recorded.header, scenario)
         if one.unexplained
     ]
-    assert not wrong, f"Kubernetes {alone.release.version}, PODIUM_SEED={seed}:\n" + "\n".join(wrong)
+    assert not wrong, f"Kubernetes {release.version}, PODIUM_SEED={seed}:\n" + "\n".join(wrong)

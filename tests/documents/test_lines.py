@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podium.jsondoc import end_of_value
@@ -92,6 +92,7 @@ SCALARS = (
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
+@settings(deadline=None)
 @given(JSON, st.sampled_from(["", " ", "\n\t"]), st.sampled_from(["", "{}", "[]", '"x"', "}", "]", ",", "x"]))
 def test_the_end_of_a_json_value_is_found(value: object, space: str, rest: str) -> None:
     """A release of msgspec that counts otherwise where it names what follows a value fails here."""

@@ -1,6 +1,8 @@
 """`podium audit` from its arguments to its exit code, on small files."""
 
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -229,6 +231,34 @@ def test_table_takes_the_terminals_width(podium: Podium, monkeypatch: pytest.Mon
         assert max(map(len, text.splitlines())) <= widest
         assert "\x1b" not in text
         assert re.match(r"1 group and 1 pod will not schedule on Kubernetes 1\.37\.\n", text)
+
+
+TERMINALS: dict[str, tuple[dict[str, str], bool]] = {
+    "a terminal": ({"TERM": "xterm"}, True),
+    "no colour wanted": ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    "an empty wish is none": ({"TERM": "xterm", "NO_COLOR": ""}, True),
+    "a dumb terminal": ({"TERM": "dumb"}, False),
+}
+
+
+@pytest.mark.parametrize(("environment", "coloured"), TERMINALS.values(), ids=list(TERMINALS))
+def test_colour_on_a_terminal(tmp_path: Path, environment: dict[str, str], coloured: bool) -> None:
+    """A terminal gets colour unless it cannot or its user does not want it."""
+    file = tmp_path / "clean.yaml"
+    file.write_text(CLEAN)
+    ours, theirs = pty.openpty()
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    subprocess.run(
+        [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", str(file)],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**inherited, **environment},
+        check=True,
+    )
+    os.close(theirs)
+    first = os.read(ours, 4096)
+    os.close(ours)
+    assert first.startswith(b"\x1b[1mNothing" if coloured else b"Nothing")
 
 
 def test_audit_of_json_imports_nothing_heavy() -> None:

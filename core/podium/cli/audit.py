@@ -36,7 +36,7 @@ from podium.wording import some
 NARROWEST, WIDEST, USUAL = 80, 120, 100
 
 
-@click.command("audit", short_help="Find pods and groups whose priorities will hurt.")
+@click.command("audit")
 @inputs.file_options
 @inputs.kube_options
 @inputs.output_options(*FORMATS)

@@ -43,7 +43,8 @@ class ClassUse(NamedTuple):
 class SurveyedGroup(msgspec.Struct, gc=False):
     """A group that exists or that pods reference, with its members.
 
-    `present` are the members that have not finished, `staying` those of them that are not terminating.
+    `present` are the members that have not finished, `staying` those of them that are not terminating and
+    `schedulers` what these name.
     `group` and `divergence` are None where the group does not exist, `parts` where sizes were not looked at,
     `shortfall` where the group could fit.
     """
@@ -53,15 +54,11 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     group: PodGroup | None
     present: list[Pod]
     staying: list[Pod]
+    schedulers: set[str]
     finished: int
     divergence: Divergence | None
     parts: list[Part] | None
     shortfall: Shortfall | None
-
-    @property
-    def schedulers(self) -> set[str]:
-        """The schedulerNames of the members."""
-        return {pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in self.staying}
 
 
 class InferredGroup(msgspec.Struct, gc=False):
@@ -183,6 +180,7 @@ class Survey:
                 group=group,
                 present=present,
                 staying=staying,
+                schedulers={pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in staying},
                 finished=len(members) - len(present),
                 divergence=None if group is None else judge(group, present, classes),
                 parts=parts,

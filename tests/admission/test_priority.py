@@ -1,0 +1,122 @@
+"""PriorityClass resolution and preemption toleration: what admission stamps and the audit checks by."""
+
+import pytest
+
+from podium.api.core import PriorityClass
+from podium.api.meta import ObjectMeta
+from podium.priority import (
+    NO_CLASS,
+    OTHER_TOLERATION_PREFIX,
+    TOLERATION_PREFIX,
+    Resolved,
+    Toleration,
+    Unparsed,
+    default_class,
+    effective_policy,
+    resolve,
+    toleration,
+)
+
+
+def known(name: str, value: int | None = None, **fields: object) -> PriorityClass:
+    annotations = fields.pop("annotations", None)
+    assert annotations is None or isinstance(annotations, dict)
+    return PriorityClass(metadata=ObjectMeta(name=name, annotations=annotations), value=value, **fields)  # type: ignore[arg-type]  # a test's own names
+
+
+def index(*classes: PriorityClass) -> dict[str, PriorityClass]:
+    return {found.metadata.name or "": found for found in classes}
+
+
+@pytest.mark.parametrize(
+    "name, want",
+    [
+        ("gold", Resolved("gold", 1000, "PreemptLowerPriority")),
+        ("quiet", Resolved("quiet", 5, "Never")),
+        ("zero", Resolved("zero", 0, "PreemptLowerPriority")),
+        ("system-node-critical", Resolved("system-node-critical", 2_000_001_000, "PreemptLowerPriority")),
+        ("system-other", None),
+        ("nope", None),
+        ("", NO_CLASS),
+    ],
+)
+def test_resolve(name: str, want: Resolved | None) -> None:
+    classes = index(known("gold", 1000), known("quiet", 5, preemptionPolicy="Never"), known("zero"))
+    assert resolve(classes, name) == want
+
+
+def test_an_object_of_a_system_class_wins_over_the_built_in_one() -> None:
+    assert resolve(index(known("system-node-critical", 1)), "system-node-critical") == Resolved(
+        "system-node-critical", 1, "PreemptLowerPriority"
+    )
+
+
+def test_of_several_defaults_the_smallest_value_wins_then_the_name() -> None:
+    classes = index(
+        known("a", 9, globalDefault=True),
+        known("c", 3, globalDefault=True),
+        known("b", 3, globalDefault=True),
+        known("d", 1),
+    )
+    found = default_class(classes)
+    assert found is not None
+    assert found.metadata.name == "b"
+    assert resolve(classes, "") == Resolved("b", 3, "PreemptLowerPriority")
+
+
+def test_no_default() -> None:
+    assert default_class(index(known("a", 9))) is None
+
+
+@pytest.mark.parametrize("policy, want", [(None, "PreemptLowerPriority"), ("Never", "Never")])
+def test_effective_policy(policy: str | None, want: str) -> None:
+    assert effective_policy(policy) == want
+
+
+@pytest.mark.parametrize(
+    "minimum, seconds, want",
+    [
+        ("10000", "3600", Toleration(10000, 3600)),
+        ("10000", None, Toleration(10000, 0)),
+        (None, "-1", Toleration(8001, -1)),
+        ("+5", "007", Toleration(5, 7)),
+        ("-2147483648", "0", Toleration(-(2**31), 0)),
+        ("2147483648", None, Unparsed("minimum-preemptable-priority", "2147483648")),
+        ("a", "1", Unparsed("minimum-preemptable-priority", "a")),
+        ("1", "1s", Unparsed("toleration-seconds", "1s")),
+        ("1", "", Unparsed("toleration-seconds", "")),
+        ("1", " 1", Unparsed("toleration-seconds", " 1")),
+        ("1", "1_000", Unparsed("toleration-seconds", "1_000")),
+        ("1", "٣", Unparsed("toleration-seconds", "٣")),
+        ("1", "9" * 30, Unparsed("toleration-seconds", "9" * 30)),
+        (None, None, None),
+    ],
+)
+@pytest.mark.parametrize("prefix", [TOLERATION_PREFIX, OTHER_TOLERATION_PREFIX])
+def test_toleration_reads_integers_as_go_does(
+    minimum: str | None, seconds: str | None, want: Toleration | Unparsed | None, prefix: str
+) -> None:
+    given = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
+    annotations = {prefix + key: text for key, text in given.items() if text is not None}
+    found = toleration(known("low", 8000, annotations=annotations), prefix)
+    if isinstance(want, Unparsed):
+        want = want._replace(key=prefix + want.key)
+    assert found == want
+
+
+def test_toleration_of_one_prefix_ignores_the_other() -> None:
+    annotations = {OTHER_TOLERATION_PREFIX + "toleration-seconds": "1"}
+    assert toleration(known("low", 8000, annotations=annotations)) is None
+
+
+@pytest.mark.parametrize(
+    "found, want",
+    [
+        (Toleration(8001, -1), False),
+        (Toleration(8002, -1), True),
+        (Toleration(10000, 0), False),
+        (Toleration(10000, 1), True),
+    ],
+)
+def test_toleration_can_apply_only_between_value_and_minimum(found: Toleration, want: bool) -> None:
+    assert found.can_apply(8000) is want
