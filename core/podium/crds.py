@@ -50,7 +50,10 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle); without one
     only the stored version, v1beta1, is served.
     """
-    return [_crd("PodGroup", _pod_group, conversion), _crd("Workload", _workload, conversion)]
+    return [
+        _crd("PodGroup", _pod_group(newer=False), _pod_group(newer=True), conversion),
+        _crd("Workload", _workload(newer=False), _workload(newer=True), conversion),
+    ]
 
 
 def render() -> dict[str, str]:
@@ -62,7 +65,9 @@ def render() -> dict[str, str]:
     }
 
 
-def _crd(kind: str, version: Any, conversion: dict[str, Any] | None) -> dict[str, Any]:
+def _crd(
+    kind: str, older: dict[str, Any], newer: dict[str, Any], conversion: dict[str, Any] | None
+) -> dict[str, Any]:
     singular = kind.lower()
     webhook = {"clientConfig": conversion, "conversionReviewVersions": ["v1"]}
     names = {
@@ -78,8 +83,8 @@ def _crd(kind: str, version: Any, conversion: dict[str, Any] | None) -> dict[str
         "scope": "Namespaced",
         "conversion": {"strategy": "Webhook", "webhook": webhook} if conversion else {"strategy": "None"},
         "versions": [
-            {"name": "v1alpha2", "served": conversion is not None, "storage": False, **version(newer=False)},
-            {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
+            {"name": "v1alpha2", "served": conversion is not None, "storage": False, **older},
+            {"name": "v1beta1", "served": True, "storage": True, **newer},
         ],
     }
     return {

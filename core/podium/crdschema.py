@@ -7,7 +7,7 @@ estimates a rule's cost from limits, so every list and text has one, and optiona
 size is unknown to it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from podium.api.convert import PREEMPTION_POLICIES
@@ -44,8 +44,8 @@ def struct(
     description: str,
     properties: dict[str, Schema],
     *,
-    required: Iterable[str] = (),
-    rules: Iterable[Rule] = (),
+    required: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> Schema:
     """Give an object's schema; fields it does not name are pruned."""
     return {
@@ -245,7 +245,7 @@ def condition() -> Schema:
             "type": {
                 "description": "What the condition is about.",
                 "type": "string",
-                "maxLength": _MAX_KEY - 1,
+                "maxLength": _MAX_KEY,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
                 r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
             },

@@ -89,6 +89,11 @@ def test_template_writes_null_constraints() -> None:
     ]
 
 
+def into(found: str, field: str, go: str) -> str:
+    """Give encoding/json's complaint."""
+    return f"json: cannot unmarshal {found} into Go struct field {field} of type {go}"
+
+
 def test_decoding_leaves_the_document_alone() -> None:
     """Documents are shared: what was sent is compared with what was made of it."""
     document = group({**GANG, "x": 1, "priority": None})
@@ -116,39 +121,37 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
             GROUP,
             {"spec": {"priority": "1"}},
             "spec.priority",
-            "json: cannot unmarshal string into Go struct field PodGroupSpec.spec.priority of type int32",
+            into("string", "PodGroupSpec.spec.priority", "int32"),
         ),
         (
             GROUP,
             {"spec": {"priority": 2**31}},
             "spec.priority",
-            "json: cannot unmarshal number 2147483648 into Go struct field PodGroupSpec.spec.priority of type int32",
+            into("number 2147483648", "PodGroupSpec.spec.priority", "int32"),
         ),
         (
             GROUP,
             {"metadata": {"labels": {"a": 5}}},
             "metadata.labels",
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+            into("number", "ObjectMeta.metadata.labels", "string"),
         ),
         (
             GROUP,
             {"metadata": {"finalizers": "x"}},
             "metadata.finalizers",
-            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.finalizers of type []string",
+            into("string", "ObjectMeta.metadata.finalizers", "[]string"),
         ),
         (
             workload.SHAPES["v1beta1"],
             {"spec": {"podGroupTemplates": [{}, {"name": True}]}},
             "spec.podGroupTemplates[1].name",
-            "json: cannot unmarshal bool into Go struct field PodGroupTemplate.spec.podGroupTemplates.name of type "
-            "string",
+            into("bool", "PodGroupTemplate.spec.podGroupTemplates.name", "string"),
         ),
         (
             workload.SHAPES["v1beta1"],
             {"spec": {"podGroupTemplates": ["x"]}},
             "spec.podGroupTemplates",
-            "json: cannot unmarshal string into Go struct field WorkloadSpec.spec.podGroupTemplates of type "
-            "v1beta1.PodGroupTemplate",
+            into("string", "WorkloadSpec.spec.podGroupTemplates", "v1beta1.PodGroupTemplate"),
         ),
         (
             GROUP,
@@ -160,13 +163,13 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
             priorityclass.SHAPE,
             {"globalDefault": "true"},
             "globalDefault",
-            "json: cannot unmarshal string into Go struct field PriorityClass.globalDefault of type bool",
+            into("string", "PriorityClass.globalDefault", "bool"),
         ),
         (
             pod.SHAPE,
             {"spec": []},
             "spec",
-            "json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec",
+            into("array", "Pod.spec", "v1.PodSpec"),
         ),
     ],
 )

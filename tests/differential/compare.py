@@ -73,11 +73,12 @@ def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
 
 def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile: Profile) -> Compared:
     creating = exchange.op is Op.CREATE
+    stored = documents.get((exchange.object["kind"], _name(exchange.object)))
     request = Request(
         operation=Operation.CREATE if creating else Operation.UPDATE,
         subresource="status" if exchange.op is Op.STATUS else "",
         object=exchange.object,
-        old=None if creating else _current(documents[exchange.object["kind"], _name(exchange.object)]),
+        old=None if creating or stored is None else _current(stored),
     )
     verdict = review(request, _state(documents, profile), profile)
     differences = [

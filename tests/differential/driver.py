@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from tests.differential.edits import edited
-from tests.differential.generator import Change, Create, Delete, Kind, Scenario, scenario
+from tests.differential.generator import Change, Create, Delete, Kind, Replace, Scenario, scenario
 from tests.differential.recording import CURRENT, UID, Exchange, Header, Op, Recorded, Recording, canonical
 from tests.differential.scene import DIALECTS, GROUP, Document
 
@@ -74,6 +74,8 @@ def run(server: Requests, scenario: Scenario) -> Recorded:
             match step:
                 case Create():
                     session.create(step)
+                case Replace():
+                    session.replace(step)
                 case Change():
                     session.change(step)
                 case Delete():
@@ -121,6 +123,10 @@ class _Session:
         if exchange.stored is not None:
             self.hold(exchange.stored, answer, document)
             self.settle(exchange.stored)
+
+    def replace(self, step: Replace) -> None:
+        code, answer = self.server.request("PUT", _path(step.document), step.document)
+        self.note(Op.UPDATE, step.document, code, answer)
 
     def change(self, step: Change) -> None:
         held = self.pick(step.kind, step.pick)
@@ -172,8 +178,6 @@ class _Session:
 
     def note(self, op: Op, document: Document, code: int, answer: Any) -> Exchange:
         """Write one answer down."""
-        if code == 404:
-            raise UnexpectedAnswerError(f"{op} {document}: {answer}")
         if code < 300:
             stored = canonical(answer)
             metadata = stored["metadata"]

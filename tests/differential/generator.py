@@ -35,6 +35,12 @@ class Create(NamedTuple):
     document: Document
 
 
+class Replace(NamedTuple):
+    """Put a document where its name says, whether there is such an object or not."""
+
+    document: Document
+
+
 class Change(NamedTuple):
     """Replace an existing object, or its status, by an edited copy of what is stored or was once sent."""
 
@@ -53,7 +59,7 @@ class Delete(NamedTuple):
     pick: int | str  # or by name
 
 
-Step = Create | Change | Delete
+Step = Create | Replace | Change | Delete
 
 
 class Scenario(NamedTuple):
@@ -95,6 +101,7 @@ class _Script:
             (9, lambda: self.change(Kind.WORKLOAD, grouped.workload_update)),
             (9, lambda: self.change(Kind.GROUP, grouped.status_edits, "status")),
             (2, self.refer_to_template),
+            (1, self.replace_nothing),
             (2, lambda: self.delete(Kind.WORKLOAD)),
             (2, lambda: self.delete(Kind.GROUP)),
         )
@@ -112,6 +119,7 @@ class _Script:
             (6, lambda: self.change(Kind.POD, single.pod_update)),
             (2, lambda: self.change(Kind.POD, single.pod_status_edits, "status")),
             (4, self.recreate_class),
+            (1, self.create_again),
             (2, self.move_default),
             (1, lambda: self.delete(Kind.POD)),
         )
@@ -198,6 +206,19 @@ class _Script:
         ref = grouped.template_ref(self.scene.dialect, name, template)
         edits = [put(f"spec/{self.scene.dialect.ref}", ref)]
         self.create(edited(document, edits), grouped.GROUP_DEFECTS, (0, 0, 1))
+
+    def create_again(self) -> None:
+        """Create a class once more, if it is still there."""
+        self.create_class(next(iter(self.scene.classes)), defects=(0,))
+
+    def replace_nothing(self) -> None:
+        """Put an object where there is none."""
+        name = self.fresh("missing")
+        made = (
+            grouped.pod_group(name, self.rng, self.scene),
+            grouped.workload(name, ["t0"], self.rng, self.scene),
+        )
+        self.steps.append(Replace(self.rng.choice(made)))
 
     def move_default(self) -> None:
         """Take the default from one class and give it to another: at most one of two hits a default."""

@@ -122,6 +122,16 @@ def _one_template(rng: Random, scene: Scene) -> list[Edit]:
     return _at(f"spec/podGroupTemplates/{rng.choice((0, 0, 0, 1))}", rng, scene)
 
 
+def _template_priority(rng: Random, _scene: Scene) -> list[Edit]:
+    """A class no object could be named after, or a number above what users may define."""
+    path = "spec/podGroupTemplates/0"
+    return [
+        put(f"{path}/priorityClassName", rng.choice(BAD_SUBDOMAINS))
+        if rng.random() < 0.5
+        else put(f"{path}/priority", rng.choice((MAX_PRIORITY + 1, 2_000_000_000, 2_147_483_647)))
+    ]
+
+
 def _template_name(rng: Random, _scene: Scene) -> list[Edit]:
     path = f"spec/podGroupTemplates/{rng.choice((0, 0, 1))}"
     return [drop(f"{path}/name")] if rng.random() < 0.2 else [put(f"{path}/name", rng.choice(NOT_LABELS))]
@@ -188,6 +198,7 @@ def _composites(rng: Random, scene: Scene) -> list[Edit]:
 WORKLOAD_DEFECTS: tuple[tuple[int, Defect], ...] = (
     (8, _one_template),
     (3, _template_name),
+    (2, _template_priority),
     (6, _template_list),
     (4, _controller_ref),
     (1, _composites),

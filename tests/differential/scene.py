@@ -135,6 +135,7 @@ _FINALIZERS: tuple[Any, ...] = (
     ["example.com/hold", 5],
     "example.com/hold",
 )
+_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0-0", "controller": True}
 # What a client may send and the server makes anew, or keeps.
 _SERVER_FIELDS: tuple[tuple[str, Any], ...] = (
     ("uid", "someone-elses"),
@@ -146,10 +147,10 @@ _SERVER_FIELDS: tuple[tuple[str, Any], ...] = (
     ("selfLink", "/here"),
     ("creationTimestamp", "long ago"),
     ("generation", "7"),
-    (
-        "ownerReferences",
-        [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0-0", "controller": True}],
-    ),
+    ("ownerReferences", [_OWNER]),
+    ("ownerReferences", [_OWNER, {**_OWNER, "name": "other"}]),
+    ("ownerReferences", [{"apiVersion": "a/b/c", "kind": "", "name": "", "uid": ""}]),
+    ("ownerReferences", [{**_OWNER, "apiVersion": "v1", "kind": "Event"}, {}]),
 )
 
 
@@ -166,7 +167,7 @@ def metadata_edits(rng: Random, _scene: Scene) -> list[Edit]:
             return [put("metadata/annotations", rng.choice(_GOOD_ANNOTATIONS))]
         case 15 if rng.random() < 0.1:
             return [put("metadata/annotations", {"note": "x" * (256 * 1024)})]
-        case 17:
+        case 17 | 18:
             field, value = rng.choice(_SERVER_FIELDS)
             return [put(f"metadata/{field}", value)]
         case 16:

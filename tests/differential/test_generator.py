@@ -2,7 +2,7 @@
 
 import pytest
 from tests.differential.edits import Edit, append, drop, edited, put, swap
-from tests.differential.generator import Change, Create, Delete, scenario
+from tests.differential.generator import Change, Create, Delete, Replace, scenario
 from tests.differential.scene import DIALECTS
 
 
@@ -20,6 +20,7 @@ def test_scripts_use_every_kind_of_step(minor: str) -> None:
     steps = [step for index in range(40) for step in scenario(1, index, minor).steps]
     kinds = {"PriorityClass", "Pod", "Workload", "PodGroup"}
     assert {step.document["kind"] for step in steps if isinstance(step, Create)} == kinds
+    assert {step.document["kind"] for step in steps if isinstance(step, Replace)} == {"Workload", "PodGroup"}
     assert {step.kind for step in steps if isinstance(step, Delete)} == kinds
     changes = {(step.kind.value, step.subresource) for step in steps if isinstance(step, Change)}
     assert changes == {(kind, "") for kind in kinds} | {("Pod", "status"), ("PodGroup", "status")}

@@ -53,7 +53,7 @@ def test_blocked_is_what_the_real_scheduler_left_pending(file: str) -> None:
 
 
 def test_the_older_cluster_judged_for_the_newer_minor() -> None:
-    """On 1.37 the groups that 1.36 silently let run would wait: the audit foresees the real 1.37 scheduler."""
+    """Groups that 1.36 lets run wait on 1.37: the audit foresees the real 1.37 scheduler."""
     newer = waiting("training-1.37.json.gz")
     foreseen = audited("training-1.36.json.gz", "--kubernetes", "1.37")
     assert foreseen.report["summary"]["blocked"]["groups"] == len(newer)

@@ -29,12 +29,8 @@ class Scale(IntEnum):
     """The power of ten a result counts in: `parse("1", Scale.MILLI)` is 1000."""
 
     NANO = -9
-    MICRO = -6
     MILLI = -3
     ONE = 0
-    KILO = 3
-    MEGA = 6
-    GIGA = 9
 
 
 class QuantityError(PodiumError):

@@ -206,9 +206,21 @@ CASES = [
             (
                 GROUP,
                 "",
-                "2 schedulers: default-scheduler (a) and other (b). Kubernetes 1.37 does not",
+                "2 schedulers: default-scheduler (a) and other (b). Kubernetes 1.37 refuses the rest once",
             )
         ],
+    ),
+    Case(
+        "two schedulers in a gang",
+        "scheduler-name-mixed",
+        [pod_group(min_count=2), pod("a", group="train"), pod("b", group="train", scheduler="other")],
+        [(GROUP, "", "default-scheduler (a) and other (b). Kubernetes 1.37 does not schedule the group")],
+    ),
+    Case(
+        "two schedulers, one of which has begun",
+        "scheduler-name-mixed",
+        [pod_group(), pod("a", group="train", node=None), pod("b", group="train", scheduler="other")],
+        [(GROUP, "", "Kubernetes 1.37 does not schedule the group")],
     ),
     Case(
         "two schedulers in a Podium group",

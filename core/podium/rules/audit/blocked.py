@@ -62,7 +62,7 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
     if not each.key.native or survey.minor <= 36 or each.divergence is None:
         return False
     divergence = each.divergence
-    return divergence.priority.divergent or divergence.policy.divergent or len(each.schedulers) > 1
+    return divergence.priority.divergent or divergence.policy.divergent or each.torn
 
 
 def _owner(survey: Survey, pod: Pod) -> str:

@@ -6,7 +6,7 @@ from podium.api.groups import GROUP_LABEL
 from podium.api.reads import Kind
 from podium.findings import Severity
 from podium.rules.audit.commands import delete_pods, templates_of
-from podium.rules.audit.survey import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Found, Survey
+from podium.rules.audit.survey import PODIUM_SCHEDULER, Found, Survey, scheduler_of
 from podium.rules.rule import Rule
 from podium.wording import count, listed, some
 
@@ -25,8 +25,9 @@ SCHEDULER_NAME_MIXED = Rule(
     id="scheduler-name-mixed",
     severity=Severity.ERROR,
     title="Members of a group name different schedulers",
-    why="A group is placed by one scheduler in one cycle. kube-scheduler refuses mixed names.",
-    source="kube-scheduler 1.36 and 1.37 (schedule_one_podgroup)",
+    why="A group is placed by one scheduler in one cycle. From 1.37 on, kube-scheduler counts only its own "
+    "pods towards minCount and refuses what is left once another scheduler has placed a member.",
+    source="kube-scheduler 1.37.0 (run); schedule_one_podgroup",
     needs=_MEMBERS,
 )
 SCHEDULER_IGNORES_GROUP = Rule(
@@ -76,20 +77,20 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
             continue
         by_name: dict[str, list[str]] = {}
         for pod in each.staying:
-            by_name.setdefault(pod.spec.schedulerName or DEFAULT_SCHEDULER, []).append(
-                pod.metadata.name or ""
-            )
+            by_name.setdefault(scheduler_of(pod), []).append(pod.metadata.name or "")
         parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
-        if each.key.native and survey.minor >= 37:
+        if not each.key.native or survey.minor <= 36:
+            effect = "No scheduler sees the whole group, so its minimum may never be met."
+        elif each.torn:
             effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
         else:
-            effect = "No scheduler sees the whole group, so its minimum may never be met."
+            effect = f"Kubernetes {survey.kubernetes} refuses the rest once one of them has placed a member."
         wanted = (
             PODIUM_SCHEDULER
             if not each.key.native
             else max(by_name, key=lambda name: (len(by_name[name]), name))
         )
-        owners = survey.owners(pod for pod in each.staying if pod.spec.schedulerName != wanted)
+        owners = survey.owners(pod for pod in each.staying if scheduler_of(pod) != wanted)
         yield Found(
             SCHEDULER_NAME_MIXED.finding(
                 each.ref,

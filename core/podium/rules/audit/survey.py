@@ -5,6 +5,7 @@ survey counts them by (class, integer), keeps the few that a rule may name, and 
 that finds something may then look at pods again, for its findings are few.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
@@ -26,6 +27,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 PODIUM_SCHEDULER = "podium-scheduler"
 
 
+def scheduler_of(pod: Pod) -> str:
+    """Give the scheduler a pod asks for."""
+    return pod.spec.schedulerName or DEFAULT_SCHEDULER
+
+
 class Found(NamedTuple):
     """A finding, and what to do in words that findings of one cause share (empty: the finding's own fix)."""
 
@@ -43,10 +49,9 @@ class ClassUse(NamedTuple):
 class SurveyedGroup(msgspec.Struct, gc=False):
     """A group that exists or that pods reference, with its members.
 
-    `present` are the members that have not finished, `staying` those of them that are not terminating and
-    `schedulers` what these name.
-    `group` and `divergence` are None where the group does not exist, `parts` where sizes were not looked at,
-    `shortfall` where the group could fit.
+    `present` are the members that have not finished, `staying` those of them that are not terminating,
+    `schedulers` what these name. `group` and `divergence` are None where the group does not exist, `parts`
+    where sizes were not looked at, `shortfall` where the group could fit.
     """
 
     key: GroupKey
@@ -59,6 +64,20 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     divergence: Divergence | None
     parts: list[Part] | None
     shortfall: Shortfall | None
+
+    @property
+    def torn(self) -> bool:
+        """Whether kube-scheduler 1.37 refuses members because of other members' schedulerName, as it stands.
+
+        It counts only its own pods towards minCount, and once another scheduler has placed a member it
+        refuses the rest. A basic group that nobody has begun to place is not refused yet.
+        """
+        if len(self.schedulers) < 2 or self.group is None:
+            return False
+        least = self.group.min_count
+        shares = Counter(scheduler_of(pod) for pod in self.staying)
+        begun = {bool(pod.spec.nodeName) for pod in self.staying}
+        return len(begun) == 2 or (least is not None and max(shares.values()) < least)
 
 
 class InferredGroup(msgspec.Struct, gc=False):
@@ -180,7 +199,7 @@ class Survey:
                 group=group,
                 present=present,
                 staying=staying,
-                schedulers={pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in staying},
+                schedulers={scheduler_of(pod) for pod in staying},
                 finished=len(members) - len(present),
                 divergence=None if group is None else judge(group, present, classes),
                 parts=parts,

@@ -1,0 +1,303 @@
+"""Reading a live cluster on a bad day: the whole cluster or one line, never a part that passes for it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.live.fake import Fake, page, pods, serving, status
+
+from podium.cli.inputs import KubeOptions, Loaded, load_live
+from podium.errors import PodiumError
+from podium.kube.connection import connect
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[Fake]:
+    async with serving(Fake()) as server:
+        yield server
+
+
+async def _load(fake: Fake, folder: Path, **options: Any) -> Loaded:
+    """Load as a command does, beside the loop that serves."""
+    options.setdefault("all_namespaces", True)
+    return await asyncio.to_thread(load_live, KubeOptions(kubeconfig=fake.kubeconfig(folder), **options))
+
+
+async def _refusal(fake: Fake, folder: Path, **options: Any) -> str:
+    with pytest.raises(PodiumError) as refused:
+        await _load(fake, folder, **options)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def _in_turn(fake: Fake, path: str, *answers: web.StreamResponse) -> None:
+    """Answer one path by these, one after the other; one request too many fails."""
+    rest: Iterator[web.StreamResponse] = iter(answers)
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return next(rest)
+
+    fake.answers[path] = answer
+
+
+async def test_pages_are_one_list(fake: Fake, tmp_path: Path) -> None:
+    """Each page is asked for by the token of the one before."""
+    _in_turn(
+        fake,
+        "/api/v1/pods",
+        page("Pod", pods(1, 2), "a", 3),
+        page("Pod", pods(3, 4), "b", 1),
+        page("Pod", pods(5, 5)),
+    )
+    loaded = await _load(fake, tmp_path)
+    assert [name for _, name in loaded.state.pods] == ["p1", "p2", "p3", "p4", "p5"]
+    queries = [query for _, path, query in fake.requests if path == "/api/v1/pods"]
+    assert queries == [
+        {"limit": "500"}, {"limit": "500", "continue": "a"}, {"limit": "500", "continue": "b"}
+    ]  # fmt: skip
+
+
+async def test_only_get_is_ever_sent(fake: Fake, tmp_path: Path) -> None:
+    await _load(fake, tmp_path)
+    assert {method for method, _, _ in fake.requests} == {"GET"}
+
+
+async def test_the_best_version_is_read_and_the_rest_named(fake: Fake, tmp_path: Path) -> None:
+    """Both versions of a group hold the same objects: one of them is read, the stabler one."""
+    loaded = await _load(fake, tmp_path)
+    assert fake.paths() == [
+        "/api/v1/pods",
+        "/apis/scheduling.k8s.io/v1beta1/podgroups",
+        "/apis/scheduling.k8s.io/v1beta1/workloads",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "/api/v1/nodes",
+    ]
+    assert loaded.state.unread == {
+        "PodDisruptionBudget": "not served by this cluster",
+        "KueueWorkload": "not served by this cluster",
+        "Owner": "not served by this cluster",
+    }
+    assert loaded.server == "v1.37.0"
+
+
+async def test_where_the_native_api_is_not_served_its_field_means_nothing(fake: Fake, tmp_path: Path) -> None:
+    """And PodGroup is unread."""
+    for version in ("v1alpha3", "v1beta1"):
+        del fake.resources[f"/apis/scheduling.k8s.io/{version}"]
+    loaded = await _load(fake, tmp_path)
+    assert not loaded.state.native_served
+    assert loaded.state.unread["PodGroup"] == "not served by this cluster"
+
+
+async def test_a_kind_served_only_in_another_version_is_unread(fake: Fake, tmp_path: Path) -> None:
+    """Not the same as none: it may have objects."""
+    for version in ("v1alpha3", "v1beta1"):
+        fake.resources[f"/apis/scheduling.k8s.io/{version}0"] = fake.resources.pop(
+            f"/apis/scheduling.k8s.io/{version}"
+        )
+    loaded = await _load(fake, tmp_path)
+    assert loaded.state.unread["PodGroup"] == (
+        "PodGroup is served only as scheduling.k8s.io/v1alpha30, scheduling.k8s.io/v1beta10, "
+        "which Podium does not read"
+    )
+
+
+async def test_the_namespace_is_the_contexts_unless_told(fake: Fake, tmp_path: Path, capsys: Any) -> None:
+    """Cluster-scoped kinds are read whole; stderr names context, server and namespace."""
+    kubeconfig = fake.kubeconfig(tmp_path, namespace="mine")
+    loaded = await asyncio.to_thread(load_live, KubeOptions(kubeconfig=kubeconfig))
+    assert fake.paths()[0] == "/api/v1/namespaces/mine/pods"
+    assert fake.paths()[-1] == "/api/v1/nodes"
+    assert loaded.scope == ("mine", "")
+    assert capsys.readouterr().err == f"podium: context fake, server {fake.url}, namespace mine\n"
+    fake.requests.clear()
+    await _load(fake, tmp_path, namespace="yours", all_namespaces=False)
+    assert fake.paths()[0] == "/api/v1/namespaces/yours/pods"
+    await _load(fake, tmp_path)
+    assert capsys.readouterr().err.endswith("all namespaces\n")
+
+
+async def test_a_context_without_namespace_is_in_default(fake: Fake, tmp_path: Path) -> None:
+    await _load(fake, tmp_path, all_namespaces=False)
+    assert fake.paths()[0] == "/api/v1/namespaces/default/pods"
+
+
+async def test_a_selector_narrows_namespaced_kinds_only(fake: Fake, tmp_path: Path) -> None:
+    loaded = await _load(fake, tmp_path, selector="a in (b,c)")
+    selectors = {path: query.get("labelSelector") for _, path, query in fake.requests if "limit" in query}
+    assert selectors["/api/v1/pods"] == "a in (b,c)"
+    assert selectors["/apis/scheduling.k8s.io/v1beta1/podgroups"] == "a in (b,c)"
+    assert selectors["/api/v1/nodes"] is None
+    assert loaded.scope.partial == "objects labelled a in (b,c) only"
+
+
+async def test_a_forbidden_kind_is_unread_with_the_missing_permission(fake: Fake, tmp_path: Path) -> None:
+    _in_turn(
+        fake, "/apis/scheduling.k8s.io/v1beta1/podgroups", status(403, "Forbidden", "podgroups is forbidden")
+    )
+    _in_turn(fake, "/api/v1/namespaces/t/pods", status(403, "Forbidden", "pods is forbidden"))
+    loaded = await _load(fake, tmp_path)
+    assert loaded.state.unread["PodGroup"] == (
+        'missing permission: list podgroups (API group "scheduling.k8s.io") cluster-wide'
+    )
+    loaded = await _load(fake, tmp_path, namespace="t", all_namespaces=False)
+    assert loaded.state.unread["Pod"] == 'missing permission: list pods (API group "") in namespace t'
+
+
+async def test_permission_lost_between_pages_is_a_kind_unread(fake: Fake, tmp_path: Path) -> None:
+    """What was read of it must not pass for all of it."""
+    _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 1), "a"), status(403, "Forbidden", "no"))
+    loaded = await _load(fake, tmp_path)
+    assert "missing permission" in loaded.state.unread["Pod"]
+
+
+async def test_a_kind_that_went_away_is_unread(fake: Fake, tmp_path: Path) -> None:
+    """A custom resource definition was deleted after discovery."""
+    _in_turn(fake, "/apis/scheduling.k8s.io/v1beta1/workloads", status(404, "NotFound", "gone"))
+    loaded = await _load(fake, tmp_path)
+    assert loaded.state.unread["Workload"] == "not served by this cluster"
+
+
+async def test_an_expired_list_is_read_again_from_the_start(fake: Fake, tmp_path: Path, capsys: Any) -> None:
+    """All of it, for its first pages belong to another moment; and nothing of them stays."""
+    _in_turn(
+        fake,
+        "/api/v1/pods",
+        page("Pod", pods(1, 2), "a"),
+        status(410, "Expired", "The provided continue parameter is too old"),
+        page("Pod", pods(2, 3), "b"),
+        page("Pod", pods(4, 4)),
+    )
+    loaded = await _load(fake, tmp_path)
+    assert [name for _, name in loaded.state.pods] == ["p2", "p3", "p4"]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"podium: {fake.url}: pods: The provided continue parameter is too old; reading everything again"
+    ]
+
+
+async def test_a_list_that_expires_twice_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    gone = status(410, "Expired", "too old")
+    again = status(410, "Expired", "too old")
+    _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 1), "a"), gone, page("Pod", pods(1, 1), "a"), again)
+    assert await _refusal(fake, tmp_path) == (
+        f"{fake.url}: pods: too old, twice; read one namespace (-n), or when the server is less busy"
+    )
+
+
+async def test_a_connection_lost_in_a_page_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    """Half an answer is no answer, even where half of it would decode."""
+
+    async def half(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Length": "1000"})
+        await answer.prepare(request)
+        await answer.write(b'{"kind":"PodList","items":[]}')
+        assert request.transport is not None
+        request.transport.close()
+        return answer
+
+    fake.answers["/api/v1/pods"] = half
+    said = await _refusal(fake, tmp_path)
+    assert said.startswith(f"{fake.url}: the connection was lost during GET /api/v1/pods")
+
+
+async def test_a_connection_lost_between_pages_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    answers = iter([page("Pod", pods(1, 1), "a")])
+
+    async def once(request: web.Request) -> web.StreamResponse:
+        for answer in answers:
+            return answer
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    fake.answers["/api/v1/pods"] = once
+    said = await _refusal(fake, tmp_path)
+    assert said.startswith(f"{fake.url}: ")
+    assert "GET /api/v1/pods" in said
+
+
+async def test_other_refusals_are_errors_with_the_servers_words(fake: Fake, tmp_path: Path) -> None:
+    _in_turn(fake, "/api/v1/pods", status(400, "BadRequest", "unable to parse\n requirement"))
+    assert await _refusal(fake, tmp_path, selector="a b") == (
+        f"{fake.url}: GET /api/v1/pods: 400 BadRequest: unable to parse requirement"
+    )
+    _in_turn(fake, "/api/v1/pods", web.Response(status=502, text="<html>\nBad Gateway"))
+    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: 502 : <html> Bad Gateway"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<html>", "the answer is not a List (JSON is malformed: invalid character (byte 0))"),
+        ('{"kind":"Status"}', "the answer is not a List (Object missing required field `items`)"),
+        ('{"kind":"NodeList","items":[]}', "the answer is a NodeList"),
+    ],
+)
+async def test_an_answer_that_is_no_list_is_an_error(
+    fake: Fake, tmp_path: Path, body: str, said: str
+) -> None:
+    """A proxy may answer 200 with anything."""
+    _in_turn(fake, "/api/v1/pods", web.Response(text=body))
+    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: {said}"
+
+
+async def test_an_object_that_does_not_decode_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    """The page and the item are named; the rest of the cluster is not reported without it."""
+    _in_turn(fake, "/api/v1/pods", page("Pod", [*pods(1, 1), {"spec": {"priority": "x"}}]))
+    assert await _refusal(fake, tmp_path) == (
+        f"{fake.url}/api/v1/pods, document 1, items[1], line 1: "
+        "spec.priority: expected integer or null, got string"
+    )
+
+
+async def test_something_else_than_an_api_server_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    _in_turn(fake, "/version", web.Response(text="<html>"))
+    said = await _refusal(fake, tmp_path)
+    assert said.startswith(f"{fake.url}: GET /version: not a Kubernetes API server?")
+
+
+async def test_a_busy_server_is_asked_again_when_it_says(fake: Fake, tmp_path: Path) -> None:
+    """429, and 503 with Retry-After; the waits are its own, bounded."""
+    _in_turn(
+        fake,
+        "/x",
+        status(429, "TooManyRequests", "later", Retry_After="2"),
+        status(429, "TooManyRequests", "later"),
+        status(503, "ServiceUnavailable", "later", Retry_After="3600"),
+        status(500, "InternalError", "etcd", Retry_After="Thu, 01 Jan 2026 00:00:00 GMT"),
+        web.Response(text="yes"),
+    )
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as connection:
+        assert await connection.get("/x") == b"yes"
+    assert waits == [2.0, 1.0, 30.0, 1.0]
+
+
+async def test_a_server_that_stays_busy_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    _in_turn(fake, "/x", *(status(429, "TooManyRequests", "later") for _ in range(6)))
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as connection:
+        with pytest.raises(PodiumError, match="429 TooManyRequests: later"):
+            await connection.get("/x")
+    assert len(waits) == 5
+
+
+async def test_refused_credentials_are_an_error(fake: Fake, tmp_path: Path) -> None:
+    fake.token = "another"
+    assert (await _refusal(fake, tmp_path)).endswith("401 Unauthorized: Unauthorized")
+
+
+async def test_nobody_listening_is_an_error(fake: Fake, tmp_path: Path) -> None:
+    fake.url = "http://127.0.0.1:1"
+    assert (await _refusal(fake, tmp_path)).startswith("http://127.0.0.1:1: GET /")
