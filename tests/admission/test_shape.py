@@ -4,13 +4,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.admission.scene import GANG, group, priority_class, template
+from tests.admission.scene import GANG, create, group, priority_class, template
 from tests.admission.scene import workload as workload_of
 
 from podium.api.reads import READS
 from podium.rules import pod, podgroup, priorityclass, workload
 from podium.rules.admission import KINDS
-from podium.rules.shape import Document, Shape, WrongTypeError, decode, zero
+from podium.rules.decoding import WrongTypeError, decode, zero
+from podium.rules.shape import Document, Shape
 
 GROUP = podgroup.SHAPES["v1beta1"]
 
@@ -210,3 +211,21 @@ def test_zero_of_a_struct_is_its_own_zero_form() -> None:
     """An absent spec is an empty one."""
     assert zero(GROUP.by_name["spec"]) == {"schedulingPolicy": {}}
     assert decode(priorityclass.SHAPE, priority_class(), [])["value"] == 0
+
+
+@pytest.mark.parametrize(
+    "status, field",
+    [
+        (
+            {"conditions": [{"observedGeneration": "1"}, {"lastTransitionTime": "x"}]},
+            "status.conditions[1].lastTransitionTime",
+        ),
+        ({"conditions": [{"observedGeneration": "1"}]}, "metadata.labels"),
+        ({"conditions": 5}, "metadata.labels"),
+    ],
+)
+def test_a_time_that_does_not_parse_is_heard_of_first(status: Document, field: str) -> None:
+    """Go's decoder stops at it, and reports other mismatches only at the end."""
+    verdict = create({**group(GANG), "metadata": {"labels": {"a": 7}, "name": "g"}, "status": status})
+    assert verdict.code == 400
+    assert verdict.findings[0].field == field

@@ -180,3 +180,24 @@ def test_an_event_owns_nothing() -> None:
 )
 def test_other_metadata(path: str, value: object, ends: str) -> None:
     assert create(changed(group(GANG), path, value)).message.endswith(ends)
+
+
+def test_validating_plugins_know_the_generated_name() -> None:
+    """Mutating plugins come before the server makes it up."""
+    nameless = changed(
+        changed(group(GANG, "v1alpha2"), "metadata.name", REMOVED), "metadata.generateName", "g-"
+    )
+    ref = {"workload": {"workloadName": "no", "podGroupTemplateName": "t"}}
+    missing = create(changed(nameless, "spec.podGroupTemplateRef", ref), by=profile("1.36"))
+    assert missing.message.startswith('podgroups.scheduling.k8s.io "g-xxxxx" is forbidden: PodGroup rejected')
+    unknown = create(changed(nameless, "spec.priorityClassName", "nope"), by=profile("1.36"))
+    assert unknown.message.startswith('podgroups.scheduling.k8s.io "g-" is forbidden: no PriorityClass')
+
+
+def test_a_pods_status_update_cannot_begin_its_deletion() -> None:
+    """The strategy takes the stored timestamp, or none."""
+    old = stored(pod())
+    new = changed(old, "metadata.deletionTimestamp", "2026-11-21T09:00:00Z")
+    verdict = update(new, old, subresource="status")
+    assert verdict.admitted is not None
+    assert "deletionTimestamp" not in verdict.admitted["metadata"]

@@ -109,23 +109,13 @@ def _current(document: Document) -> Document:
 
 
 def _comparable(document: Document | None) -> Document | None:
-    """Give what must agree: null is absent to the API, and so is an empty status."""
+    """Give what must agree of an object as stored."""
     if document is None:
         return None
-    result: Document = _without_nulls(canonical(document))
-    if not result.get("status"):
-        result.pop("status", None)
-    if result["kind"] == Kind.POD:
-        spec = result.get("spec", {})
-        result["spec"] = {field: spec[field] for field in _POD_FIELDS if field in spec}
-        result.pop("status", None)
-    return result
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if document["kind"] != Kind.POD:
+        return canonical(document)
+    spec = {field: document["spec"][field] for field in _POD_FIELDS if field in document["spec"]}
+    return {**canonical(document), "spec": spec, "status": None}
 
 
 def _name(document: Document) -> str:

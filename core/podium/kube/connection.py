@@ -154,7 +154,8 @@ async def _target(kubeconfig: str | None, context: str | None) -> Target:
         namespace = current["context"].get("namespace") or "default"
         return Target(configuration, current["name"], namespace)
     except Exception as error:  # noqa: BLE001 - the library trips over a bad file in any way it likes
-        said = str(error) or type(error).__name__
+        tripped = isinstance(error, AttributeError | TypeError | LookupError | AssertionError)
+        said = "it is malformed" if tripped else str(error)
         raise PodiumError(_one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
 
 

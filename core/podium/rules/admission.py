@@ -14,10 +14,11 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.findings import Finding, ObjectRef, Severity
 from podium.rules import metadata, own, pod, podgroup, priorityclass, storage, workload
 from podium.rules.case import Case, Operation, Profile, Request
+from podium.rules.decoding import WrongTypeError, decode, time_error
 from podium.rules.fields import Cause, FieldError, Refused, go_quote, refusal
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
-from podium.rules.shape import Document, Shape, WrongTypeError, decode
+from podium.rules.shape import Document, Shape
 from podium.view import View
 
 __all__ = ["Operation", "Profile", "Request", "Verdict", "judged", "review"]
@@ -184,6 +185,7 @@ def _admit(case: Case, rules: KindRules) -> Document:
     if old is not None:
         storage.check_revision(case, meta, old["metadata"])
         metadata.reset_on_update(meta, old["metadata"])
+    case.name = meta.get("name") or _generated(meta)
     rules.prepare(case, new, old)
     _validate(case, rules, new, old)
     rules.judge(case, new, old)
@@ -214,7 +216,9 @@ def _decode(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str
     """Bring a document to its canonical form, with what decoding defaults and the namespace filled in."""
     try:
         document = decode(rules.shape(case.version), raw, unknown)
-    except WrongTypeError as error:
+    except WrongTypeError as first:
+        # Go remembers the first type mismatch and goes on, but a time that does not parse ends it at once.
+        error = time_error(rules.shape(case.version), raw) or first
         kind = case.ref.kind
         text = f'{kind} in version "{case.version}" cannot be handled as a {kind}: {error}'
         raise case.refuse(400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)) from None
@@ -234,16 +238,15 @@ def _stored(case: Case, rules: KindRules) -> Document:
 
 def _validate(case: Case, rules: KindRules, new: Document, old: Document | None) -> None:
     meta = new["metadata"]
-    name = meta.get("name") or _generated(meta)
     if old is None:
-        errors = metadata.check_create(meta, name, namespaced=rules.NAMESPACED, minor=case.minor)
+        errors = metadata.check_create(meta, case.name, namespaced=rules.NAMESPACED, minor=case.minor)
     else:
         errors = metadata.check_update(meta, old["metadata"], namespaced=rules.NAMESPACED, minor=case.minor)
     if case.own_rules:
         errors += own.check(case, new)
     errors += rules.check(case, new, old)
     if errors:
-        raise case.invalid(name, errors)
+        raise case.invalid(errors)
 
 
 def _generated(meta: Document) -> str:

@@ -82,6 +82,8 @@ class Case:
         self.profile = profile
         self.minor = profile.minor
         self.ref = ref
+        # How refusals call the object; before validation the server makes up the rest of a generateName.
+        self.name = ref.name or "Unknown"
         self.version = ref.apiVersion.rpartition("/")[2]
         self.native = ref.group != PODIUM_GROUP
         self.kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
@@ -115,7 +117,7 @@ class Case:
 
     def forbid(self, cause: Cause, field: str, message: str) -> Refused:
         """Make the 403 of an admission plugin."""
-        text = f"{self.resource} {go_quote(self.ref.name or 'Unknown')} is forbidden: {message}"
+        text = f"{self.resource} {go_quote(self.name)} is forbidden: {message}"
         return self.refuse(403, "Forbidden", text, cause, field=field, message=message)
 
     def refuse(
@@ -125,10 +127,10 @@ class Case:
         finding = cause.rule.finding(self.ref, field, message or text, cause.fix)
         return Refused(code, reason, text, [finding])
 
-    def invalid(self, name: str, errors: Sequence[FieldError]) -> Refused:
+    def invalid(self, errors: Sequence[FieldError]) -> Refused:
         """Make the 422 of field errors; equal ones are said once, for metadata is checked twice on update."""
         unique = {str(error): error for error in reversed(errors)}
         texts = list(dict.fromkeys(str(error) for error in errors))
         listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         findings = [unique[text].finding(self.ref) for text in texts]
-        return Refused(422, "Invalid", f"{self.kind} {go_quote(name)} is invalid: {listed}", findings)
+        return Refused(422, "Invalid", f"{self.kind} {go_quote(self.name)} is invalid: {listed}", findings)

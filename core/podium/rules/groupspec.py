@@ -24,8 +24,9 @@ from podium.rules.checks import (
     union,
     unique,
 )
+from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import Cause, refusal
-from podium.rules.shape import Check, Field, Shape, integer, objects, pointer, struct, text
+from podium.rules.shape import Check, Field, Shape
 
 MAX_CLAIMS = 4
 

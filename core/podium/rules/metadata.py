@@ -8,19 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from podium.rules import fields, names
+from podium.rules.decoding import anything, boolean, integer, mapping, objects, text, texts, time
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import (
-    Document,
-    Shape,
-    anything,
-    boolean,
-    integer,
-    mapping,
-    objects,
-    text,
-    texts,
-    time,
-)
+from podium.rules.shape import Document, Shape
 
 _NAME = refusal(
     "metadata-name",

@@ -9,8 +9,9 @@ from typing import Any
 from podium import priority
 from podium.rules import fields, metadata, names
 from podium.rules.case import Case
+from podium.rules.decoding import anything, integer, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape, anything, integer, pointer, struct, text
+from podium.rules.shape import Document, Shape
 
 UNKNOWN_CLASS = refusal(
     "pod-class-not-found",
@@ -142,7 +143,8 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
     """Do what the strategies do: keep the status, or keep the spec; drop the group where its gate is off."""
     if case.status and old is not None:
         new["spec"] = old["spec"]
-        metadata.keep(new["metadata"], old["metadata"], "ownerReferences")
+        for name in ("ownerReferences", "deletionTimestamp"):
+            metadata.keep(new["metadata"], old["metadata"], name)
         return
     spec = new["spec"]
     off = not case.profile.workload_api

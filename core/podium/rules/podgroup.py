@@ -19,6 +19,7 @@ from podium.rules.checks import (
     unique,
     when_on,
 )
+from podium.rules.decoding import integer, objects, pointer, struct, text, time
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import (
     GATE_OFF,
@@ -30,19 +31,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import (
-    Document,
-    Field,
-    Shape,
-    drop_gated,
-    integer,
-    objects,
-    pointer,
-    struct,
-    text,
-    time,
-    validate,
-)
+from podium.rules.shape import Document, Field, Shape, drop_gated, validate
 
 FIXED = refusal(
     "group-immutable",

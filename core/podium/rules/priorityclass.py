@@ -7,8 +7,9 @@ so what an older server stored stays updatable.
 from podium import priority
 from podium.rules import fields, metadata
 from podium.rules.case import Case
+from podium.rules.decoding import boolean, integer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape, boolean, integer, struct, text
+from podium.rules.shape import Document, Shape
 
 RESERVED = refusal(
     "priority-class-reserved-name",

@@ -17,6 +17,7 @@ from podium.rules.checks import (
     union,
     unique,
 )
+from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import (
     GATE_OFF,
@@ -27,18 +28,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import (
-    Check,
-    Document,
-    Field,
-    Shape,
-    drop_gated,
-    objects,
-    pointer,
-    struct,
-    text,
-    validate,
-)
+from podium.rules.shape import Check, Document, Field, Shape, drop_gated, validate
 
 PLURAL = "workloads"
 NAMESPACED = True

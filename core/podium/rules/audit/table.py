@@ -79,11 +79,23 @@ CHECKS: tuple[Check, ...] = (
 RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 
 
-_INTRODUCTION = (
-    "The severity of a rule is fixed. A rule does not run where a kind it needs could not be read, and the "
-    "report then says so: an absent or forbidden kind is never taken for an empty one. Live pods are those "
-    "that have neither succeeded nor failed; a nil integer is 0."
-)
+_INTRODUCTION = """\
+The severity of a rule is fixed. A rule does not run where a kind it needs could not be read, and the report
+then says so: an absent or forbidden kind is never taken for an empty one. Live pods are those that have
+neither succeeded nor failed; a nil integer is 0.
+
+The report speaks for one Kubernetes minor: the one named with `--kubernetes`, else the API server's, else
+that of the newest kubelet (a control plane is never older than its kubelets).
+
+It opens with what will not be scheduled on that minor. From 1.36 on that is a native group that does not
+exist or is a gang too large for the cluster; from 1.37 on also one whose pods differ from it in priority,
+disagree in preemptionPolicy, or are torn between schedulers. Podium's own groups count when they are missing
+or too large. A group counts with all its live pods and their devices (resources whose name has a domain,
+such as `nvidia.com/gpu`), those that run today too: they run until they are evicted or start again.
+
+Where no PodGroup was read, groups are inferred from the labels and owners of Job, JobSet, LeaderWorkerSet (by
+replica), TrainJob, the training operator's jobs, Kueue pod groups, coscheduling and Volcano, and marked
+`source: inferred`. The integer that most pods have is then the expected one."""
 
 
 def markdown() -> str:

@@ -1,0 +1,153 @@
+"""Whatever is wrong with a kubeconfig is one line that names it."""
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.fake import Fake, serving
+
+from podium.cli.inputs import KubeOptions, load_live
+from podium.errors import PodiumError
+
+HTTPS = "https://127.0.0.1:1"
+EXEC = "client.authentication.k8s.io/v1"
+
+
+def _config(
+    server: str = "http://127.0.0.1:1",
+    user: dict[str, Any] | None = None,
+    cluster: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server, **(cluster or {})}}],
+        "users": [{"name": "me", "user": user or {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "me"}}],
+    }
+
+
+def _refusal(kubeconfig: str | None = None, context: str | None = None) -> str:
+    with pytest.raises(PodiumError) as refused:
+        load_live(KubeOptions(kubeconfig=kubeconfig, context=context))
+    said = str(refused.value)
+    assert "\n" not in said
+    return said
+
+
+BROKEN: list[tuple[str, str, str]] = [
+    ("malformed YAML", "a: [", "cannot be used as a kubeconfig: "),
+    ("no mapping", "hello", "cannot be used as a kubeconfig: it is malformed"),
+    ("empty", "", "cannot be used as a kubeconfig: it is malformed"),
+    ("nothing in it", "{}", "cannot be used as a kubeconfig: "),
+    (
+        "an unknown current context",
+        json.dumps(_config() | {"current-context": "x"}),
+        "Expected object with name x",
+    ),
+    ("no current context", json.dumps(_config() | {"current-context": ""}), "Expected object with name"),
+    ("an unknown cluster", json.dumps(_config() | {"clusters": []}), "Expected object with name c"),
+    (
+        "a certificate that is none",
+        json.dumps(_config(HTTPS, cluster={"certificate-authority-data": base64.b64encode(b"x").decode()})),
+        "context c: its certificates: ",
+    ),
+    (
+        "a certificate file that is not there",
+        json.dumps(_config(HTTPS, cluster={"certificate-authority": "nowhere"})),
+        "nowhere",
+    ),
+    (
+        "a credential plugin that is not there",
+        json.dumps(_config(user={"exec": {"apiVersion": EXEC, "command": "nowhere"}})),
+        "nowhere",
+    ),
+    (
+        "a credential plugin that fails at length",
+        json.dumps(
+            _config(
+                user={
+                    "exec": {
+                        "apiVersion": EXEC,
+                        "command": "sh",
+                        "args": ["-c", "echo log in; echo first; exit 7"],
+                    }
+                }
+            )
+        ),
+        "exec: process returned 7",
+    ),
+    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "GET /"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    assert said in _refusal(kubeconfig=str(path))
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named by flag, by the environment, or the usual one."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    path = str(tmp_path / "a")
+    assert _refusal(path) == f"{path}: no such kubeconfig; give -f FILE for a dump, or --kubeconfig"
+    monkeypatch.setenv("KUBECONFIG", f"{path}:{path}2")
+    assert _refusal().startswith(f"{path}:{path}2: no such kubeconfig")
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _refusal().startswith("~/.kube/config: no such kubeconfig")
+
+
+def test_a_context_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(_config()))
+    assert "Expected object with name other" in _refusal(kubeconfig=str(path), context="other")
+
+
+def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there is no kubeconfig the pod's own account is used, if it has one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    assert _refusal() == "no kubeconfig, and the pod's service account: Service token file does not exist."
+
+
+async def test_the_environment_names_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their contexts are merged, as kubectl does; the first current-context counts."""
+    async with serving(Fake()) as fake:
+        fake.kubeconfig(tmp_path)
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{tmp_path / 'kubeconfig'}")
+        loaded = await asyncio.to_thread(load_live, KubeOptions(all_namespaces=True))
+    assert loaded.server == "v1.37.0"
+
+
+async def test_a_context_without_credentials_is_anonymous(tmp_path: Path) -> None:
+    """What the server answers to that is its business."""
+    async with serving(Fake()) as fake:
+        (tmp_path / "k").write_text(json.dumps(_config(fake.url)))
+        with pytest.raises(PodiumError, match="401 Unauthorized"):
+            await asyncio.to_thread(load_live, KubeOptions(kubeconfig=str(tmp_path / "k")))
+
+
+async def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
+    credential = {
+        "apiVersion": EXEC,
+        "kind": "ExecCredential",
+        "status": {"token": "secret"},
+    }
+    plugin = {
+        "apiVersion": EXEC,
+        "command": "echo",
+        "args": [json.dumps(credential)],
+    }
+    async with serving(Fake()) as fake:
+        (tmp_path / "k").write_text(json.dumps(_config(fake.url, user={"exec": plugin})))
+        loaded = await asyncio.to_thread(load_live, KubeOptions(kubeconfig=str(tmp_path / "k")))
+    assert loaded.server == "v1.37.0"
