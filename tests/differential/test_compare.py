@@ -53,7 +53,7 @@ _TIME = 'PodGroup in version "v1beta1" cannot be handled as a PodGroup: parsing 
         pytest.param(None, {}, 400, 'PodGroup: cannot parse "x"', "PodGroup", id="no time"),
         pytest.param("pod-spec-diff", {}, 422, f"{_DIFF}\n@@ -1,2 @@\n- 1\n]", f"{_DIFF}]", id="diff"),
         pytest.param(
-            "pod-spec-diff", {}, 422, f"{_DIFF}\n@@ @@\n", f"{_DIFF}\npriority: 1 -> 2", id="our words"
+            "pod-spec-diff", {}, 422, f"{_DIFF}\n@@ -1 @@\n", f"{_DIFF}\npriority: 1 -> 2", id="our words"
         ),
         pytest.param(None, {}, 422, f"{_DIFF}\n@@ -1 @@\n", f"two {_DIFF}", id="diff and another error"),
         pytest.param(

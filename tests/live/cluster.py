@@ -1,15 +1,26 @@
 """Objects on a real server for tests that read them back, and users who may do only so much."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.fixtures.servers import Server
 
+from podium.controlplane.client import Client
+
 # The version in which each minor stores a group, and how it writes that members go all together.
 NATIVE: dict[str, tuple[str, Any]] = {
     "1.36": ("v1alpha2", "PodGroup"),
     "1.37": ("v1beta1", {"all": {}}),
+}
+CONTAINER = {
+    "name": "main",
+    "image": "registry.example/secret-project:1",
+    "args": ["--password=hunter2"],
+    "env": [{"name": "TOKEN", "value": "hunter2"}],
+    "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}},
 }
 READ_ONLY = [
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]},
@@ -26,9 +37,12 @@ def create(server: Server, path: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def create_class(server: Server, value: int) -> str:
-    """Make a PriorityClass with a name of its own."""
+    """Make a PriorityClass with a name of its own, and wait until pods may name it."""
     body = {"metadata": {"generateName": "test-"}, "value": value}
     name: str = create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", body)["metadata"]["name"]
+    pod = {"metadata": {"name": "probe"}, "spec": {"containers": [CONTAINER], "priorityClassName": name}}
+    dry_run = "/api/v1/namespaces/default/pods?dryRun=All"
+    _wait(lambda: server.request("POST", dry_run, pod)[0] == 201)
     return name
 
 
@@ -46,15 +60,8 @@ def create_group(server: Server, namespace: str, name: str, class_name: str) -> 
 
 def create_pod(server: Server, namespace: str, name: str, class_name: str, **metadata: Any) -> None:
     """Make a member of the group `train`, with things in it that are nobody's business."""
-    container = {
-        "name": "main",
-        "image": "registry.example/secret-project:1",
-        "args": ["--password=hunter2"],
-        "env": [{"name": "TOKEN", "value": "hunter2"}],
-        "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}},
-    }
     spec = {
-        "containers": [container],
+        "containers": [CONTAINER],
         "priorityClassName": class_name,
         "schedulingGroup": {"podGroupName": "train"},
     }
@@ -63,7 +70,7 @@ def create_pod(server: Server, namespace: str, name: str, class_name: str, **met
 
 
 def kubeconfig_of(server: Server, namespace: str, rules: list[dict[str, Any]], folder: Path) -> Path:
-    """Make a user who may do what `rules` say, cluster-wide, and a kubeconfig for that user."""
+    """Make a user who may do what `rules` say, cluster-wide (list pods, at least), and their kubeconfig."""
     account: str = create(
         server, f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"generateName": "reader-"}}
     )["metadata"]["name"]
@@ -79,14 +86,18 @@ def kubeconfig_of(server: Server, namespace: str, rules: list[dict[str, Any]], f
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
     create(server, f"{rbac}/clusterrolebindings", binding)
-    token = create(server, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", {"spec": {}})
+    account_path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"
+    token: str = create(server, f"{account_path}/token", {"spec": {}})["status"]["token"]
+    client = Client(server.url, token, server.access.authority)
+    _wait(lambda: client.request("GET", f"/api/v1/namespaces/{namespace}/pods?limit=1")[0] == 200)
+    client.close()
     cluster = {"server": server.url, "certificate-authority": str(server.access.authority)}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "reader",
         "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "reader", "user": {"token": token["status"]["token"]}}],
+        "users": [{"name": "reader", "user": {"token": token}}],
         "contexts": [
             {"name": "reader", "context": {"cluster": "c", "user": "reader", "namespace": namespace}}
         ],
@@ -94,3 +105,10 @@ def kubeconfig_of(server: Server, namespace: str, rules: list[dict[str, Any]], f
     path = folder / "reader.kubeconfig"
     path.write_text(json.dumps(config))
     return path
+
+
+def _wait(reached: Callable[[], bool]) -> None:
+    """Ask until a server's caches have caught up."""
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Reading real servers: what was created is read, by get and list alone, and what may not be read is named."""
+"""Reading real servers: what was created is read, by get and list alone; what may not be read is named."""
 
 from pathlib import Path
 

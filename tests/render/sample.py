@@ -149,9 +149,7 @@ def sick() -> AuditReport:
         infos=1,
         objects={"Pod": 4012, "PodGroup": 120, "Node": 12, "PriorityClass": 6},
         skipped={"ConfigMap": 14, HOSTILE: 1},
-        notChecked=[
-            NotChecked("PodDisruptionBudget", "forbidden: list poddisruptionbudgets.policy", [BUDGETS.id])
-        ],
+        notChecked=[NotChecked("Node", "forbidden: list nodes", [BUDGETS.id])],
         blocked=Blocked(24, 1296, {"nvidia.com/gpu": 512, "amd.com/gpu": 256}),
         blockedByNamespace=[
             BlockedShare("team-c", Blocked(1, 1200, {"amd.com/gpu": 256})),

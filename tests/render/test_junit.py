@@ -44,7 +44,7 @@ def test_every_rule_is_a_suite() -> None:
     assert [case.attrib["name"] for case in suites[sample.CLEAN.id].iter("testcase")] == [sample.CLEAN.title]
     skipped = suites[sample.BUDGETS.id].find("testcase/skipped")
     assert skipped is not None
-    assert skipped.attrib["message"] == "PodDisruptionBudget: forbidden: list poddisruptionbudgets.policy"
+    assert skipped.attrib["message"] == "Node: forbidden: list nodes"
 
 
 def test_failure_says_what_and_where() -> None:

@@ -72,10 +72,7 @@ def test_says_what_was_not_checked() -> None:
         notification["message"]["text"]
         for notification in _run(sample.sick())["invocations"][0]["toolExecutionNotifications"]
     ]
-    assert texts[1] == (
-        "PodDisruptionBudget was not checked: "
-        "forbidden: list poddisruptionbudgets.policy (rules: budget-blocks)"
-    )
+    assert texts[1] == ("Node was not checked: forbidden: list nodes (rules: budget-blocks)")
 
 
 @pytest.mark.parametrize(

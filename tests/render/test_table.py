@@ -41,7 +41,7 @@ def test_opens_with_what_counts() -> None:
         lines = render(sample.sick(), output, sample.context()).splitlines()
         assert lines[:3] == [
             "24 groups, 1,296 pods and 768 accelerators will not schedule on Kubernetes 1.37.",
-            "Not everything could be checked: PodDisruptionBudget (the end says why).",
+            "These numbers leave out what was not read: Node (the end says why).",
             "9 errors, 1 warning and 1 info; 24 divergent groups.",
         ]
 

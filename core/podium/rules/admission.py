@@ -27,7 +27,7 @@ WRONG_TYPE = refusal(
     "wrong-type",
     title="Value of a wrong type",
     why="The server cannot decode the object.",
-    source="Kubernetes API server: decoding",
+    source="Kubernetes API server: decoding, G18",
     fix="Give the value the type that the API has for this field.",
 )
 UNKNOWN_FIELD = Cause(

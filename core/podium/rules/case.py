@@ -30,7 +30,7 @@ DROPPED = Cause(
         severity=Severity.WARNING,
         title="Field dropped because its feature gate is off",
         why="The server stores the object without it and says nothing.",
-        source="Kubernetes API server: G8, G22, P12",
+        source="Kubernetes API server: G2, G8, G22, P12",
     ),
     "Do without the field; a managed cluster cannot turn its gate on.",
 )

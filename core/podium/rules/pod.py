@@ -24,7 +24,7 @@ MISMATCH = refusal(
     "pod-priority-mismatch",
     title="Priority of a pod is not its class's",
     why="The integer is computed from the class; a number of one's own is refused.",
-    source="Kubernetes API server: P3",
+    source="Kubernetes API server: P3, P4, P6",
     fix="Leave spec.priority out and name the class that has this value.",
 )
 POLICY_MISMATCH = refusal(

@@ -37,7 +37,7 @@ FIXED = refusal(
     "group-immutable",
     title="Immutable field of a PodGroup changed",
     why="The scheduler may already have acted on it; setting an unset field counts as a change.",
-    source="Kubernetes API server: G24, G25",
+    source="Kubernetes API server: G23, G24, G25",
     fix="Send the stored value back (kubectl apply does), or create another PodGroup.",
 )
 TEMPLATE_REF = refusal(

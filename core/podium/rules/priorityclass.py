@@ -43,7 +43,7 @@ FIXED = refusal(
     "priority-class-immutable",
     title="Value or policy of a class changed",
     why="Pods keep the integer they were given, so a changed class would no longer explain them.",
-    source="Kubernetes API server: PC7, PC8",
+    source="Kubernetes API server: PC7, PC8, PC10",
     fix="Create a class of another name with the new value.",
 )
 RULES = (RESERVED.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)

@@ -28,7 +28,7 @@ CONFLICT = refusal(
     "object-conflict",
     title="Update of another state of the object",
     why="Somebody changed or recreated the object since it was read.",
-    source="Kubernetes API server: storage",
+    source="Kubernetes API server: G31, storage",
     fix="Read the object again and apply the change to it.",
 )
 REVISION = refusal(

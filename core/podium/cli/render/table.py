@@ -48,8 +48,8 @@ def render_wide(report: AuditReport, context: Context) -> str:
 def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     summary = report.summary
     layout.paragraph(headline(summary), style="bold")
-    if summary.notChecked:
-        layout.paragraph(unchecked_line(summary.notChecked))
+    if unchecked := unchecked_line(summary.notChecked):
+        layout.paragraph(unchecked)
     layout.paragraph(findings_line(summary, report.groups))
     layout.paragraph(read_line(summary, context.input))
     layout.paragraph(f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}.")

@@ -7,8 +7,12 @@ names and annotations come from other people and may hold anything a file can ho
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from podium.api.reads import Kind
 from podium.report import Blocked, DivergentGroup, DivergentPod, NotChecked, Summary
 from podium.wording import count, listed
+
+# What the number of blocked groups, pods and accelerators is counted from.
+_COUNTED = (Kind.POD, Kind.POD_GROUP, Kind.NODE)
 
 # Control characters (terminal escapes), what turns the direction of text or breaks lines, what XML forbids.
 _INVISIBLE = re.compile(
@@ -52,11 +56,11 @@ def read_line(summary: Summary, source: str) -> str:
 
 
 def unchecked_line(not_checked: Sequence[NotChecked]) -> str:
-    """Say that the report does not see everything, or nothing where it does."""
-    if not not_checked:
+    """Say that the opening numbers rest on kinds that were not read, or nothing where they do not."""
+    kinds = dict.fromkeys(missing.kind for missing in not_checked if missing.kind in _COUNTED)
+    if not kinds:
         return ""
-    kinds = dict.fromkeys(visible(missing.kind) for missing in not_checked)
-    return f"Not everything could be checked: {listed(list(kinds))} (the end says why)."
+    return f"These numbers leave out what was not read: {listed(list(kinds))} (the end says why)."
 
 
 def amounts(numbers: Mapping[str, int]) -> list[str]:

@@ -1,0 +1,46 @@
+"""The rule table: ids, the page made from it, and that tests and the table know the same rules."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from tests.admission.cases import CASES
+
+from podium.findings import Severity
+from podium.rules.table import ADMISSION_RULES, HEADING, RULES, markdown
+
+PAGE = Path(__file__).parents[2] / "docs" / "admission.md"
+
+
+def test_ids_are_kebab_case_and_unique() -> None:
+    """An id never changes meaning, so it has one."""
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.id) for rule in RULES)
+    assert [rule for rule, uses in Counter(rule.id for rule in RULES).items() if uses > 1] == []
+
+
+def test_every_rule_says_why_and_where_from() -> None:
+    """Documentation is made from this."""
+    assert all(rule.title and rule.why and rule.source for rule in ADMISSION_RULES)
+
+
+def test_the_page_is_fresh() -> None:
+    """Write it anew with `python -m podium.rules.table`, from the heading on."""
+    text = PAGE.read_text()
+    assert text[text.index(HEADING) :] == markdown()
+
+
+def test_rows_of_cases_are_named_by_their_rules() -> None:
+    """The row that a case tests stands in the source of the rule that refuses it."""
+    sources = {rule.id: rule.source for rule in ADMISSION_RULES}
+    unnamed = {
+        (case.row, case.rule)
+        for case in CASES
+        if case.rule and not re.search(rf"\b{case.row}\b", sources[case.rule])
+    }
+    assert unnamed == set()
+
+
+def test_refusals_of_the_server_are_errors() -> None:
+    """What only warns has another severity."""
+    warns = {rule.id for rule in ADMISSION_RULES if rule.severity is not Severity.ERROR}
+    assert warns == {"unknown-field", "gated-field-dropped", "member-priority"}
