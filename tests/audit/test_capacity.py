@@ -1,5 +1,6 @@
 """A gang is called too large only when no placement exists; requests sum up as the scheduler sums them."""
 
+from collections import Counter
 from itertools import product
 
 import pytest
@@ -49,9 +50,11 @@ def test_overhead_is_added_at_the_end() -> None:
     assert Capacity([]).request(heavy) == {"cpu": 1_250_000_000, "memory": 10**9}
 
 
-def test_members_written_alike_are_one_part() -> None:
-    parts = Capacity([]).parts([pod("a", requests={"cpu": "1"}), pod("b"), pod("c", requests={"cpu": "1"})])
-    assert [[each.metadata.name for each in part.pods] for part in parts] == [["a", "c"], ["b"]]
+def test_pods_that_ask_for_the_same_have_one_shape() -> None:
+    capacity = Capacity([])
+    asks = ["1", "2", "3", "1000m", "4", "5", "6", "1"]
+    shapes = [capacity.shape(pod("p", requests={"cpu": each})) for each in asks]
+    assert [shapes.index(each) for each in shapes] == [0, 1, 2, 0, 4, 5, 6, 0]
 
 
 def test_devices_have_a_domain_in_their_name() -> None:
@@ -65,8 +68,7 @@ def test_devices_have_a_domain_in_their_name() -> None:
             "hugepages-2Mi": "4Mi",
         },
     )
-    (part,) = Capacity([]).parts([asking])
-    assert part.devices() == {"nvidia.com/gpu": 2}
+    assert Capacity([]).shape(asking).devices() == {"nvidia.com/gpu": 2}
 
 
 amounts = st.fixed_dictionaries(
@@ -91,9 +93,9 @@ def test_a_gang_that_can_be_placed_is_never_too_large(
     members = [pod(f"p-{index}", requests=dict(each)) for index, each in enumerate(asked)]
     capacity = Capacity(room)
     if not room:
-        assert capacity.shortfall(capacity.parts(members), min_count) is None
+        assert capacity.shortfall(Counter(map(capacity.shape, members)), min_count) is None
         return
-    short = capacity.shortfall(capacity.parts(members), min_count)
+    short = capacity.shortfall(Counter(map(capacity.shape, members)), min_count)
     if min_count <= len(members) and _placeable(room, members, min_count):
         assert short is None
     if len({tuple(sorted(each.items())) for each in asked}) == 1 and min_count <= len(members):

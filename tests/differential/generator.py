@@ -102,6 +102,7 @@ class _Script:
             (9, lambda: self.change(Kind.GROUP, grouped.status_edits, "status")),
             (2, self.refer_to_template),
             (1, self.replace_nothing),
+            (2, self.change_deleted),
             (2, lambda: self.delete(Kind.WORKLOAD)),
             (2, lambda: self.delete(Kind.GROUP)),
         )
@@ -210,6 +211,14 @@ class _Script:
     def create_again(self) -> None:
         """Create a class once more, if it is still there."""
         self.create_class(next(iter(self.scene.classes)), defects=(0,))
+
+    def change_deleted(self) -> None:
+        """Change a group that its finalizer keeps after it was deleted."""
+        name = self.rng.choice(self.scene.groups)
+        self.steps.append(Delete(Kind.GROUP, name))
+        for _ in range(2):
+            edits = grouped.group_update(self.rng, self.scene)
+            self.steps.append(Change(Kind.GROUP, "", name, edits, "stored", CURRENT))
 
     def replace_nothing(self) -> None:
         """Put an object where there is none."""

@@ -161,7 +161,7 @@ class Filter:
         self._label_keys = NAMING_KEYS | label_keys
         self._pseudonyms = rename is not None
         self._rename = rename or _same
-        self._special: Mapping[tuple[type, str], Callable[[Any], Any]] = {
+        self.special: Mapping[tuple[type, str], Callable[[Any], Any]] = {
             (ObjectMeta, "generateName"): lambda name: f"{self._rename(name.rstrip('-'))}-",
             (ObjectMeta, "labels"): self._known_labels,
             (ObjectMeta, "annotations"): self._known_labels,
@@ -196,7 +196,7 @@ class Filter:
         return self._rename(text)
 
     def _field(self, owner: type, field: str, value: Any) -> Any:
-        special = self._special.get((owner, field))
+        special = self.special.get((owner, field))
         if special is not None:
             return special(value)
         if field in NAME_FIELDS:

@@ -45,7 +45,9 @@ class Operation(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One write: the object as sent and, for an update, as stored; `subresource` is empty or `status`.
+    """One write: the object as sent and, for an update, as stored, in the same version.
+
+    `subresource` is empty or `status`.
 
     A namespaced object without a namespace is taken to be in `default`.
     """

@@ -93,7 +93,7 @@ NAME_LENGTH = OwnRule(
         ),
         "Shorten the name to 63 characters.",
     ),
-    Level.DENY,
+    Level.OFF,
     Level.DENY,
 )
 RULES = tuple(own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH))

@@ -40,20 +40,18 @@ def blocked(survey: Survey) -> tuple[Blocked, list[BlockedShare], list[BlockedSh
             continue
         here = namespaces[each.key.namespace]
         theirs: set[str] = set()
-        for part in survey.capacity.parts(each.present) if each.parts is None else each.parts:
-            accelerators = part.devices()
-            total.add(len(part.pods), accelerators)
-            here.add(len(part.pods), accelerators)
-            for owner, number in Counter(_owner(survey, pod) for pod in part.pods).items():
-                owners[owner].add(number, accelerators)
-                theirs.add(owner)
+        shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in each.present)
+        for (owner, shape), number in shares.items():
+            for tally in (total, here, owners[owner]):
+                tally.add(number, shape.devices())
+            theirs.add(owner)
         for tally in (total, here, *(owners[owner] for owner in theirs)):
             tally.groups += 1
     return total.result(), _shares(namespaces.items()), _shares(owners.items())
 
 
 def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
-    if not each.staying or (each.key.native and survey.minor <= 35):
+    if not each.stored or (each.key.native and survey.minor <= 35):
         return False
     if each.group is None:
         return survey.read(Kind.POD_GROUP) and not survey.selected

@@ -6,18 +6,18 @@ nothing. Nodes are counted by their allocatable, of which a large cluster has fe
 for every (request, count), so ten thousand alike gangs cost one walk.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from podium.api.core import Container, Node, Pod, RawQuantity
+from podium.api.core import Container, Node, Pod, PodSpec, RawQuantity
 from podium.api.quantity import QuantityError, Scale, parse
 
 PODS = "pods"
 _WHOLE = 10**-Scale.NANO
 # A node that reports no number of pods sets no limit.
 _NO_LIMIT = 2**31
+_RECENT = 4
 
 Amounts = Mapping[str, int]  # resource name to billionths
 _Written = tuple[tuple[str, RawQuantity], ...]
@@ -25,14 +25,13 @@ _NOTHING: Amounts = {}
 _NO_QUANTITIES: Mapping[str, RawQuantity] = {}
 
 
-class Part(NamedTuple):
-    """Members that ask for the same, and what one of them asks for."""
+class Shape(msgspec.Struct, frozen=True, eq=False):
+    """What a pod asks for; pods that ask for the same share one, so that it may be compared by identity."""
 
-    pods: list[Pod]
     request: Amounts
 
     def devices(self) -> dict[str, int]:
-        """Count the devices one pod asks for: resources whose name has a domain, such as `nvidia.com/gpu`."""
+        """Count the devices of one pod: resources whose name has a domain, such as `nvidia.com/gpu`."""
         return {
             name: -(-amount // _WHOLE)
             for name, amount in self.request.items()
@@ -66,6 +65,8 @@ class Capacity:
             else:
                 written = tuple(sorted(node.status.allocatable.items()))
                 kinds.setdefault(written, []).append(node.metadata.name or "")
+        self._recent: list[tuple[PodSpec, Shape]] = []
+        self._shapes: dict[tuple[tuple[str, int], ...], Shape] = {}
         self._containers: dict[tuple[_Written, _Written], Amounts] = {}
         self._quantities: dict[RawQuantity, int] = {}
         self._kinds: list[tuple[int, Amounts]] = [
@@ -77,27 +78,38 @@ class Capacity:
         ]
         self._room: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
 
-    def parts(self, pods: Sequence[Pod]) -> list[Part]:
-        """Part pods by what they are written to ask for; members of a role are written the same."""
-        return [Part(same, self.request(same[0])) for same in _alike(pods)]
+    def shape(self, pod: Pod) -> Shape:
+        """Give what a pod asks for. Pods of one template come in a row, so the last few are asked first."""
+        spec = pod.spec
+        for known, shape in self._recent:
+            if (
+                spec.containers == known.containers
+                and spec.initContainers == known.initContainers
+                and spec.overhead == known.overhead
+            ):
+                return shape
+        request = self.request(pod)
+        shape = self._shapes.setdefault(tuple(sorted(request.items())), Shape(request))
+        self._recent.insert(0, (spec, shape))
+        del self._recent[_RECENT:]
+        return shape
 
-    def shortfall(self, parts: Sequence[Part], min_count: int) -> Shortfall | None:
-        """Say why min_count of a gang's members can never run at once, or None; `parts` are the live ones.
+    def shortfall(self, members: Mapping[Shape, int], min_count: int) -> Shortfall | None:
+        """Say why min_count of a gang's members can never run at once, or None; `members` are the live ones.
 
         Without any schedulable node there is no size to compare with: the cluster is scaled down. Members
         that do not exist yet are taken to be like the others where those are all alike.
         """
-        if self.unknown or not self.nodes or not parts:
+        if self.unknown or not self.nodes or not members:
             return None
-        members = sum(len(part.pods) for part in parts)
-        spare = max(0, members - min_count)
+        spare = max(0, sum(members.values()) - min_count)
         # In a fixed order, so that the same members in another order are too large for the same reason.
-        for part in sorted(parts, key=lambda part: sorted(part.request.items())):
-            need = min_count if len(parts) == 1 else max(0, len(part.pods) - spare)
-            room = self.room(part.request, need)
+        for shape in sorted(members, key=lambda shape: sorted(shape.request.items())):
+            need = min_count if len(members) == 1 else max(0, members[shape] - spare)
+            room = self.room(shape.request, need)
             if room < need:
-                return Shortfall(need, room, part.request)
-        return self._sums(parts, min(min_count, members)) if len(parts) > 1 else None
+                return Shortfall(need, room, shape.request)
+        return self._sums(members, min_count) if len(members) > 1 else None
 
     def room(self, request: Amounts, need: int) -> int:
         """Count the pods of one request that fit, counting no further than `need`."""
@@ -164,33 +176,17 @@ class Capacity:
             self._quantities[raw] = value
         return value
 
-    def _sums(self, parts: Sequence[Part], needed: int) -> Shortfall | None:
+    def _sums(self, members: Mapping[Shape, int], needed: int) -> Shortfall | None:
         """Compare sums: the `needed` members that ask least of a resource, and all that nodes have of it."""
-        for resource in sorted({name for part in parts for name in part.request}):
-            asked = sorted(part.request.get(resource, 0) for part in parts for _ in part.pods)
+        for resource in sorted({name for shape in members for name in shape.request}):
+            asked = sorted(
+                shape.request.get(resource, 0) for shape, number in members.items() for _ in range(number)
+            )
             need = sum(asked[:needed])
             have = sum(number * allocatable.get(resource, 0) for number, allocatable in self._kinds)
             if need > have:
                 return Shortfall(-(-need // _WHOLE), have // _WHOLE, {}, resource)
         return None
-
-
-def _alike(pods: Sequence[Pod]) -> list[list[Pod]]:
-    parts: list[list[Pod]] = []
-    for pod in pods:
-        spec = pod.spec
-        for part in parts:
-            first = part[0].spec
-            if (
-                spec.containers == first.containers
-                and spec.initContainers == first.initContainers
-                and spec.overhead == first.overhead
-            ):
-                part.append(pod)
-                break
-        else:
-            parts.append([pod])
-    return parts
 
 
 def _fit(allocatable: Amounts, request: Amounts) -> int:

@@ -144,7 +144,7 @@ def default_class_missing(survey: Survey) -> Iterator[Found]:
     mixed = []
     for each in survey.groups:
         if each.group is not None:
-            named = {bool(pod.spec.priorityClassName) for pod in each.staying}
+            named = {bool(stored.class_name) for stored in each.stored}
             if len(named | {bool(each.group.priority_class_name)}) > 1:
                 mixed.append(f"{each.ref.namespace}/{each.ref.name}")
     if mixed:

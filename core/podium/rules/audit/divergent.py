@@ -119,7 +119,7 @@ def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Dive
             return group_anew if group.priority is None else pods_anew, ""
         case _:
             pass
-    if theirs and len(names) == len(each.staying):
+    if theirs and len(names) == each.live - each.leaving:
         return f"{group_anew} with priorityClassName: {theirs}", ""
     if group.priority_class_name:
         where = templates_of(owners)

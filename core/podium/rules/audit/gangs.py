@@ -34,14 +34,11 @@ def gang_too_few_pods(survey: Survey) -> Iterator[Found]:
     for each in survey.groups:
         group = each.group
         least = group.min_count if group is not None and group.metadata.deletionTimestamp is None else None
-        if (
-            least is None
-            or len(each.present) + each.finished >= least
-            or (each.finished and not each.present)
-        ):
+        finished = len(each.members) - each.live
+        if least is None or len(each.members) >= least or (finished and not each.live):
             continue
-        if each.present:
-            message = f"it has {count(len(each.present), 'live pod')}, but minCount is {least}."
+        if each.live:
+            message = f"it has {count(each.live, 'live pod')}, but minCount is {least}."
             fix = "create the missing pods, or lower minCount (mutable from v1alpha3 on)"
         else:
             message = f"no pod references it, and minCount is {least}."

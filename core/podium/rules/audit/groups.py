@@ -77,14 +77,15 @@ TEMPLATE_PRIORITIES_DIFFER = Rule(
 def group_missing(survey: Survey) -> Iterator[Found]:
     """Find groups that live pods reference and that were not read."""
     for each in survey.groups:
-        if each.group is None and each.staying:
-            names = some(pod.metadata.name or "" for pod in each.staying)
-            owners = some(str(owner) for owner in survey.owners(each.staying)) or "the pods"
+        if each.group is None and each.stored:
+            staying = each.staying
+            names = some(pod.metadata.name or "" for pod in staying)
+            owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
             yield Found(
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"it does not exist; referenced by {count(len(each.staying), 'live pod')}: {names}.",
+                    f"it does not exist; referenced by {count(len(staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )
@@ -95,14 +96,15 @@ def group_terminating(survey: Survey) -> Iterator[Found]:
     """Find groups that are being deleted while live pods reference them."""
     for each in survey.groups:
         since = each.group.metadata.deletionTimestamp if each.group is not None else None
-        if since is not None and each.staying:
-            names = some(pod.metadata.name or "" for pod in each.staying)
+        if since is not None and each.stored:
+            staying = each.staying
+            names = some(pod.metadata.name or "" for pod in staying)
             yield Found(
                 GROUP_TERMINATING.finding(
                     each.ref,
                     "metadata.deletionTimestamp",
                     f"it is being deleted since {since}, still referenced by "
-                    f"{count(len(each.staying), 'live pod')}: {names}.",
+                    f"{count(len(staying), 'live pod')}: {names}.",
                     "let its pods finish or delete them; the group goes with the last of them",
                 )
             )

@@ -53,21 +53,19 @@ def pod_older_than_group(survey: Survey) -> Iterator[Found]:
     """Find groups with live members that were created before them."""
     for each in survey.groups:
         born = each.group.metadata.creationTimestamp if each.group is not None else None
-        if born is None:
+        if born is None or each.oldest >= born:
             continue
         older = sorted(
             pod.metadata.name or "" for pod in each.staying if (pod.metadata.creationTimestamp or born) < born
         )
-        if older:
-            yield Found(
-                POD_OLDER_THAN_GROUP.finding(
-                    each.ref,
-                    "metadata.creationTimestamp",
-                    f"{count(len(older), 'pod')} of {len(each.present)} existed before the group ({born}): "
-                    f"{some(older)}.",
-                    delete_pods(each.ref.namespace, older),
-                )
+        yield Found(
+            POD_OLDER_THAN_GROUP.finding(
+                each.ref,
+                "metadata.creationTimestamp",
+                f"{count(len(older), 'pod')} of {each.live} existed before the group ({born}): {some(older)}.",
+                delete_pods(each.ref.namespace, older),
             )
+        )
 
 
 def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
@@ -113,7 +111,7 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
                 each.ref,
                 "",
                 f"scheduled by {listed(others)}, which does not read {each.ref.group}: {len(ignored)} of "
-                f"{count(len(each.staying), 'pod')} ({some(pod.metadata.name or '' for pod in ignored)}).",
+                f"{count(each.live - each.leaving, 'pod')} ({some(pod.metadata.name or '' for pod in ignored)}).",
                 f"set schedulerName: {PODIUM_SCHEDULER} in {templates_of(survey.owners(ignored))}, "
                 "then recreate the pods",
             )
@@ -123,7 +121,7 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
 def membership_conflict(survey: Survey) -> Iterator[Found]:
     """Find native groups with live members whose Podium label names another group."""
     for each in survey.groups:
-        if not each.key.native:
+        if not each.labelled_otherwise:
             continue
         labelled: dict[str, list[str]] = {}
         for pod in each.present:
@@ -131,14 +129,13 @@ def membership_conflict(survey: Survey) -> Iterator[Found]:
             label = labels.get(GROUP_LABEL) if labels else None
             if label and label != each.key.name:
                 labelled.setdefault(label, []).append(pod.metadata.name or "")
-        if labelled:
-            parts = [f"{label} ({some(labelled[label])})" for label in sorted(labelled)]
-            yield Found(
-                MEMBERSHIP_CONFLICT.finding(
-                    each.ref,
-                    f"metadata.labels[{GROUP_LABEL}]",
-                    f"{count(sum(map(len, labelled.values())), 'member')} with the label of another group: "
-                    f"{listed(parts)}. The label is not looked at: spec.schedulingGroup wins.",
-                    f"remove the label {GROUP_LABEL} or make it {each.key.name}, in the pod template",
-                )
+        parts = [f"{label} ({some(labelled[label])})" for label in sorted(labelled)]
+        yield Found(
+            MEMBERSHIP_CONFLICT.finding(
+                each.ref,
+                f"metadata.labels[{GROUP_LABEL}]",
+                f"{count(sum(map(len, labelled.values())), 'member')} with the label of another group: "
+                f"{listed(parts)}. The label is not looked at: spec.schedulingGroup wins.",
+                f"remove the label {GROUP_LABEL} or make it {each.key.name}, in the pod template",
             )
+        )

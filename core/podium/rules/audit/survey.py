@@ -1,8 +1,9 @@
-"""What the rules share, gathered in one walk over the pods and one over the groups.
+"""What the rules share, gathered in one walk over the pods.
 
-A cluster of a hundred thousand pods must be audited in a second, so no rule walks all pods by itself: the
-survey counts them by (class, integer), keeps the few that a rule may name, and judges each group once. A rule
-that finds something may then look at pods again, for its findings are few.
+A cluster of a hundred thousand pods must be audited in a second, and what costs is to touch a pod at all. So no
+rule walks all pods, and none walks a group's members to learn that nothing is wrong: the one walk, in the order
+the pods were read, leaves for each group what tells whether to look closer. A rule that finds something then
+does look at the pods, for its findings are few.
 """
 
 from collections import Counter
@@ -13,14 +14,14 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import Pod
-from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup
-from podium.api.membership import GroupKey
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
+from podium.api.membership import GroupKey, group_name
 from podium.api.meta import OwnerReference
 from podium.api.reads import Kind
 from podium.divergence import Divergence, judge
 from podium.findings import Finding, ObjectRef
 from podium.inference import infer
-from podium.rules.audit.capacity import Capacity, Part, Shortfall
+from podium.rules.audit.capacity import Capacity, Shape, Shortfall
 from podium.view import View
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -46,24 +47,52 @@ class ClassUse(NamedTuple):
     priority: int | None
 
 
-class SurveyedGroup(msgspec.Struct, gc=False):
-    """A group that exists or that pods reference, with its members.
+class Stored(NamedTuple):
+    """What a pod stores that its group's other members should store too."""
 
-    `present` are the members that have not finished, `staying` those of them that are not terminating,
-    `schedulers` what these name. `group` and `divergence` are None where the group does not exist, `parts`
-    where sizes were not looked at, `shortfall` where the group could fit.
+    class_name: str | None
+    priority: int | None
+    policy: str | None
+    scheduler: str | None
+
+
+class SurveyedGroup(msgspec.Struct, gc=False):
+    """A group that exists or that pods reference, and what the walk counted of its members.
+
+    `present` have not finished, `staying` are those of them that are not terminating. Of what staying members
+    store there is one pod for each kind in `stored`; `oldest` is their earliest creation. `shapes` count what
+    present members ask for, where sizes matter. `group` and `divergence` are None where the group does not
+    exist; `shortfall` where it could fit.
     """
 
     key: GroupKey
-    ref: ObjectRef
     group: PodGroup | None
-    present: list[Pod]
-    staying: list[Pod]
-    schedulers: set[str]
-    finished: int
-    divergence: Divergence | None
-    parts: list[Part] | None
-    shortfall: Shortfall | None
+    ref: ObjectRef
+    members: Mapping[str, Pod]
+    sized: bool
+    live: int = 0
+    leaving: int = 0
+    oldest: str = "~"
+    labelled_otherwise: bool = False
+    stored: dict[Stored, Pod] = {}
+    shapes: dict[Shape, int] = {}
+    divergence: Divergence | None = None
+    shortfall: Shortfall | None = None
+
+    @property
+    def present(self) -> list[Pod]:
+        """The members that have not finished."""
+        return [pod for pod in self.members.values() if not pod.finished]
+
+    @property
+    def staying(self) -> list[Pod]:
+        """The members that have neither finished nor are terminating."""
+        return [pod for pod in self.present if pod.metadata.deletionTimestamp is None]
+
+    @property
+    def schedulers(self) -> set[str]:
+        """The schedulers that staying members ask for."""
+        return {stored.scheduler or DEFAULT_SCHEDULER for stored in self.stored}
 
     @property
     def torn(self) -> bool:
@@ -99,13 +128,15 @@ class Survey:
         self.minor = minor
         self.selected = selected
         self.kubernetes = f"1.{minor}"
-        self.live = 0
-        self.uses: dict[ClassUse, int] = {}
+        self.capacity = Capacity(view.nodes.values())
         self.uncontrolled: list[Pod] = []
         self._chains: dict[tuple[str, OwnerReference], tuple[ObjectRef, ...]] = {}
-        self._walk_pods()
-        self.capacity = Capacity(view.nodes.values())
-        self.groups = list(self._walk_groups())
+        self._groups: dict[tuple[bool, str, str], SurveyedGroup] = {
+            key: self._group(key, group) for key, group in view.groups.items()
+        }
+        self.uses = self._walk()
+        self.groups = list(self._groups.values())
+        self._judge()
 
     def read(self, kind: Kind) -> bool:
         """Whether a kind was read: only then does an empty collection mean that none exist."""
@@ -162,49 +193,74 @@ class Survey:
                     groups.append(InferredGroup(ref, pods, divergence))
         return groups
 
-    def _walk_pods(self) -> None:
-        counts: dict[tuple[str | None, int | None], int] = {}
+    def _walk(self) -> dict[ClassUse, int]:
+        counts: dict[tuple[str | None, int | None, str | None, str | None], int] = {}
+        native_served = self.view.native_served
         for pod in self.view.pods.values():
             if pod.finished:
                 continue
-            spec = pod.spec
-            use = (spec.priorityClassName, spec.priority)
-            counts[use] = counts.get(use, 0) + 1
-            owners = pod.metadata.ownerReferences
-            if not owners or not (owners[0].controller or pod.metadata.controller()):
+            metadata, spec = pod.metadata, pod.spec
+            stored = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
+            counts[stored] = counts.get(stored, 0) + 1
+            owners = metadata.ownerReferences
+            if not owners or not (owners[0].controller or metadata.controller()):
                 self.uncontrolled.append(pod)
-        self.live = sum(counts.values())
-        for (name, priority), number in counts.items():
+            named = group_name(metadata, spec, native_served=native_served)
+            if named is not None:
+                self._count(pod, named, stored)
+        uses: dict[ClassUse, int] = {}
+        for (name, priority, _, _), number in counts.items():
             use = ClassUse(name or "", priority)
-            self.uses[use] = self.uses.get(use, 0) + number
+            uses[use] = uses.get(use, 0) + number
+        return uses
 
-    def _walk_groups(self) -> Iterator[SurveyedGroup]:
-        view = self.view
-        referenced = view.referenced_groups()
-        classes = view.classes if self.read(Kind.PRIORITY_CLASS) else None
-        sizes = self.read(Kind.NODE)
-        nobody: Mapping[str, Pod] = {}
-        for key in view.groups.keys() | referenced.keys():
-            group = view.groups.get(key)
-            members = referenced.get(key, nobody)
-            present = [pod for pod in members.values() if not pod.finished]
-            staying = [pod for pod in present if pod.metadata.deletionTimestamp is None]
-            parts = shortfall = None
-            if sizes and group is not None and group.min_count is not None:
-                parts = self.capacity.parts(present)
-                shortfall = self.capacity.shortfall(parts, group.min_count)
-            yield SurveyedGroup(
-                key=key,
-                ref=self.group_ref(key) if group is None else group.ref,
-                group=group,
-                present=present,
-                staying=staying,
-                schedulers={scheduler_of(pod) for pod in staying},
-                finished=len(members) - len(present),
-                divergence=None if group is None else judge(group, present, classes),
-                parts=parts,
-                shortfall=shortfall,
-            )
+    def _count(
+        self,
+        pod: Pod,
+        named: tuple[bool, str],
+        stored: tuple[str | None, int | None, str | None, str | None],
+    ) -> None:
+        metadata = pod.metadata
+        native, name = named
+        key = (native, metadata.namespace or "", name)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self._group(GroupKey(*key), None)
+        group.live += 1
+        if group.sized:
+            shape = self.capacity.shape(pod)
+            group.shapes[shape] = group.shapes.get(shape, 0) + 1
+        if native and metadata.labels and metadata.labels.get(GROUP_LABEL, name) != name:
+            group.labelled_otherwise = True
+        if metadata.deletionTimestamp is not None:
+            group.leaving += 1
+            return
+        if stored not in group.stored:
+            group.stored[Stored(*stored)] = pod
+        if metadata.creationTimestamp and metadata.creationTimestamp < group.oldest:
+            group.oldest = metadata.creationTimestamp
+
+    def _group(self, key: GroupKey, group: PodGroup | None) -> SurveyedGroup:
+        return SurveyedGroup(
+            key=key,
+            group=group,
+            ref=self.group_ref(key) if group is None else group.ref,
+            members=self.view.members(key),
+            sized=group is not None and group.min_count is not None and self.read(Kind.NODE),
+        )
+
+    def _judge(self) -> None:
+        """Judge each group; where one member of each kind shows no difference, the rest cannot."""
+        classes = self.view.classes if self.read(Kind.PRIORITY_CLASS) else None
+        for each in self.groups:
+            if each.group is None:
+                continue
+            divergence = judge(each.group, each.stored.values(), classes)
+            if divergence.priority.differing or divergence.policy.differing:
+                divergence = judge(each.group, each.present, classes)
+            each.divergence = divergence
+            if each.sized and each.group.min_count is not None:
+                each.shortfall = self.capacity.shortfall(each.shapes, each.group.min_count)
 
 
 def _controllers(view: View, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:

@@ -1,0 +1,268 @@
+"""What leaves the cluster with a dump, and what does not."""
+
+import re
+import typing
+from typing import Any
+
+import msgspec
+import pytest
+
+from podium import inference
+from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.groups import GROUP_LABEL
+from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.reads import READS
+from podium.api.v1beta1 import WorkloadV1Beta1
+from podium.ops import share
+from podium.ops.share import Filter, pseudonyms, selector_keys
+
+RENAME = pseudonyms(b"key")
+PLAIN = Filter(frozenset(), None)
+RENAMED = Filter(frozenset(), RENAME)
+
+
+def _structs(found: Any, seen: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[type[msgspec.Struct], Any]:
+    """Every Struct that a type can hold, with the types of its fields."""
+    if isinstance(found, type) and issubclass(found, msgspec.Struct):
+        if found not in seen:
+            seen[found] = typing.get_type_hints(found)
+            for hint in seen[found].values():
+                _structs(hint, seen)
+    for part in typing.get_args(found):
+        _structs(part, seen)
+    return seen
+
+
+def _holds_text(hint: Any) -> bool:
+    return hint is str or any(_holds_text(part) for part in typing.get_args(hint))
+
+
+def _text_fields() -> list[tuple[type, str]]:
+    seen: dict[type[msgspec.Struct], dict[str, Any]] = {}
+    for read in READS.values():
+        _structs(read.type, seen)
+    return [
+        (found, field) for found, hints in seen.items() for field, hint in hints.items() if _holds_text(hint)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "field"), _text_fields(), ids=lambda part: part if isinstance(part, str) else part.__name__
+)
+def test_every_text_of_every_read_is_judged(found: type, field: str) -> None:
+    """Is it a name, free text, or neither? A new field must be put into one of the tables."""
+    tables = (share.NAME_FIELDS, share.FREE_TEXT_FIELDS, share.PLAIN_FIELDS, {share.CLASS_FIELD})
+    judged = [field in table for table in tables]
+    special = (found, field) in RENAMED.special
+    assert special or sum(judged) == 1
+
+
+def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
+    """Otherwise the audit of a dump would find fewer groups than the audit of the cluster."""
+    keys = {value for name, value in vars(inference).items() if name.isupper() and isinstance(value, str)}
+    keys -= {inference.KUEUE_ROLE_HASH}
+    assert keys | {GROUP_LABEL} == share.NAMING_KEYS
+
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "train-0",
+        "generateName": "train-",
+        "namespace": "team",
+        "uid": "1-2",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"job-name": "train", "owner-mail": "a@b.example", "app": "x"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "hunter2",
+            "scheduling.k8s.io/group-name": "train",
+        },
+        "managedFields": [{"manager": "kubectl"}],
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "3", "controller": True}],
+        "finalizers": ["batch.kubernetes.io/job-tracking", "corp.example/hold"],
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "secret-sauce",
+                "image": "registry.example/secret",
+                "args": ["--password=hunter2"],
+                "env": [{"name": "TOKEN", "value": "hunter2"}],
+                "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 1}},
+            }
+        ],
+        "nodeName": "node-1",
+        "priority": 1000,
+        "priorityClassName": "gold",
+        "schedulerName": "default-scheduler",
+        "serviceAccountName": "robot",
+        "schedulingGroup": {"podGroupName": "train"},
+        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}, {"name": "corp.example/gate"}],
+        "volumes": [{"name": "v", "secret": {"secretName": "hunter2"}}],
+    },
+    "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "hunter2"},
+}  # fmt: skip
+
+
+def test_only_what_podium_reads_is_shared() -> None:
+    """No environment, arguments, image, address, nor labels and annotations of others."""
+    shared = PLAIN.share(msgspec.convert(POD, Pod))
+    assert shared == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "train-0",
+            "generateName": "train-",
+            "namespace": "team",
+            "uid": "1-2",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"job-name": "train"},
+            "annotations": {"scheduling.k8s.io/group-name": "train"},
+            "finalizers": ["batch.kubernetes.io/job-tracking", "corp.example/hold"],
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "3", "controller": True}
+            ],
+        },
+        "spec": {
+            "priorityClassName": "gold",
+            "priority": 1000,
+            "schedulerName": "default-scheduler",
+            "schedulingGroup": {"podGroupName": "train"},
+            "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}, {"name": "corp.example/gate"}],
+            "nodeName": "node-1",
+            "containers": [
+                {"name": "secret-sauce", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 1}}}
+            ],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def test_pseudonyms_replace_every_name_by_the_same() -> None:
+    """References still meet: the owner, the label, the annotation and the group are one name."""
+    shared = RENAMED.share(msgspec.convert(POD, Pod))
+    train, metadata, spec = RENAME("train"), shared["metadata"], shared["spec"]
+    assert metadata["labels"] == {"job-name": train}
+    assert metadata["annotations"] == {"scheduling.k8s.io/group-name": train}
+    assert metadata["ownerReferences"][0]["name"] == train
+    assert metadata["generateName"] == f"{train}-"
+    assert spec["schedulingGroup"]["podGroupName"] == train
+    assert metadata["finalizers"] == ["batch.kubernetes.io/job-tracking", RENAME("corp.example/hold")]
+    assert spec["schedulingGates"] == [
+        {"name": "kueue.x-k8s.io/admission"}, {"name": RENAME("corp.example/gate")}
+    ]  # fmt: skip
+    assert spec["schedulerName"] == "default-scheduler"
+    assert spec["priority"] == 1000
+    text = msgspec.json.encode(shared).decode()
+    for name in ("train", "team", "gold", "node-1", "secret", "corp", "1-2"):
+        assert name not in text
+
+
+@pytest.mark.parametrize("name", ["a", "Team A", "x" * 253, "ä", "train-0"])
+def test_a_pseudonym_is_a_name_and_a_label_value(name: str) -> None:
+    assert re.fullmatch(r"n[a-z2-7]{12}", RENAME(name))
+    assert RENAME(name) == RENAME(name)
+    assert RENAME(name) != pseudonyms(b"other key")(name)
+
+
+@pytest.mark.parametrize("name", ["", "7", "default", "kube-system", "system-node-critical", "worker"])
+def test_names_that_tell_nothing_stay(name: str) -> None:
+    assert RENAME(name) == name
+
+
+def test_a_class_that_only_kubernetes_may_make_stays_one() -> None:
+    """The prefix is what a rule looks at."""
+    pod = msgspec.convert({"spec": {"priorityClassName": "system-mine"}}, Pod)
+    assert RENAMED.share(pod)["spec"]["priorityClassName"] == "system-mine"
+
+
+def test_free_text_is_never_shared() -> None:
+    """Not even without pseudonyms: no rule reads it."""
+    found = msgspec.convert(
+        {"metadata": {"name": "gold"}, "value": 1, "description": "for ACME only"}, PriorityClass
+    )
+    assert "description" not in PLAIN.share(found)
+
+
+def test_kinds_of_somebodys_own_get_pseudonyms() -> None:
+    """A controller's group and kind tell who wrote it; well-known ones stay, for groups are inferred by them."""
+    own = OwnerReference("acme.example/v1", "AcmeTrain", "a", "1", controller=True)
+    known = OwnerReference("kubeflow.org/v1", "PyTorchJob", "a", "1")
+    owners = RENAMED.share(ObjectMeta(ownerReferences=[own, known]))["ownerReferences"]
+    assert owners[0] == {
+        "apiVersion": f"{RENAME('acme.example')}.example/v1",
+        "kind": RENAME("AcmeTrain"),
+        "name": RENAME("a"),
+        "uid": "1",
+        "controller": True,
+    }
+    assert (owners[1]["apiVersion"], owners[1]["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    assert PLAIN.share(own)["kind"] == "AcmeTrain"
+    workload = msgspec.convert(
+        {"apiVersion": "a", "kind": "b", "spec": {"controllerRef": {"apiGroup": "acme.example", "kind": "AcmeTrain", "name": "a"}}},
+        WorkloadV1Beta1,
+    )  # fmt: skip
+    assert RENAMED.share(workload)["spec"]["controllerRef"] == {
+        "apiGroup": f"{RENAME('acme.example')}.example",
+        "kind": RENAME("AcmeTrain"),
+        "name": RENAME("a"),
+    }
+
+
+BUDGET = msgspec.convert(
+    {
+        "metadata": {"name": "b"},
+        "spec": {
+            "selector": {
+                "matchLabels": {"corp.example/app": "db"},
+                "matchExpressions": [{"key": "tier", "operator": "In", "values": ["gold", "silver"]}],
+            },
+            "minAvailable": "50%",
+        },
+        "status": {"disruptedPods": {"db-0": "2026-01-01T00:00:00Z"}},
+    },
+    PodDisruptionBudget,
+)
+
+
+def test_labels_that_budgets_select_by_are_kept() -> None:
+    """Otherwise nobody could tell whom a budget protects."""
+    keys = selector_keys([BUDGET, PodDisruptionBudget()])
+    assert keys == {"corp.example/app", "tier"}
+    labels = {"corp.example/app": "db", "tier": "gold", "other": "x"}
+    assert Filter(keys, None).share(ObjectMeta(labels=labels))["labels"] == {
+        "corp.example/app": "db", "tier": "gold"
+    }  # fmt: skip
+
+
+def test_budgets_and_pods_still_meet_under_pseudonyms() -> None:
+    renamed = Filter(selector_keys([BUDGET]), RENAME)
+    labels = renamed.share(ObjectMeta(labels={"corp.example/app": "db", "tier": "gold"}))["labels"]
+    shared = renamed.share(BUDGET)
+    (key, value), *rest = labels.items()
+    assert not rest or shared["spec"]["selector"]["matchExpressions"][0]["key"] == rest[0][0]
+    assert shared["spec"]["selector"]["matchLabels"] == {key: value}
+    assert rest[0][1] in shared["spec"]["selector"]["matchExpressions"][0]["values"]
+    assert shared["spec"]["minAvailable"] == "50%"
+    assert shared["status"]["disruptedPods"] == {RENAME("db-0"): "2026-01-01T00:00:00Z"}
+    assert "corp" not in str(shared)
+
+
+def test_a_node_is_its_room_and_its_version() -> None:
+    node = {
+        "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1.corp.example"}},
+        "spec": {"unschedulable": True, "providerID": "aws:///i-123", "podCIDR": "10.0.0.0/24"},
+        "status": {
+            "allocatable": {"cpu": "4"},
+            "addresses": [{"address": "10.0.0.1"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "abc"},
+        },
+    }
+    assert RENAMED.share(msgspec.convert(node, Node)) == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": RENAME("n1"), "labels": {}},
+        "spec": {"unschedulable": True},
+        "status": {"allocatable": {"cpu": "4"}, "nodeInfo": {"kubeletVersion": "v1.36.3"}},
+    }
