@@ -1,3 +1,12 @@
 """What every test may use; the fixtures themselves are under tests/fixtures/, one capability a module."""
 
+import os
+
+from hypothesis import settings
+
 pytest_plugins = ["tests.fixtures.servers"]
+
+# A deadline judges the machine, not the code; `make soak` runs many more examples.
+settings.register_profile("default", deadline=None)
+settings.register_profile("soak", deadline=None, max_examples=2_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

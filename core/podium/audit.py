@@ -147,8 +147,8 @@ def _runnable(
 def _priorities(survey: Survey) -> list[PriorityShare]:
     pods: Counter[int] = Counter()
     classes: dict[int, set[str]] = defaultdict(set)
-    for use, number in survey.uses.items():
-        pods[use.priority or 0] += number
+    for use in survey.stored:
+        pods[use.priority or 0] += use.pods
         classes[use.priority or 0].add(use.class_name)
     return [
         PriorityShare(value, sorted(name for name in classes[value] if name), pods[value])

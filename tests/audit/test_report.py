@@ -80,6 +80,11 @@ def test_blocked_counts_whole_groups_with_their_devices() -> None:
 DIVERGENT: list[Readable] = [pod_group(priority=1), *pods(2)]
 MISSING: list[Readable] = [*pods(3)]
 MIXED: list[Readable] = [pod_group(min_count=2), *pods(1), pod("z", group="train", scheduler="other")]
+MIXED_WAITING: list[Readable] = [
+    pod_group(min_count=2),
+    pod("y", group="train", node=None),
+    pod("z", group="train", scheduler="other", node=None),
+]
 MIXED_BASIC: list[Readable] = [pod_group(), *pods(1), pod("z", group="train", scheduler="other")]
 MIXED_BEGUN: list[Readable] = [*MIXED_BASIC, pod("y", group="train", node=None)]
 POLICIES: list[Readable] = [pod_group(), *pods(1), pod("z", group="train", policy="Never")]
@@ -94,7 +99,8 @@ SHORT: list[Readable] = [pod_group(min_count=9), *pods(2)]
 
 WHEN: list[tuple[str, list[Readable], Sequence[int]]] = [
     ("divergence, from 1.37", DIVERGENT, (0, 0, 1, 1)),
-    ("a gang of mixed schedulers, from 1.37", MIXED, (0, 0, 1, 1)),
+    ("a gang of mixed schedulers that is placed, from 1.37", MIXED, (0, 0, 1, 1)),
+    ("a gang of mixed schedulers that waits, since there are groups", MIXED_WAITING, (0, 1, 1, 1)),
     ("a basic group of mixed schedulers with members to place, from 1.37", MIXED_BEGUN, (0, 0, 1, 1)),
     ("a basic group of mixed schedulers that are all placed, never", MIXED_BASIC, (0, 0, 0, 0)),
     ("policies that differ, from 1.37", POLICIES, (0, 0, 1, 1)),

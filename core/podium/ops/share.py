@@ -72,6 +72,7 @@ FREE_TEXT_FIELDS = frozenset(("description", "message"))
 PLAIN_FIELDS = frozenset(
     (
         "apiVersion",
+        "apiGroup",
         "kind",
         "resourceVersion",
         "creationTimestamp",
@@ -127,7 +128,7 @@ _COMMON = frozenset(
     )
 )
 _KNOWN_GROUPS = re.compile(
-    r"(?:|apps|batch|(?:.*\.)?(?:k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io))"
+    r"(?:|apps|batch|(?:.*\.)?(?:(?:x-)?k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io))"
 )
 
 

@@ -217,6 +217,28 @@ CASES = [
         [(GROUP, "", "default-scheduler (a) and other (b). Kubernetes 1.37 does not schedule the group")],
     ),
     Case(
+        "two schedulers in a gang that none of them can begin in 1.36",
+        "scheduler-name-mixed",
+        [
+            pod_group(min_count=2),
+            pod("a", group="train", node=None),
+            pod("b", group="train", scheduler="other", node=None),
+        ],
+        [(GROUP, "", "Kubernetes 1.36 does not schedule the group as it stands")],
+        "1.36",
+    ),
+    Case(
+        "two schedulers in a gang that 1.36 completes",
+        "scheduler-name-mixed",
+        [
+            pod_group(min_count=2),
+            pod("a", group="train", node=None),
+            pod("b", group="train", scheduler="other"),
+        ],
+        [(GROUP, "", "Each scheduler places its own part")],
+        "1.36",
+    ),
+    Case(
         "two schedulers, one of which has begun",
         "scheduler-name-mixed",
         [pod_group(), pod("a", group="train", node=None), pod("b", group="train", scheduler="other")],

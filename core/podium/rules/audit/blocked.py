@@ -57,10 +57,12 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
         return survey.read(Kind.POD_GROUP) and not survey.selected
     if each.shortfall is not None:
         return True
-    if not each.key.native or survey.minor <= 36 or each.divergence is None:
+    if not each.key.native or each.divergence is None:
         return False
-    divergence = each.divergence
-    return divergence.priority.divergent or divergence.policy.divergent or each.torn
+    if each.torn(survey.minor):
+        return True
+    divided = each.divergence.priority.divergent or each.divergence.policy.divergent
+    return divided and survey.minor >= 37
 
 
 def _owner(survey: Survey, pod: Pod) -> str:

@@ -10,7 +10,7 @@ from podium.api.reads import Kind
 from podium.findings import ObjectRef, Severity
 from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
 from podium.rules.audit.commands import create_class, delete, recreate
-from podium.rules.audit.survey import ClassUse, Found, Survey
+from podium.rules.audit.survey import Found, Stored, Survey
 from podium.rules.rule import Rule
 from podium.wording import count, listed, some
 
@@ -75,7 +75,7 @@ _TOP_SHARE_LEAST_PODS = 20
 
 def class_missing(survey: Survey) -> Iterator[Found]:
     """Find class names that are stored and cannot be resolved; one finding for each class."""
-    pods = _pods_by_class(survey, (use for use in survey.uses if _unknown(survey, use.class_name)))
+    pods = _pods_by_class(survey, (use for use in survey.stored if _unknown(survey, use.class_name)))
     groups = _groups_by_class(
         group for group in survey.view.groups.values() if _unknown(survey, group.priority_class_name)
     )
@@ -95,7 +95,9 @@ def class_missing(survey: Survey) -> Iterator[Found]:
 
 def class_value_changed(survey: Survey) -> Iterator[Found]:
     """Find classes whose value is not what their pods and groups store; one finding for each class."""
-    pods = _pods_by_class(survey, (use for use in survey.uses if _stale(survey, *use)))
+    pods = _pods_by_class(
+        survey, (use for use in survey.stored if _stale(survey, use.class_name, use.priority))
+    )
     groups = _groups_by_class(
         group
         for group in survey.view.groups.values()
@@ -162,7 +164,7 @@ def default_class_missing(survey: Survey) -> Iterator[Found]:
 def class_unused(survey: Survey) -> Iterator[Found]:
     """Find classes that no live pod, group or template names and that are no default."""
     view = survey.view
-    used = {use.class_name for use in survey.uses}
+    used = {use.class_name for use in survey.stored}
     used.update(group.priority_class_name for group in view.groups.values())
     used.update(
         t.priority_class_name for workload in view.workloads.values() for t in workload.templates.values()
@@ -187,10 +189,10 @@ def top_class_share(survey: Survey) -> Iterator[Found]:
     """Find that the highest class in use holds half of the pods or more, system classes left out."""
     levels: dict[int, int] = defaultdict(int)
     names: dict[int, set[str]] = defaultdict(set)
-    for use, number in survey.uses.items():
+    for use in survey.stored:
         value = use.priority or 0
         if value <= HIGHEST_USER_PRIORITY:
-            levels[value] += number
+            levels[value] += use.pods
             names[value].add(use.class_name)
     pods = sum(levels.values())
     values = {found.value or 0 for name, found in survey.view.classes.items() if name not in SYSTEM_CLASSES}
@@ -221,9 +223,9 @@ def _stale(survey: Survey, name: str, stored: int | None) -> bool:
     return resolved is not None and resolved.value != stored
 
 
-def _pods_by_class(survey: Survey, uses: Iterable[ClassUse]) -> dict[str, list[Pod]]:
+def _pods_by_class(survey: Survey, uses: Iterable[Stored]) -> dict[str, list[Pod]]:
     by_class: dict[str, list[Pod]] = defaultdict(list)
-    for use, pods in survey.pods_storing(uses).items():
+    for use, pods in survey.pods_of(uses).items():
         by_class[use.class_name].extend(pods)
     return by_class
 

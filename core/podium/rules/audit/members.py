@@ -25,9 +25,10 @@ SCHEDULER_NAME_MIXED = Rule(
     id="scheduler-name-mixed",
     severity=Severity.ERROR,
     title="Members of a group name different schedulers",
-    why="A group is placed by one scheduler in one cycle. From 1.37 on, kube-scheduler counts only its own "
-    "pods towards minCount and refuses what is left once another scheduler has placed a member.",
-    source="kube-scheduler 1.37.0 (run); schedule_one_podgroup",
+    why="A group is placed by one scheduler in one cycle. kube-scheduler 1.36 counts its own pods and those "
+    "already placed towards minCount; 1.37 counts its own only, and refuses what is left once another "
+    "scheduler has placed a member.",
+    source="kube-scheduler 1.36.3 and 1.37.0 (run)",
     needs=_MEMBERS,
 )
 SCHEDULER_IGNORES_GROUP = Rule(
@@ -62,7 +63,8 @@ def pod_older_than_group(survey: Survey) -> Iterator[Found]:
             POD_OLDER_THAN_GROUP.finding(
                 each.ref,
                 "metadata.creationTimestamp",
-                f"{count(len(older), 'pod')} of {each.live} existed before the group ({born}): {some(older)}.",
+                f"{count(len(older), 'pod')} of {each.live} existed before the group ({born}): "
+                f"{some(older)}.",
                 delete_pods(each.ref.namespace, older),
             )
         )
@@ -77,10 +79,12 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
         for pod in each.staying:
             by_name.setdefault(scheduler_of(pod), []).append(pod.metadata.name or "")
         parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
-        if not each.key.native or survey.minor <= 36:
+        if not each.key.native or survey.minor <= 35:
             effect = "No scheduler sees the whole group, so its minimum may never be met."
-        elif each.torn:
-            effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
+        elif each.torn(survey.minor):
+            effect = f"Kubernetes {survey.kubernetes} does not schedule the group as it stands."
+        elif survey.minor == 36:
+            effect = "Each scheduler places its own part, without the group's priority or mode for the rest."
         else:
             effect = f"Kubernetes {survey.kubernetes} refuses the rest once one of them has placed a member."
         wanted = (
@@ -105,13 +109,14 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
         if each.key.native or each.group is None or each.schedulers <= {PODIUM_SCHEDULER}:
             continue
         ignored = [pod for pod in each.staying if pod.spec.schedulerName != PODIUM_SCHEDULER]
-        others = sorted(each.schedulers - {PODIUM_SCHEDULER})
+        others = listed(sorted(each.schedulers - {PODIUM_SCHEDULER}))
+        names = some(pod.metadata.name or "" for pod in ignored)
         yield Found(
             SCHEDULER_IGNORES_GROUP.finding(
                 each.ref,
                 "",
-                f"scheduled by {listed(others)}, which does not read {each.ref.group}: {len(ignored)} of "
-                f"{count(each.live - each.leaving, 'pod')} ({some(pod.metadata.name or '' for pod in ignored)}).",
+                f"scheduled by {others}, which does not read {each.ref.group}: {len(ignored)} of "
+                f"{count(each.live - each.leaving, 'pod')} ({names}).",
                 f"set schedulerName: {PODIUM_SCHEDULER} in {templates_of(survey.owners(ignored))}, "
                 "then recreate the pods",
             )

@@ -82,7 +82,7 @@ def bare_pod_victims(survey: Survey) -> Iterator[Found]:
     """Find, for each namespace, running pods without a controller that something in use can preempt."""
     classes = survey.view.classes
     top = None
-    for use in survey.uses:
+    for use in survey.stored:
         value = use.priority or 0
         resolved = resolve(classes, use.class_name)
         if value <= HIGHEST_USER_PRIORITY and (resolved is None or resolved.preemption_policy != NEVER):

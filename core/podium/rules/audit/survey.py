@@ -1,9 +1,9 @@
 """What the rules share, gathered in one walk over the pods.
 
-A cluster of a hundred thousand pods must be audited in a second, and what costs is to touch a pod at all. So no
-rule walks all pods, and none walks a group's members to learn that nothing is wrong: the one walk, in the order
-the pods were read, leaves for each group what tells whether to look closer. A rule that finds something then
-does look at the pods, for its findings are few.
+A cluster of a hundred thousand pods must be audited in a second, and what costs is to touch a pod at all. So
+no rule walks all pods, and none walks a group's members to learn that nothing is wrong: the one walk, in the
+order the pods were read, leaves for each group what tells whether to look closer. A rule that finds something
+then does look at the pods, for its findings are few.
 """
 
 from collections import Counter
@@ -40,29 +40,24 @@ class Found(NamedTuple):
     remedy: str = ""
 
 
-class ClassUse(NamedTuple):
-    """What live pods store: a class name (empty for none) and an integer (None where none was stored)."""
+class Stored(msgspec.Struct, eq=False, gc=False):
+    """What live pods store that members of one group should share; one object for each such combination."""
 
     class_name: str
     priority: int | None
-
-
-class Stored(NamedTuple):
-    """What a pod stores that its group's other members should store too."""
-
-    class_name: str | None
-    priority: int | None
     policy: str | None
-    scheduler: str | None
+    scheduler: str
+    sample: Pod
+    pods: int = 0
 
 
 class SurveyedGroup(msgspec.Struct, gc=False):
     """A group that exists or that pods reference, and what the walk counted of its members.
 
-    `present` have not finished, `staying` are those of them that are not terminating. Of what staying members
-    store there is one pod for each kind in `stored`; `oldest` is their earliest creation. `shapes` count what
-    present members ask for, where sizes matter. `group` and `divergence` are None where the group does not
-    exist; `shortfall` where it could fit.
+    `live` members have not finished, `leaving` ones of them are terminating; the rest stay, and `oldest` is
+    their earliest creation. Nearly all members of nearly all groups store and ask for the same, so the first
+    combination stands by itself and only others are collected. `group` and `divergence` are None where the
+    group does not exist; `shortfall` where it could fit.
     """
 
     key: GroupKey
@@ -74,10 +69,25 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     leaving: int = 0
     oldest: str = "~"
     labelled_otherwise: bool = False
-    stored: dict[Stored, Pod] = {}
-    shapes: dict[Shape, int] = {}
+    first_stored: Stored | None = None
+    other_stored: set[Stored] | None = None
+    first_shape: Shape | None = None
+    other_shapes: dict[Shape, int] | None = None
     divergence: Divergence | None = None
     shortfall: Shortfall | None = None
+
+    @property
+    def stored(self) -> list[Stored]:
+        """What the staying members store; empty where none stays."""
+        first = [self.first_stored] if self.first_stored is not None else []
+        return first + list(self.other_stored or ())
+
+    @property
+    def shapes(self) -> dict[Shape, int]:
+        """How many live members ask for what, where sizes matter."""
+        others = self.other_shapes or {}
+        first = {} if self.first_shape is None else {self.first_shape: self.live - sum(others.values())}
+        return {**first, **others}
 
     @property
     def present(self) -> list[Pod]:
@@ -92,21 +102,24 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     @property
     def schedulers(self) -> set[str]:
         """The schedulers that staying members ask for."""
-        return {stored.scheduler or DEFAULT_SCHEDULER for stored in self.stored}
+        return {stored.scheduler for stored in self.stored}
 
-    @property
-    def torn(self) -> bool:
-        """Whether kube-scheduler 1.37 refuses members because of other members' schedulerName, as it stands.
+    def torn(self, minor: int) -> bool:
+        """Whether kube-scheduler 1.`minor` holds members back for other members' schedulerName, as it stands.
 
-        It counts only its own pods towards minCount, and once another scheduler has placed a member it
-        refuses the rest. A basic group that nobody has begun to place is not refused yet.
+        1.36 counts its own pods and those already placed towards minCount. 1.37 counts its own, and once
+        another scheduler has placed a member it refuses the rest; a basic group that nobody has begun to
+        place is not refused yet.
         """
-        if len(self.schedulers) < 2 or self.group is None:
+        if self.group is None or len(self.schedulers) < 2:
             return False
-        least = self.group.min_count
-        shares = Counter(scheduler_of(pod) for pod in self.staying)
-        begun = {bool(pod.spec.nodeName) for pod in self.staying}
-        return len(begun) == 2 or (least is not None and max(shares.values()) < least)
+        staying = self.staying
+        own = Counter(scheduler_of(pod) for pod in staying)
+        placed = Counter(scheduler_of(pod) for pod in staying if pod.spec.nodeName)
+        least = self.group.min_count or 0
+        if minor <= 36:
+            return max(own[name] + placed.total() - placed[name] for name in own) < least
+        return 0 < placed.total() < len(staying) or max(own.values()) < least
 
 
 class InferredGroup(msgspec.Struct, gc=False):
@@ -134,7 +147,7 @@ class Survey:
         self._groups: dict[tuple[bool, str, str], SurveyedGroup] = {
             key: self._group(key, group) for key, group in view.groups.items()
         }
-        self.uses = self._walk()
+        self.stored = self._walk()
         self.groups = list(self._groups.values())
         self._judge()
 
@@ -149,15 +162,16 @@ class Survey:
             f"{NATIVE_GROUP if key.native else PODIUM_GROUP}/{version}", "PodGroup", key.namespace, key.name
         )
 
-    def pods_storing(self, uses: Iterable[ClassUse]) -> dict[ClassUse, list[Pod]]:
-        """Give the live pods that store certain (class, integer) pairs."""
-        wanted: dict[ClassUse, list[Pod]] = {use: [] for use in uses}
+    def pods_of(self, uses: Iterable[Stored]) -> dict[Stored, list[Pod]]:
+        """Give the live pods that store certain combinations of class and integer."""
+        wanted = {(use.class_name, use.priority): use for use in uses}
+        found: dict[Stored, list[Pod]] = {use: [] for use in wanted.values()}
         if wanted:
             for pod in self.view.pods.values():
-                found = wanted.get(ClassUse(pod.spec.priorityClassName or "", pod.spec.priority))
-                if found is not None and not pod.finished:
-                    found.append(pod)
-        return wanted
+                use = wanted.get((pod.spec.priorityClassName or "", pod.spec.priority))
+                if use is not None and not pod.finished:
+                    found[use].append(pod)
+        return found
 
     def chain(self, pod: Pod) -> tuple[ObjectRef, ...]:
         """Give a pod's controllers, nearest first, as far as the owners that were read lead."""
@@ -193,33 +207,28 @@ class Survey:
                     groups.append(InferredGroup(ref, pods, divergence))
         return groups
 
-    def _walk(self) -> dict[ClassUse, int]:
-        counts: dict[tuple[str | None, int | None, str | None, str | None], int] = {}
+    def _walk(self) -> list[Stored]:
+        all_stored: dict[tuple[str | None, int | None, str | None, str | None], Stored] = {}
         native_served = self.view.native_served
         for pod in self.view.pods.values():
             if pod.finished:
                 continue
             metadata, spec = pod.metadata, pod.spec
-            stored = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
-            counts[stored] = counts.get(stored, 0) + 1
+            key = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
+            stored = all_stored.get(key)
+            if stored is None:
+                stored = Stored(key[0] or "", key[1], key[2], scheduler_of(pod), pod)
+                all_stored[key] = stored
+            stored.pods += 1
             owners = metadata.ownerReferences
             if not owners or not (owners[0].controller or metadata.controller()):
                 self.uncontrolled.append(pod)
             named = group_name(metadata, spec, native_served=native_served)
             if named is not None:
                 self._count(pod, named, stored)
-        uses: dict[ClassUse, int] = {}
-        for (name, priority, _, _), number in counts.items():
-            use = ClassUse(name or "", priority)
-            uses[use] = uses.get(use, 0) + number
-        return uses
+        return list(all_stored.values())
 
-    def _count(
-        self,
-        pod: Pod,
-        named: tuple[bool, str],
-        stored: tuple[str | None, int | None, str | None, str | None],
-    ) -> None:
+    def _count(self, pod: Pod, named: tuple[bool, str], stored: Stored) -> None:
         metadata = pod.metadata
         native, name = named
         key = (native, metadata.namespace or "", name)
@@ -229,15 +238,22 @@ class Survey:
         group.live += 1
         if group.sized:
             shape = self.capacity.shape(pod)
-            group.shapes[shape] = group.shapes.get(shape, 0) + 1
+            if group.first_shape is None:
+                group.first_shape = shape
+            elif group.first_shape is not shape:
+                others = group.other_shapes = group.other_shapes or {}
+                others[shape] = others.get(shape, 0) + 1
         if native and metadata.labels and metadata.labels.get(GROUP_LABEL, name) != name:
             group.labelled_otherwise = True
         if metadata.deletionTimestamp is not None:
             group.leaving += 1
             return
-        if stored not in group.stored:
-            group.stored[Stored(*stored)] = pod
-        if metadata.creationTimestamp and metadata.creationTimestamp < group.oldest:
+        if group.first_stored is None:
+            group.first_stored = stored
+        elif group.first_stored is not stored:
+            group.other_stored = group.other_stored or set()
+            group.other_stored.add(stored)
+        if metadata.creationTimestamp is not None and metadata.creationTimestamp < group.oldest:
             group.oldest = metadata.creationTimestamp
 
     def _group(self, key: GroupKey, group: PodGroup | None) -> SurveyedGroup:
@@ -250,12 +266,12 @@ class Survey:
         )
 
     def _judge(self) -> None:
-        """Judge each group; where one member of each kind shows no difference, the rest cannot."""
+        """Judge each group, by samples first: where what members store shows no difference, no member can."""
         classes = self.view.classes if self.read(Kind.PRIORITY_CLASS) else None
         for each in self.groups:
             if each.group is None:
                 continue
-            divergence = judge(each.group, each.stored.values(), classes)
+            divergence = judge(each.group, [stored.sample for stored in each.stored], classes)
             if divergence.priority.differing or divergence.policy.differing:
                 divergence = judge(each.group, each.present, classes)
             each.divergence = divergence

@@ -88,9 +88,9 @@ The report speaks for one Kubernetes minor: the one named with `--kubernetes`, e
 that of the newest kubelet (a control plane is never older than its kubelets).
 
 It opens with what will not be scheduled on that minor. From 1.36 on that is a native group that does not
-exist or is a gang too large for the cluster; from 1.37 on also one whose pods differ from it in priority,
-disagree in preemptionPolicy, or are torn between schedulers. Podium's own groups count when they are missing
-or too large. A group counts with all its live pods and their devices (resources whose name has a domain,
+exist, is a gang too large for the cluster, or is torn between schedulers; from 1.37 on also one whose pods
+differ from it in priority or disagree in preemptionPolicy. Podium's own groups count when they are missing or
+too large. A group counts with all its live pods and their devices (resources whose name has a domain,
 such as `nvidia.com/gpu`), those that run today too: they run until they are evicted or start again.
 
 Where no PodGroup was read, groups are inferred from the labels and owners of Job, JobSet, LeaderWorkerSet (by
