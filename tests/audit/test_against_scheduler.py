@@ -19,8 +19,11 @@ from podium.state import State
 
 pytestmark = pytest.mark.server
 
+# Their pods wait without a condition, for the scheduler does not even begin.
+SILENT = {"missing", "torn"}
 # group: (minCount or None, its pods by class, cpu of each pod, minors that do not place it)
 GROUPS: dict[str, tuple[int | None, list[str], str, set[str]]] = {
+    "torn": (2, ["high", "elsewhere"], "1", {"1.36", "1.37"}),
     "agree": (2, ["high", "high"], "1", set()),
     "priority": (2, ["high", "low"], "1", {"1.37"}),
     "priority-of-a-basic-group": (None, ["high", "low"], "1", {"1.37"}),
@@ -54,9 +57,9 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
         if name != "missing":
             _create(cluster, namespace, _group(name, min_count, classes["high"]))
         for index, word in enumerate(members):
-            _create(cluster, namespace, _pod(f"{name}-{index}", name, classes[word], cpu))
+            _create(cluster, namespace, _pod(f"{name}-{index}", name, classes, word, cpu))
     for name, (_, _, _, refused) in GROUPS.items():
-        if name != "missing":  # its pods wait without a word, before the scheduler looks at them
+        if name not in SILENT:
             status = "False" if minor in refused else "True"
             cluster.kubectl(
                 "wait",
@@ -87,6 +90,7 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
         *(("pod-priority-differs", name) for name in divergent),
         ("group-missing", "missing"),
         ("gang-too-large", "large"),
+        ("scheduler-name-mixed", "torn"),
     }
 
 
@@ -109,14 +113,15 @@ def _group(name: str, min_count: int | None, class_name: str) -> dict[str, Any]:
     }
 
 
-def _pod(name: str, group: str, class_name: str, cpu: str) -> dict[str, Any]:
+def _pod(name: str, group: str, classes: dict[str, str], word: str, cpu: str) -> dict[str, Any]:
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"group": group}},
         "spec": {
-            "priorityClassName": class_name,
+            "priorityClassName": classes.get(word, classes["high"]),
+            "schedulerName": word if word == "elsewhere" else "default-scheduler",
             "schedulingGroup": {"podGroupName": group},
             "containers": [container],
             "tolerations": [{"operator": "Exists"}],

@@ -11,6 +11,7 @@ from tests.live.fake import Fake, page, pods, serving, status
 
 from podium.cli.inputs import KubeOptions, Loaded, load_live
 from podium.errors import PodiumError
+from podium.kube import connection
 from podium.kube.connection import connect
 
 
@@ -275,8 +276,8 @@ async def test_a_busy_server_is_asked_again_when_it_says(fake: Fake, tmp_path: P
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as connection:
-        assert await connection.get("/x") == b"yes"
+    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as link:
+        assert await link.get("/x") == b"yes"
     assert waits == [2.0, 1.0, 30.0, 1.0]
 
 
@@ -287,9 +288,9 @@ async def test_a_server_that_stays_busy_is_an_error(fake: Fake, tmp_path: Path) 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as connection:
+    async with connect(fake.kubeconfig(tmp_path), None, sleep=sleep) as link:
         with pytest.raises(PodiumError, match="429 TooManyRequests: later"):
-            await connection.get("/x")
+            await link.get("/x")
     assert len(waits) == 5
 
 
@@ -301,3 +302,33 @@ async def test_refused_credentials_are_an_error(fake: Fake, tmp_path: Path) -> N
 async def test_nobody_listening_is_an_error(fake: Fake, tmp_path: Path) -> None:
     fake.url = "http://127.0.0.1:1"
     assert (await _refusal(fake, tmp_path)).startswith("http://127.0.0.1:1: GET /")
+
+
+async def test_a_server_that_falls_silent_is_an_error(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long a list takes, its bytes keep coming; silence is a lost connection."""
+    monkeypatch.setattr(connection, "_SILENCE_SECONDS", 0.05)
+    asked = asyncio.Event()
+
+    async def silence(_: web.Request) -> web.StreamResponse:
+        await asked.wait()
+        return web.Response()
+
+    fake.answers["/version"] = silence
+    said = await _refusal(fake, tmp_path)
+    asked.set()
+    assert said == f"{fake.url}: no answer to GET /version in time"
+
+
+async def test_progress_is_for_a_person_who_watches(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Counts on a terminal only, and wiped out at the end."""
+    _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 2), "a", 3), page("Pod", pods(3, 5)))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    await _load(fake, tmp_path)
+    said = capsys.readouterr().err
+    assert "\rreading pods: 2 of about 5" in said.replace("\x1b[K", "")
+    assert "\rreading pods: 5\r" in said.replace("\x1b[K", "")
+    assert said.endswith("\r\x1b[K")

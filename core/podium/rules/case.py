@@ -8,6 +8,7 @@ import msgspec
 
 from podium.api.groups import PODIUM_GROUP
 from podium.findings import Finding, ObjectRef, Severity
+from podium.priority import Resolved, resolve
 from podium.rules.fields import Cause, FieldError, Refused, go_quote
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
@@ -116,6 +117,14 @@ class Case:
         """Say that a gated field goes: the server does not."""
         why = "its feature gate is off" if self.native else "Podium's resources do not have it"
         self.note(DROPPED, field, f"the server drops this field without a word: {why}")
+
+    def resolve_class(self, name: str, unknown: Cause) -> Resolved:
+        """Resolve a class as the Priority plugin does (empty is the default); raises Refused for none such."""
+        found = resolve(self.view.classes, name)
+        if found is None:
+            message = f"no PriorityClass with name {name} was found"
+            raise self.forbid(unknown, "spec.priorityClassName", message)
+        return found
 
     def forbid(self, cause: Cause, field: str, message: str) -> Refused:
         """Make the 403 of an admission plugin."""

@@ -115,10 +115,7 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
                 case.set(new, name, old["spec"][name])
         return
     spec = new["spec"]
-    found = priority.resolve(case.view.classes, spec.get("priorityClassName", ""))
-    if found is None:
-        message = f"no PriorityClass with name {spec['priorityClassName']} was found"
-        raise case.forbid(UNKNOWN_CLASS, "spec.priorityClassName", message)
+    found = case.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
     given = spec.get("priority")
     if given is not None and given != found.value:
         message = (

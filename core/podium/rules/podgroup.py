@@ -4,7 +4,6 @@ On create the Priority plugin resolves the class and stamps name and integer; on
 the client left out, so a PUT of the original manifest is refused as a change of immutable fields.
 """
 
-from podium import priority
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
 from podium.rules.case import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, Case
@@ -240,10 +239,7 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
     if old is not None:
         return
     spec = new["spec"]
-    found = priority.resolve(case.view.classes, spec.get("priorityClassName", ""))
-    if found is None:
-        message = f"no PriorityClass with name {spec['priorityClassName']} was found"
-        raise case.forbid(UNKNOWN_CLASS, "spec.priorityClassName", message)
+    found = case.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
     given = spec.get("priority")
     if given is not None and given != found.value:
         message = (
