@@ -21,7 +21,8 @@ pytestmark = pytest.mark.server
 
 # Their pods wait without a condition, for the scheduler does not even begin.
 SILENT = {"missing", "torn"}
-# group: (minCount or None, its pods by class (`elsewhere`: another scheduler), cpu of each, minors that leave it)
+# group: (minCount or None, its pods by class, cpu of each pod, minors that do not place it); `elsewhere` is a
+# pod for another scheduler
 GROUPS: dict[str, tuple[int | None, list[str], str, set[str]]] = {
     "torn": (2, ["high", "elsewhere"], "1", {"1.36", "1.37"}),
     "agree": (2, ["high", "high"], "1", set()),

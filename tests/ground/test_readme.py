@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.fixtures.servers import Server
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -51,3 +52,16 @@ def test_offline_command_runs(line: str, checkout: Path) -> None:
 def test_the_readme_has_commands() -> None:
     """The patterns above find something to run."""
     assert OFFLINE
+
+
+@pytest.mark.server
+def test_live_commands_run(server_137: Server, checkout: Path) -> None:
+    """The commands on a cluster run in the order of the README, the local cluster's from up to down."""
+    assert LIVE
+    environ = {"KUBECONFIG": str(server_137.kubeconfig), "XDG_STATE_HOME": str(checkout / "state")}
+    try:
+        for line in LIVE:
+            done = run(line, checkout, **environ)
+            assert done.returncode in (0, 3), f"{line}: {done.stderr}"
+    finally:
+        run("podium cluster down", checkout, **environ)

@@ -119,7 +119,7 @@ class Case:
         self.note(DROPPED, field, f"the server drops this field without a word: {why}")
 
     def resolve_class(self, name: str, unknown: Cause) -> Resolved:
-        """Resolve a class as the Priority plugin does (empty: the default); raises Refused if there is none."""
+        """Resolve a class as the Priority plugin does, empty for the default; raises Refused."""
         found = resolve(self.view.classes, name)
         if found is None:
             message = f"no PriorityClass with name {name} was found"

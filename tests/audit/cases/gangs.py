@@ -136,6 +136,12 @@ CASES = [
         ],
     ),
     Case(
+        "amounts are told as people write them",
+        "gang-too-large",
+        [*NODES, *gang(1, pod("a", group="train", requests={"memory": "64Gi", "cpu": "1500m"}))],
+        [(GROUP, FIELD, "each asking for 1,500m cpu and 64Gi memory")],
+    ),
+    Case(
         "as many devices as there are",
         "gang-too-large",
         [

@@ -58,6 +58,23 @@ CASES = [
         ],
     ),
     Case(
+        "two causes in one group are told apart",
+        "pod-priority-differs",
+        [
+            GOLD,
+            pod_group(priority=500, class_name="gold"),
+            pod("new", group="train", priority=1000, class_name="gold"),
+            pod("none", group="train"),
+        ],
+        [
+            (
+                GROUP,
+                "spec.priority",
+                "when new were made than for the group. The class of none: none; the group's: gold.",
+            )
+        ],
+    ),
+    Case(
         "a recreated class is told",
         "pod-priority-differs",
         [
@@ -69,7 +86,7 @@ CASES = [
             (
                 GROUP,
                 "spec.priority",
-                "PriorityClass gold had another value when new were made",
+                "PriorityClass gold had another value when they were made",
             )
         ],
     ),

@@ -89,7 +89,8 @@ def class_missing(survey: Survey) -> Iterator[Found]:
                 f"it does not exist, yet it is named by {_holders(pods[name], groups[name])}, "
                 f"with priority {_values(stored)}. What is made new and names it is refused.",
                 f"{create_class(name, value)}, or name another class in their templates",
-            )
+            ),
+            f"create PriorityClass {name}, or name another class where it is named",
         )
 
 

@@ -39,7 +39,7 @@ def pod_priority_differs(survey: Survey) -> Iterator[Found]:
         group, divergence = each.group, each.divergence
         if group is None or divergence is None or not divergence.priority.divergent:
             continue
-        causes = "".join(f" {_because(group, cause)}" for cause in divergence.causes)
+        causes = "".join(f" {_because(group, cause, divergence)}" for cause in divergence.causes)
         message = f"{sentence(divergence)}. {_consequence(survey, each, group)}{causes}"
         fix, remedy = _mend(survey, each, group, divergence)
         yield Found(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
@@ -79,8 +79,10 @@ def _consequence(survey: Survey, each: SurveyedGroup, group: PodGroup) -> str:
     return f"Kubernetes {survey.kubernetes} does not schedule the group."
 
 
-def _because(group: PodGroup, found: Explanation) -> str:
-    who, theirs, ours = some(found.pods), found.class_name, group.priority_class_name
+def _because(group: PodGroup, found: Explanation, divergence: Divergence) -> str:
+    theirs, ours = found.class_name, group.priority_class_name
+    all_of_them = len(found.pods) == divergence.priority.live
+    who = "they" if all_of_them else some(found.pods)
     match found.cause:
         case Cause.CLASS_RECREATED:
             return f"PriorityClass {theirs} had another value when {who} were made than for the group."
@@ -89,11 +91,12 @@ def _because(group: PodGroup, found: Explanation) -> str:
         case Cause.DEFAULT_CHANGED:
             return f"PriorityClass {ours} became the default after {who} were made without a class."
         case Cause.OTHER_CLASS:
-            return f"Class of {who}: {theirs or 'none'}; of the group: {ours or 'none'}."
+            whose = "Their class" if all_of_them else f"The class of {who}"
+            return f"{whose}: {theirs or 'none'}; the group's: {ours or 'none'}."
         case Cause.UNRESOLVED:
-            return f"A class is named but no integer stored, in the group or in {who}."
+            return "A class is named but no integer stored, in the group or in its pods."
         case Cause.POD_OLDER:
-            return f"Older than the group: {who}."
+            return f"Older than the group: {'all of them' if all_of_them else who}."
 
 
 def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Divergence) -> tuple[str, str]:

@@ -77,4 +77,9 @@ def gang_too_large(survey: Survey) -> Iterator[Found]:
 
 def _amount(billionths: int) -> str:
     whole, rest = divmod(billionths, 10**9)
-    return f"{whole:,}" if not rest else f"{billionths // 10**6:,}m"
+    if rest:
+        return f"{billionths // 10**6:,}m"
+    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi")):
+        if whole >= 2**power and whole % 2**power == 0:
+            return f"{whole >> power:,}{unit}"
+    return f"{whole:,}"

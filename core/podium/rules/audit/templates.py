@@ -41,7 +41,7 @@ def template_class_missing(survey: Survey) -> Iterator[Found]:
                     f"PriorityClass {name} does not exist: what is made from this template is refused.",
                     f"{create_class(name, '<integer>')}, or name another class",
                 ),
-                f"create PriorityClass {name}, or name another in the templates that do",
+                f"create PriorityClass {name}, or name another class where it is named",
             )
 
 
