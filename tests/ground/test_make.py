@@ -51,7 +51,9 @@ def test_help_lists_every_target() -> None:
         for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
         if line and line[0].islower() and ":" in line and not line.startswith("export")
     }
-    done = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert {line.split()[0] for line in done.stdout.splitlines()} == targets
 
 
@@ -67,7 +69,9 @@ def test_demo_runs_in_a_fresh_checkout(tmp_path: Path) -> None:
     for name in filter(None, files.stdout.decode().split("\0")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
-    done = subprocess.run(["make", "--no-print-directory", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "will not schedule on Kubernetes 1.37" in done.stdout
     assert "no PriorityClass with name contest was found" in done.stdout
