@@ -43,6 +43,11 @@ def end_of_value(text: memoryview, offset: int) -> int:
     return len(text)
 
 
+def _byte(text: memoryview, offset: int) -> bytes:
+    """Give one byte, or none at the end."""
+    return bytes(text[offset : offset + 1])
+
+
 def trailing(error: Exception, text: memoryview, offset: int) -> int:
     """Give where msgspec found more after the value at `offset`, relative to it; else raise JsonError."""
     found = _TRAILING.search(str(error))
@@ -86,7 +91,7 @@ class Walk:
 
     def _member(self, offset: int, name: str) -> tuple[int, int] | None:
         text = self._text
-        if text[offset : offset + 1] != b"{":
+        if _byte(text, offset) != b"{":
             return None
         at = skip_space(text, offset + 1)
         while (key := _STRING.match(text, at)) is not None:
@@ -94,24 +99,24 @@ class Walk:
             if msgspec.json.decode(key[0]) == name:
                 return at, value
             after = end_of_value(text, value)
-            if text[after : after + 1] != b",":
+            if _byte(text, after) != b",":
                 return None
             at = skip_space(text, after + 1)
         return None
 
     def _element(self, offset: int, index: int) -> tuple[int, int] | None:
         text = self._text
-        if text[offset : offset + 1] != b"[":
+        if _byte(text, offset) != b"[":
             return None
         known = self._elements.setdefault(offset, [])
         if not known:
             first = skip_space(text, offset + 1)
-            if text[first : first + 1] == b"]":
+            if _byte(text, first) == b"]":
                 return None
             known.append(first)
         while len(known) <= index:
             after = end_of_value(text, known[-1])
-            if text[after : after + 1] != b",":
+            if _byte(text, after) != b",":
                 return None
             known.append(skip_space(text, after + 1))
         return known[index], known[index]

@@ -9,10 +9,12 @@ import pytest
 from aiohttp import web
 from tests.live.fake import Fake, page, pods, serving, status
 
+from podium.api.reads import READS
 from podium.cli.inputs import KubeOptions, Loaded, load_live
 from podium.errors import PodiumError
 from podium.kube import connection
 from podium.kube.connection import connect
+from podium.kube.discovery import Served, newest_first
 
 
 @pytest.fixture
@@ -124,6 +126,34 @@ async def test_the_namespace_is_the_contexts_unless_told(fake: Fake, tmp_path: P
 async def test_a_context_without_namespace_is_in_default(fake: Fake, tmp_path: Path) -> None:
     await _load(fake, tmp_path, all_namespaces=False)
     assert fake.paths()[0] == "/api/v1/namespaces/default/pods"
+
+
+def test_a_namespace_is_one_step_of_the_path() -> None:
+    """Whatever is written after -n, it cannot lead to another resource."""
+    pods_of = Served("v1", "Pod", READS["v1", "Pod"], "pods", namespaced=True)
+    assert pods_of.path("../nodes") == "/api/v1/namespaces/..%2Fnodes/pods"
+    assert pods_of.path("") == "/api/v1/pods"
+    groups = pods_of._replace(api_version="scheduling.k8s.io/v1beta1", plural="podgroups")
+    assert groups.path("t") == "/apis/scheduling.k8s.io/v1beta1/namespaces/t/podgroups"
+    assert groups.resource == "podgroups.scheduling.k8s.io"
+    nodes = Served("v1", "Node", READS["v1", "Node"], "nodes", namespaced=False)
+    assert nodes.path("t") == "/api/v1/nodes"
+
+
+@pytest.mark.parametrize(
+    ("versions", "best"),
+    [
+        (["v1alpha2", "v1beta1", "v1alpha3"], "v1beta1"),
+        (["v1beta1", "v1"], "v1"),
+        (["v1beta1", "v1beta2", "v2alpha1"], "v1beta2"),
+        (["v1beta1", "v2beta1"], "v2beta1"),
+        (["v1beta9", "v1beta10"], "v1beta10"),
+        (["internal", "v1alpha1"], "v1alpha1"),
+    ],
+)
+def test_versions_are_preferred_as_kubernetes_does(versions: list[str], best: str) -> None:
+    """Stable, then beta, then alpha; then the newer."""
+    assert min((f"g/{version}" for version in versions), key=newest_first) == f"g/{best}"
 
 
 async def test_a_selector_narrows_namespaced_kinds_only(fake: Fake, tmp_path: Path) -> None:

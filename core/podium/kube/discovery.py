@@ -3,6 +3,7 @@
 import asyncio
 import re
 from typing import NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -49,7 +50,7 @@ class Served(NamedTuple):
         """Give the URL path of its list; an empty namespace is all of them."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         if self.namespaced and namespace:
-            return f"{root}/namespaces/{namespace}/{self.plural}"
+            return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
         return f"{root}/{self.plural}"
 
 
