@@ -13,8 +13,8 @@ from tests.fixtures.servers import Server
 
 from podium.api.groups import NATIVE_GROUP
 from podium.audit import audit
-from podium.documents import Document, split
-from podium.load import load_state
+from podium.documents.load import load_state
+from podium.documents.split import Document, split
 from podium.state import State
 
 pytestmark = pytest.mark.server

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from tests.convert.objects import objects
 
 from podium.cli.convert import command
+from podium.documents.yamldoc import load_all
 from podium.errors import PodiumError
-from podium.yamldoc import load_all
 
 NATIVE = "scheduling.k8s.io/v1beta1"
 PODIUM = "scheduling.podium.dev/v1beta1"

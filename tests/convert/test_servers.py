@@ -9,7 +9,7 @@ from tests.fixtures.servers import Server
 
 from podium.cli.convert import command
 from podium.data import folder
-from podium.yamldoc import load_all
+from podium.documents.yamldoc import load_all
 
 pytestmark = pytest.mark.server
 

@@ -8,7 +8,7 @@ import pytest
 from podium import crds
 from podium.api.convert import VERSIONS
 from podium.data import folder
-from podium.yamldoc import load_all
+from podium.documents.yamldoc import load_all
 
 SERVED = [
     (crd["spec"]["names"]["kind"], version["name"], version)

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from podium.api.reads import READS
-from podium.documents import split
+from podium.documents.load import load_state
+from podium.documents.split import split
 from podium.errors import PodiumError
-from podium.load import load_state
 
 # A busy machine is no failure; how many examples there are is the profile's business.
 untimed = settings(deadline=None)

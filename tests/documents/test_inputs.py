@@ -20,8 +20,8 @@ from podium.cli.inputs import (
     output_options,
     read_documents,
 )
+from podium.documents.load import load_state
 from podium.errors import PodiumError
-from podium.load import load_state
 
 
 def _pod(name: str) -> bytes:

@@ -8,9 +8,9 @@ import pytest
 
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind
-from podium.documents import Document, ReadError, split
+from podium.documents.load import NOT_IN_INPUT, Loaded, Scope, load_state
+from podium.documents.split import Document, ReadError, split
 from podium.findings import ObjectRef
-from podium.load import NOT_IN_INPUT, Loaded, Scope, load_state
 
 
 def _object(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:

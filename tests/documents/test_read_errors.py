@@ -7,7 +7,7 @@ import pytest
 
 from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.v1beta1 import PodGroupV1Beta1
-from podium.documents import ReadError, split
+from podium.documents.split import ReadError, split
 
 HEAD = b'{"apiVersion":"v1",\n"kind":"Pod",\n'
 

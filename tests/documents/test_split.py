@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podium.api.core import Pod
-from podium.documents import ReadError, split
+from podium.documents.split import ReadError, split
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.fixtures.servers import Server
 
-from podium.yamldoc import MAX_ALIASED, MAX_DEPTH, YamlError, lines, load_all
+from podium.documents.yamldoc import MAX_ALIASED, MAX_DEPTH, YamlError, lines, load_all
 
 SCALARS: list[tuple[str, Any]] = [
     ("yes", True),

@@ -18,9 +18,9 @@ from podium.cli import inputs
 from podium.cli.admission_report import Result, render, terminal
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import deliver
-from podium.documents import Document
+from podium.documents.load import Loader, collector_paused
+from podium.documents.split import Document
 from podium.findings import ObjectRef, group_of
-from podium.load import Loader, collector_paused
 from podium.rules import pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, judged, review
 from podium.rules.owners import makes_pods, review_owner

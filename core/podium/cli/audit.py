@@ -24,8 +24,8 @@ from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.context import Context, Place
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import deliver
+from podium.documents.load import Loaded, Origins, collector_paused
 from podium.findings import Finding
-from podium.load import Loaded, Origins, collector_paused
 from podium.report import Summary
 from podium.rules.audit.table import RULES
 from podium.rules.rule import Rule

@@ -15,7 +15,7 @@ from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.data import as_json, as_yaml
 from podium.cli.render.output import deliver
-from podium.documents import Document
+from podium.documents.split import Document
 from podium.findings import group_of
 
 _KINDS = ("PodGroup", "Workload", "CompositePodGroup")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from podium.cli.inputs import KubeOptions, kube_options, read_live
-from podium.load import collector_paused
+from podium.documents.load import collector_paused
 
 
 @click.command()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from podium.api.groups import NATIVE_GROUP
-from podium.documents import Document, split
+from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
+from podium.documents.split import Document, split
 from podium.errors import PodiumError
-from podium.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 
 if TYPE_CHECKING:
     from podium.kube.discovery import Discovery

@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from podium.documents import Document, split
+from podium.documents.load import ClusterInfo, Scope
+from podium.documents.split import Document, split
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
-from podium.load import ClusterInfo, Scope
 
 PAGE = 500
 
@@ -104,7 +104,9 @@ async def _read(
     unread = dict(discovery.unread)
     async for page in list_all(connection, discovery, scope, watcher):
         if page.unread:
-            unread[page.served.read.kind] = page.unread
+            # A kind may be of two groups, native and Podium's; each that is kept from us is named.
+            others = unread.get(page.served.read.kind)
+            unread[page.served.read.kind] = f"{others}; {page.unread}" if others else page.unread
         else:
             collector.add_page(page)
     info = ClusterInfo(

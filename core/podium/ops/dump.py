@@ -17,10 +17,10 @@ from typing import IO, Any
 import msgspec
 
 from podium.api.core import PodDisruptionBudget
+from podium.documents.load import ClusterInfo
 from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
-from podium.load import ClusterInfo
 from podium.ops.share import Filter, Rename, selector_keys
 
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium import textfile
 from podium.api.reads import READS, Kind
-from podium.documents import Document, Origin
+from podium.documents import textfile
+from podium.documents.lines import Lines
+from podium.documents.split import Document, Origin
 from podium.findings import ObjectRef, group_of
-from podium.lines import Lines
 from podium.state import State
 
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")

@@ -1,6 +1,6 @@
 """Where a field stands in a file: looked up only for what is reported, since a dump has millions of lines."""
 
-from podium import jsondoc, textfile, yamldoc
+from podium.documents import jsondoc, textfile, yamldoc
 from podium.fieldpath import Path, parse_path
 
 _BLOCK = 1 << 16

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from podium import jsondoc
+from podium.documents import jsondoc
 
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"

@@ -5,7 +5,7 @@ item is a slice of the file, its kind comes from its first bytes, and `read` dec
 the Struct that names the fields somebody reads.
 
 What cannot be read is a ReadError, one line that names file, document, line and field; nothing else escapes.
-Of two equal keys JSON takes the last, as the API server does; YAML refuses them (see `podium.yamldoc`).
+Of two equal keys JSON takes the last, as the API server does; YAML refuses them (`podium.documents.yamldoc`).
 """
 
 import functools
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from podium import jsondoc, textfile, yamldoc
+from podium.documents import jsondoc, textfile, yamldoc
+from podium.documents.lines import Lines
 from podium.errors import PodiumError
 from podium.fieldpath import parse_path
-from podium.lines import Lines
 
 T = TypeVar("T")
 
