@@ -47,7 +47,7 @@ _TIME = 'PodGroup in version "v1beta1" cannot be handled as a PodGroup: parsing 
 
 
 @pytest.mark.parametrize(
-    ("name", "metadata", "code", "server", "ours"),
+    ("name", "metadata", "code", "answer", "ours"),
     [
         pytest.param("time-text", {}, 400, f'{_TIME}: cannot parse "x"', _TIME, id="time"),
         pytest.param(None, {}, 400, 'PodGroup: cannot parse "x"', "PodGroup", id="no time"),
@@ -81,9 +81,9 @@ _TIME = 'PodGroup in version "v1beta1" cannot be handled as a PodGroup: parsing 
     ],
 )
 def test_an_explanation_excuses_one_thing(
-    name: str | None, metadata: dict[str, Any], code: int, server: Any, ours: Any
+    name: str | None, metadata: dict[str, Any], code: int, answer: Any, ours: Any
 ) -> None:
     """What is beside the explained difference stays a difference."""
     exchange = recording.Exchange(op=recording.Op.CREATE, object={"metadata": metadata}, code=code)
-    what = "message" if isinstance(server, str) else "stored"
-    assert explained.explanation(exchange, what, server, ours) == name
+    what = "message" if isinstance(answer, str) else "stored"
+    assert explained.explanation(exchange, what, answer, ours) == name

@@ -55,7 +55,7 @@ kind: PriorityClass
 metadata: {name: gold, annotations: {preemption-toleration.scheduling.x-k8s.io/toleration-seconds: soon}}
 value: 1000
 """
-SERVER = "---\napiVersion: cli.podium.dev/v1\nkind: ClusterInfo\nserver: {server}\n"
+SERVER = "---\napiVersion: cli.podium.dev/v1\nkind: ClusterInfo\nserver: {version}\n"
 
 
 class Run(NamedTuple):
@@ -173,12 +173,12 @@ MINORS = {
 }
 
 
-@pytest.mark.parametrize(("options", "server", "minor", "how"), MINORS.values(), ids=list(MINORS))
+@pytest.mark.parametrize(("options", "version", "minor", "how"), MINORS.values(), ids=list(MINORS))
 def test_minor_that_is_judged_for(
-    podium: Podium, options: Sequence[str], server: str, minor: str, how: str
+    podium: Podium, options: Sequence[str], version: str, minor: str, how: str
 ) -> None:
     """The minor is the one asked for, else the server's; report and stderr say how it was found."""
-    run = podium("-f", _file(SICK + SERVER.format(server=server)), "-o", "json", *options)
+    run = podium("-f", _file(SICK + SERVER.format(version=version)), "-o", "json", *options)
     assert (run.json["summary"]["kubernetes"], run.json["summary"]["chosenBy"]) == (minor, how)
     assert f"judging for Kubernetes {minor}: {how}" in run.stderr
 
