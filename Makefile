@@ -70,7 +70,8 @@ lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
 	uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
 
-LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+# A release is a week old before it is taken: what is withdrawn is withdrawn by then.
+LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: clean
 clean: ## Remove what the targets made here (not the control planes in the cache)

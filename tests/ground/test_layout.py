@@ -45,11 +45,11 @@ def test_every_command_explains_itself(name: str) -> None:
 
 @pytest.mark.parametrize("args", [["--help"], ["audit", "--help"], ["admit", "--help"]])
 def test_start_imports_no_heavy_library(args: list[str]) -> None:
-    """Help needs neither numpy nor pydantic, aiohttp, the client, yaml or rich."""
+    """Help needs neither numpy nor pydantic, aiohttp, the client or yaml."""
     script = (
         "import sys\nfrom podium.cli.main import command\n"
         f"command({args!r}, standalone_mode=False)\n"
-        "heavy = {'numpy', 'pydantic', 'aiohttp', 'kubernetes_asyncio', 'yaml', 'rich'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'pydantic', 'aiohttp', 'kubernetes_asyncio', 'yaml'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
