@@ -5,11 +5,11 @@ a report never takes what it did not see for what is not there. The same objects
 report.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from podium.api.core import Node, Pod
+from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
 from podium.divergence import Divergence
 from podium.errors import PodiumError
@@ -31,11 +31,9 @@ from podium.view import View
 from podium.wording import count
 
 # The minors whose behaviour the rules know.
-MINORS = ("1.35", "1.36", "1.37", "1.38")
+MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
-
-_KUBELET = re.compile(r"v?1\.([0-9]{1,3})\b.*")
 
 
 def audit(
@@ -55,7 +53,7 @@ def audit(
     `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count what was
     read and what was passed over, by kind. `select` (empty: all) and `ignore` are rule ids. `namespace` and
     `selector` name the part of the cluster that was read, where it was not the whole. Raises PodiumError for
-    a rule or version that does not exist, and for a quantity that is none.
+    a rule or version that does not exist, and ObjectError for a quantity that is none.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
     parts = {}
@@ -95,15 +93,15 @@ def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
     versions: Counter[int] = Counter()
     for node in nodes:
         info = node.status.nodeInfo if node.status is not None else None
-        match = _KUBELET.fullmatch(info.kubeletVersion or "") if info is not None else None
-        if match is not None:
-            versions[int(match[1])] += 1
+        minor = minor_of(info.kubeletVersion or "") if info is not None else None
+        if minor is not None:
+            versions[minor] += 1
     if not versions:
         return DEFAULT_MINOR, "assumed: no node says its version"
     newest = max(versions)
-    known = min(max(newest, _minor(MINORS[0])), _minor(MINORS[-1]))
+    known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"
-    return f"1.{known}", how if known == newest else f"{how} is 1.{newest}; the nearest that is known"
+    return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; the nearest that is known"
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
@@ -113,7 +111,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
 def _minor(kubernetes: str) -> int:
     if kubernetes not in MINORS:
         raise PodiumError(f"--kubernetes: {kubernetes!r} is not known; choose one of {', '.join(MINORS)}")
-    return int(kubernetes.partition(".")[2])
+    return MINORS[kubernetes]
 
 
 def _chosen(select: Collection[str], ignore: Collection[str]) -> list[Check]:

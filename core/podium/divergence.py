@@ -57,7 +57,7 @@ class Axis(msgspec.Struct, Generic[V], frozen=True):
     @property
     def divergent(self) -> bool:
         """Whether a member that is not leaving differs."""
-        return bool(self.differing) and any(each.live for each in self.differing)
+        return any(each.live for each in self.differing)
 
     @property
     def live(self) -> int:

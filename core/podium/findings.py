@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from podium.errors import PodiumError
+
 
 class Severity(StrEnum):
     """How bad a finding is; fixed by its rule."""
@@ -44,6 +46,16 @@ class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False):
     def __str__(self) -> str:
         """Kind and name as a person says them: `PodGroup team-a/train`."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class ObjectError(PodiumError):
+    """A stored value that no rule can work with; whoever read the object can say in which file it stands."""
+
+    def __init__(self, ref: ObjectRef, field: str, problem: str) -> None:
+        super().__init__(f"{ref}: {field}: {problem}")
+        self.object = ref
+        self.field = field
+        self.problem = problem
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -29,6 +29,8 @@ JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_ROLE = "kueue.x-k8s.io/podset"
 KUEUE_ROLE_HASH = "kueue.x-k8s.io/role-hash"
+# Kueue writes a pod's Workload on it where topology or a prebuilt Workload asks for it.
+KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
 # kubernetes-sigs/scheduler-plugins, coscheduling
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 # kubeflow/training-operator (v1): PyTorchJob, MPIJob and their kin; the label does not tell which.

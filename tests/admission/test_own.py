@@ -164,6 +164,7 @@ class TestMemberPriority:
         verdict = create(in_group(), state, levels(member_priority="inherit"))
         assert verdict.allowed
         assert rules_of(verdict) == ["member-priority"]
+        assert GOLD not in str(verdict.patch)
 
 
 class TestAllowedClasses:

@@ -229,3 +229,16 @@ def test_a_time_that_does_not_parse_is_heard_of_first(status: Document, field: s
     verdict = create({**group(GANG), "metadata": {"labels": {"a": 7}, "name": "g"}, "status": status})
     assert verdict.code == 400
     assert verdict.findings[0].field == field
+
+
+def test_a_list_of_controllers_is_not_shown_for_each_of_them() -> None:
+    """The server shows the list once for each controller after the first, which is quadratic."""
+    document = priority_class()
+    document["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Node", "name": f"n-{number}", "uid": "u", "controller": True}
+        for number in range(100)
+    ]
+    found = [finding.message for finding in create(document).findings]
+    said = "Only one reference can have Controller set to true"
+    assert sum(said in message for message in found) == 20
+    assert "Node/n-0 and Node/n-1" in found[0]

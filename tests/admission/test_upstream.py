@@ -205,3 +205,14 @@ def test_patch_of_a_pod_without_spec_makes_one() -> None:
     """A JSON patch cannot add below what is not there."""
     verdict = create({**pod(), "spec": None})
     assert verdict.patch[0] == {"op": "add", "path": "/spec", "value": {}}
+
+
+@pytest.mark.parametrize("minor", VERSIONS)
+def test_a_default_that_exists_already_is_refused_as_a_second_one(minor: str) -> None:
+    """The plugin lets an update of the default pass, not its creation anew; the store would say 409 later."""
+    default = priority_class("std", value=5, globalDefault=True)
+    state, by = cluster(default), profile(minor)
+    verdict = create(default, state, by)
+    assert (verdict.code, rules_of(verdict)) == (403, ["second-global-default"])
+    kept = stored(default, by=by)
+    assert update(changed(kept, "description", "x"), kept, state, by).allowed

@@ -172,8 +172,9 @@ def group_template(
     policy: str | None = None,
     min_count: int | None = None,
     mode: DisruptionMode | None = None,
+    composite: bool = False,
 ) -> Template:
-    return Template(name, min_count, mode, class_name, priority, policy)
+    return Template(name, min_count, mode, class_name, priority, policy, composite)
 
 
 def workload(

@@ -3,12 +3,13 @@
 from collections import Counter
 from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.audit.builders import container, node, pod
 
-from podium.api.core import Container, Node, Pod
+from podium.api.core import Container, Node, Pod, ResourceRequirements
 from podium.rules.audit.capacity import Capacity
 
 REQUESTS: list[tuple[str, list[Container], list[Container], dict[str, int]]] = [
@@ -42,6 +43,60 @@ REQUESTS: list[tuple[str, list[Container], list[Container], dict[str, int]]] = [
 def test_requests(containers: list[Container], init: list[Container], expected: dict[str, int]) -> None:
     asked = Capacity([]).request(pod("p", containers=containers, init=init))
     assert {name: amount // 10**6 for name, amount in asked.items()} == expected
+
+
+POD_LEVEL: list[tuple[str, ResourceRequirements, dict[str, int]]] = [
+    (
+        "a request of the pod stands instead",
+        ResourceRequirements({"cpu": "9"}),
+        {"cpu": 9000, "x.io/gpu": 2000},
+    ),
+    ("a smaller one, too", ResourceRequirements({"cpu": "2"}), {"cpu": 2000, "x.io/gpu": 2000}),
+    (
+        "of what no container asks for",
+        ResourceRequirements({"memory": "1", "hugepages-2Mi": "2"}),
+        {"cpu": 3000, "x.io/gpu": 2000, "memory": 1000, "hugepages-2Mi": 2000},
+    ),
+    (
+        "a limit is asked for only where no container asks",
+        ResourceRequirements(None, {"cpu": "9", "memory": "1"}),
+        {"cpu": 3000, "x.io/gpu": 2000, "memory": 1000},
+    ),
+    (
+        "a request is asked for under a limit",
+        ResourceRequirements({"cpu": "4"}, {"cpu": "9"}),
+        {"cpu": 4000, "x.io/gpu": 2000},
+    ),
+    (
+        "devices are asked for by containers only",
+        ResourceRequirements({"x.io/gpu": "8"}),
+        {"cpu": 3000, "x.io/gpu": 2000},
+    ),
+    ("nothing", ResourceRequirements(), {"cpu": 3000, "x.io/gpu": 2000}),
+]
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected"), [case[1:] for case in POD_LEVEL], ids=[case[0] for case in POD_LEVEL]
+)
+def test_what_a_pod_asks_for_as_a_whole(whole: ResourceRequirements, expected: dict[str, int]) -> None:
+    """As kube-scheduler's PodRequests does since pod-level resources (beta from 1.34 on)."""
+    asking = pod("p", requests={"cpu": "1", "x.io/gpu": "2"}, init=[container({"cpu": "3"})])
+    capacity = Capacity([])
+    without = capacity.shape(asking)
+    asking.spec = msgspec.structs.replace(asking.spec, resources=whole)
+    asked = capacity.shape(asking).request
+    assert {name: amount // 10**6 for name, amount in asked.items()} == expected
+    assert (capacity.shape(asking) is without) == (asked == without.request)
+
+
+def test_no_gang_of_less_than_one_is_too_large() -> None:
+    """A server stores none, a file may hold one."""
+    capacity = Capacity([node("n", {"cpu": "1"})])
+    members = {capacity.shape(pod("p", requests={"cpu": cpu})): 2 for cpu in ("7", "8")}
+    assert capacity.shortfall(members, 1) is not None
+    assert capacity.shortfall(members, 0) is None
+    assert capacity.shortfall(members, -1) is None
 
 
 def test_overhead_is_added_at_the_end() -> None:

@@ -27,7 +27,7 @@ from podium.api.core import Node, Pod
 from podium.api.reads import Kind
 from podium.audit import MINORS, audit, choose_minor
 from podium.errors import PodiumError
-from podium.findings import Severity
+from podium.findings import ObjectRef, Severity
 from podium.report import Blocked, BlockedShare, DivergentPod, FixShare, NotChecked, PriorityShare
 from podium.state import Readable
 
@@ -75,6 +75,11 @@ def test_blocked_counts_whole_groups_with_their_devices() -> None:
         BlockedShare("JobSet team-a/a", Blocked(1, 1, {"nvidia.com/gpu": 8})),
         BlockedShare("bare pods in team-b", Blocked(1, 1, {})),
     ]
+
+
+def test_the_devices_of_alike_pods_add_up() -> None:
+    asking = [pod(f"p-{index}", group="train", requests={"example.com/gpu": "4"}) for index in range(3)]
+    assert report(pod_group(priority=1), *asking).summary.blocked == Blocked(1, 3, {"example.com/gpu": 12})
 
 
 DIVERGENT: list[Readable] = [pod_group(priority=1), *pods(2)]
@@ -170,6 +175,16 @@ def test_one_remedy_for_all_that_a_recreated_class_divided() -> None:
     assert sum(each.clears for each in made.summary.fixes) == len(made.findings)
 
 
+def test_the_fix_that_clears_most_comes_first() -> None:
+    divided = [pod_group(f"g-{index}", priority=500, class_name="gold") for index in range(3)]
+    members = [pod(f"p-{index}", group=f"g-{index}", priority=1000, class_name="gold") for index in range(3)]
+    made = report(priority_class("gold", 1000), pod("lost", group="nowhere"), *divided, *members)
+    assert [(each.rule, each.clears) for each in made.summary.fixes] == [
+        ("pod-priority-differs", 4),
+        ("group-missing", 1),
+    ]
+
+
 def test_findings_are_worst_first_and_counted() -> None:
     made = report(*EVERYTHING)
     assert [each.severity.rank for each in made.findings] == sorted(
@@ -205,11 +220,11 @@ def test_a_mistake_is_one_line(options: dict[str, str], message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_quantity_that_is_none_is_one_line_that_names_its_pod() -> None:
+def test_a_quantity_that_is_none_is_one_line_that_names_object_and_field() -> None:
     bad = pod("p", group="train", requests={"cpu": "a lot"})
-    with pytest.raises(PodiumError, match=r"Pod team-a/p: container main: 'a lot' is not a quantity"):
+    with pytest.raises(PodiumError, match=r"Pod team-a/p: spec.containers\[0\].*\[cpu\]: 'a lot' is not"):
         report(bad, pod_group(min_count=1), node("n", {"cpu": "1"}))
-    with pytest.raises(PodiumError, match=r"Node n: status.allocatable: '' is not a quantity"):
+    with pytest.raises(PodiumError, match=r"Node n: status\.allocatable\[cpu\]: '' is not a quantity"):
         report(node("n", {"cpu": ""}))
 
 
@@ -269,7 +284,7 @@ def test_the_minor_comes_from_the_newest_kubelet(versions: list[str | None], cho
 @given(
     st.lists(st.sampled_from(EVERYTHING), max_size=40),
     st.randoms(use_true_random=False),
-    st.sampled_from(MINORS),
+    st.sampled_from(list(MINORS)),
 )
 def test_the_order_of_objects_is_nothing(objects: list[Readable], random: Random, minor: str) -> None:
     """Any objects together, in two orders, give one report; of objects of one identity the first is taken."""
@@ -303,3 +318,15 @@ def _identity(obj: Readable) -> tuple[str, str, str]:
     metadata = obj.metadata
     kind = obj.ref.kind + obj.ref.group if hasattr(obj, "ref") else obj.kind
     return kind, metadata.namespace or "", metadata.name or ""
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "version"),
+    [("1.35", "v1alpha2"), ("1.36", "v1alpha2"), ("1.37", "v1beta1"), ("1.38", "v1beta1")],
+)
+def test_a_group_that_nobody_saw_is_named_by_what_the_minor_serves(kubernetes: str, version: str) -> None:
+    """Its fingerprint is the same on all of them."""
+    (found,) = report(pod("p", group="g"), kubernetes=kubernetes, select=["group-missing"]).findings
+    assert found.object == ObjectRef(f"scheduling.k8s.io/{version}", "PodGroup", NS, "g")
+    (newest,) = report(pod("p", group="g"), kubernetes="1.38", select=["group-missing"]).findings
+    assert found.fingerprint == newest.fingerprint

@@ -30,5 +30,45 @@ def test_rules_are_in_order_of_severity() -> None:
     assert {rule.severity for rule in RULES} == set(Severity)
 
 
+def test_every_severity_is_what_was_promised() -> None:
+    """A severity decides whether a pipeline fails: it never changes by accident."""
+    by_severity = {
+        severity: {rule.id for rule in RULES if rule.severity is severity} for severity in Severity
+    }
+    assert by_severity == {
+        Severity.ERROR: {
+            "class-missing",
+            "class-value-changed",
+            "gang-too-large",
+            "group-missing",
+            "group-terminating",
+            "pod-priority-differs",
+            "scheduler-ignores-group",
+            "scheduler-name-mixed",
+            "template-priorities-differ",
+            "v1alpha2-removed",
+        },
+        Severity.WARNING: {
+            "basic-with-group-disruption",
+            "default-class-duplicate",
+            "default-class-missing",
+            "gang-too-few-pods",
+            "group-unlike-template",
+            "inferred-priority-differs",
+            "kueue-priority-differs",
+            "membership-conflict",
+            "pod-older-than-group",
+            "preemption-policy-differs",
+            "system-class-on-group",
+            "template-class-missing",
+            "template-priority-written",
+            "toleration-prefix",
+            "toleration-unreadable",
+            "toleration-without-effect",
+        },
+        Severity.INFO: {"bare-pod-victims", "class-unused", "top-class-share"},
+    }
+
+
 def test_what_a_rule_needs_it_does_not_also_look_at() -> None:
     assert all(check.also.isdisjoint(check.rule.needs) for check in CHECKS)

@@ -71,6 +71,12 @@ CAUSES: list[tuple[str, PodGroup, Pod, list[tuple[Cause, str]]]] = [
         member("a", 4, created=OLD),
         [(Cause.POD_OLDER, "")],
     ),
+    (
+        "made in the same second",
+        pod_group(priority=3, created=OLD),
+        member("a", 4, created=OLD),
+        [],
+    ),
 ]
 
 

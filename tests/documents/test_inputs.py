@@ -176,3 +176,33 @@ def test_importing_the_shared_flags_imports_no_client() -> None:
     script = f"import sys, podium.cli.inputs; print([m for m in {heavy.split()} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-f "$UNSET"` must not read whatever lies here."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_bytes(_pod("a"))
+    with pytest.raises(PodiumError, match="the name of a file to read is empty"):
+        _names("")
+
+
+def _asked(*arguments: str) -> str:
+    @click.command()
+    @file_options
+    @kube_options
+    def command(**_given: object) -> None:
+        """Do nothing."""
+
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2
+    return done.stderr
+
+
+def test_standard_input_is_read_once_only() -> None:
+    """The second reading would find it empty."""
+    assert "Standard input (-) can be read once only." in _asked("-f", "-", "-f", "-")
+
+
+def test_what_cannot_be_a_namespace_is_refused() -> None:
+    """In a path it would lead elsewhere, where nothing is found and all seems clean."""
+    assert "-n: '../x' cannot be the name of a namespace." in _asked("-n", "../x")

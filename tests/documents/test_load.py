@@ -10,7 +10,7 @@ from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind
 from podium.documents.load import NOT_IN_INPUT, Loaded, Scope, load_state
 from podium.documents.split import Document, ReadError, split
-from podium.findings import ObjectRef
+from podium.findings import ObjectError, ObjectRef
 
 
 def _object(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
@@ -222,3 +222,32 @@ def test_what_is_no_file_any_more_has_no_lines() -> None:
     """Stdin and pipes were read once."""
     loaded = load_state(_documents(POD, file="<stdin>"), strict=False)
     assert loaded.origins.line(ObjectRef("v1", "Pod", "t", "p")) is None
+
+
+def test_a_value_that_no_rule_can_work_with_is_placed_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n  overhead:\n    cpu: a lot\n"
+    )
+    loaded = load_state(split(file.read_bytes(), str(file)), strict=False)
+    bad = ObjectError(ObjectRef("v1", "Pod", "default", "b"), "spec.overhead[cpu]", "'a lot' is no number")
+    with pytest.raises(ReadError) as raised, loaded.origins.placed():
+        raise bad
+    assert str(raised.value) == f"{file}, document 2, line 10: spec.overhead[cpu]: 'a lot' is no number"
+
+
+def test_a_value_of_an_object_that_was_not_read_keeps_its_error() -> None:
+    bad = ObjectError(ObjectRef("v1", "Node", "", "n"), "status.allocatable[cpu]", "no")
+    with pytest.raises(ObjectError) as raised, _load(POD).origins.placed():
+        raise bad
+    assert str(raised.value) == "Node n: status.allocatable[cpu]: no"
+
+
+@pytest.mark.parametrize("field", ["minAvailable", "maxUnavailable"])
+def test_a_budget_counts_in_32_bits(field: str) -> None:
+    """As apimachinery's IntOrString does; a percentage is text."""
+    budget = "policy/v1", "PodDisruptionBudget"
+    assert _load(_object(*budget, "a", spec={field: 2**31 - 1}), _object(*budget, "b", spec={field: "9%"}))
+    with pytest.raises(ReadError, match=f"spec.{field}: "):
+        _load(_object(*budget, "a", spec={field: 2**31}))

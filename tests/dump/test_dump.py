@@ -7,6 +7,7 @@ real servers the same.
 import asyncio
 import gzip
 import json
+import os
 import stat
 from collections.abc import AsyncIterator
 from functools import cache
@@ -242,3 +243,29 @@ async def test_reading_that_fails_writes_nothing(fake: Fake, tmp_path: Path) -> 
     done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", path)
     assert isinstance(done.exception, PodiumError)
     assert not path.exists()
+
+
+async def test_a_pipe_is_written_to_and_stays_a_pipe(fake: Fake, tmp_path: Path) -> None:
+    """A dump to a device must not put a file in its place."""
+    recorder, info = await _record(fake, tmp_path)
+    pipe, plain = tmp_path / "pipe", tmp_path / "plain.json"
+    os.mkfifo(pipe)
+    write(plain, recorder, info, None)
+    read, _ = await asyncio.gather(
+        asyncio.to_thread(pipe.read_bytes), asyncio.to_thread(write, pipe, recorder, info, None)
+    )
+    assert read == plain.read_bytes()
+    assert pipe.is_fifo()
+
+
+def _contents(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
+async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`podium dump -o - | podium audit -f -`: the dump alone on stdout, no file called -."""
+    monkeypatch.chdir(tmp_path)
+    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", "-")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["kind"] == "List"
+    assert _contents(tmp_path) == ["kubeconfig"]

@@ -1,6 +1,7 @@
 """Where reports go: all of it or nothing, and the file that was there before survives a failure."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -41,12 +42,10 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "report.html"
     path.write_text("old")
 
-    def full(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:2])
+    def full(_self: Path, _target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(PodiumError, match=r"report\.html: the report cannot be written there: No space left"):
         deliver("new report", str(path))
     assert path.read_text() == "old"
@@ -75,6 +74,34 @@ def test_device_is_written_to_and_stays_a_device() -> None:
     """A device is not replaced by a file of its name."""
     deliver("report", os.devnull)
     assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["audit", "-f", "-", "--fail-on", "never"]], ids=" ".join
+)
+@pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
+def test_a_standard_output_that_cannot_be_written_is_one_line(arguments: list[str], stdout: str) -> None:
+    """Full or closed, whatever is to be printed: one line and exit code 1, no traceback."""
+    program = shlex.join([sys.executable, "-c", "from podium.cli.main import main; main()", *arguments])
+    run = subprocess.run(
+        ["/bin/sh", "-c", f"{program} {stdout}"],
+        input='{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}',
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    (line,) = (line for line in run.stderr.splitlines() if not line.startswith("judging"))
+    assert line.startswith("podium: ")
+
+
+def test_a_closed_standard_input_is_an_empty_one() -> None:
+    """`-f - <&-` is one line, no traceback."""
+    program = shlex.join(
+        [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", "-"]
+    )
+    run = subprocess.run(["/bin/sh", "-c", f"{program} <&-"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (1, "podium: <stdin>: holds no Kubernetes object\n")
 
 
 def test_full_standard_output_is_one_line() -> None:

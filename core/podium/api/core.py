@@ -13,7 +13,7 @@ RawQuantity = str | int | float
 
 
 class ResourceRequirements(msgspec.Struct, gc=False):
-    """Requests and limits of a container, by resource name."""
+    """Requests and limits of a container, or of a pod as a whole, by resource name."""
 
     requests: dict[str, RawQuantity] | None = None
     limits: dict[str, RawQuantity] | None = None
@@ -51,6 +51,7 @@ class PodSpec(msgspec.Struct, gc=False):
     nodeName: str | None = None
     containers: list[Container] | None = None
     initContainers: list[Container] | None = None
+    resources: ResourceRequirements | None = None
     overhead: dict[str, RawQuantity] | None = None
 
 
@@ -127,8 +128,8 @@ class PodDisruptionBudgetSpec(msgspec.Struct, gc=False):
     """spec of a budget; minAvailable and maxUnavailable are a count or a percentage."""
 
     selector: LabelSelector | None = None
-    minAvailable: int | str | None = None
-    maxUnavailable: int | str | None = None
+    minAvailable: Int32 | str | None = None
+    maxUnavailable: Int32 | str | None = None
 
 
 class PodDisruptionBudgetStatus(msgspec.Struct, gc=False):

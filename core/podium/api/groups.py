@@ -25,7 +25,10 @@ class DisruptionMode(StrEnum):
 
 
 class Template(msgspec.Struct, frozen=True, gc=False):
-    """One PodGroupTemplate of a Workload. min_count is None under the basic policy."""
+    """One template of a Workload, of groups or (composite) of groups of groups.
+
+    min_count is None under the basic policy, and for a composite template.
+    """
 
     name: str
     min_count: int | None
@@ -33,6 +36,7 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     priority_class_name: str
     priority: int | None
     preemption_policy: str | None
+    composite: bool = False
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +45,11 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     ref: ObjectRef
     metadata: ObjectMeta
     templates: dict[str, Template]
+
+    def template(self, name: str) -> Template | None:
+        """Give the template that a PodGroup can be made from, by its name."""
+        found = (each for each in self.templates.values() if each.name == name and not each.composite)
+        return next(found, None)
 
 
 class TemplateRef(msgspec.Struct, frozen=True, gc=False):

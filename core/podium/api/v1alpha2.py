@@ -138,10 +138,10 @@ def min_count(policy: SchedulingPolicy | None) -> int | None:
     return policy.gang.minCount if policy is not None and policy.gang is not None else None
 
 
-def reference(api_version: str, kind: str, metadata: ObjectMeta, *, default_namespace: str = "") -> ObjectRef:
+def reference(api_version: str, kind: str, metadata: ObjectMeta) -> ObjectRef:
     """Give an object's identity; an object waiting for its name goes by its generateName."""
     name = metadata.name or metadata.generateName or ""
-    return ObjectRef(api_version, kind, metadata.namespace or default_namespace, name)
+    return ObjectRef(api_version, kind, metadata.namespace or "", name)
 
 
 def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:

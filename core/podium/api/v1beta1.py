@@ -175,4 +175,5 @@ def _template(source: PodGroupTemplateV1Beta1 | CompositePodGroupTemplate, gang:
         priority_class_name=source.priorityClassName or "",
         priority=source.priority,
         preemption_policy=source.preemptionPolicy,
+        composite=isinstance(source, CompositePodGroupTemplate),
     )

@@ -4,7 +4,6 @@ Objects are taken in the order they come, and each that is admitted is there for
 with a class, a group and its pods is judged as `kubectl create -f` would meet it.
 """
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import click
 import msgspec
 
 from podium.api.convert import VERSIONS, convert
+from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import READS, Kind
 from podium.cli import inputs
 from podium.cli.admission_report import Result, render, terminal
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Page
 
-MINORS = ("1.36", "1.37")
+MINORS = tuple(f"1.{minor}" for minor in WORKLOAD_VERSIONS)
 LIVE = "live"
 
 # What a refusal may rest on that was never in the input.
@@ -108,6 +108,7 @@ class Cluster:
 @click.option(
     "--operation",
     type=click.Choice([str(operation) for operation in Operation], case_sensitive=False),
+    metavar="[CREATE|UPDATE]",
     default="CREATE",
     show_default=True,
     help="What the client asks for.",
@@ -153,6 +154,7 @@ def command(
         raise click.UsageError("The flags that choose a live cluster go with --existing live only.")
     if old is not None and operation.upper() != Operation.UPDATE:
         raise click.UsageError("--old goes with --operation UPDATE.")
+    inputs.stdin_once([*filenames, existing or "", old or "", config or ""])
     policy = _policy(config)
     cluster = _cluster(existing, kube)
     for document in inputs.read_documents([old]) if old is not None else ():
@@ -202,8 +204,8 @@ def _begin(discovery: "Discovery") -> Cluster:
 
 def _minor(server: str) -> str:
     """Give the minor to judge by: the server's, or of those we follow the nearest."""
-    match = re.match(r"v1\.(\d+)", server)
-    return MINORS[-1] if match is None or int(match[1]) > 36 else MINORS[0]
+    served = minor_of(server)
+    return MINORS[-1] if served is None else nearest(served, WORKLOAD_VERSIONS)
 
 
 def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
@@ -214,9 +216,11 @@ def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Docume
         header = {"apiVersion": document.apiVersion, "kind": document.kind}
         if judged(header) or makes_pods(header):
             chosen.append(document)
+        elif document.kind.endswith("List"):
+            continue  # an empty one
         elif strict:
             raise document.error(f"no rule speaks of {document.apiVersion} {document.kind} (--strict)")
-        elif not document.kind.endswith("List"):
+        else:
             name = f"{document.apiVersion} {document.kind}"
             skipped[name] = skipped.get(name, 0) + 1
     return chosen, skipped

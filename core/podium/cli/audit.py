@@ -5,7 +5,6 @@ neither depends on the format.
 """
 
 import os
-import re
 import shutil
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
 from podium.audit import MINORS, audit, choose_minor
 from podium.cli import inputs
@@ -78,7 +78,7 @@ def command(
     minor, chosen_by = _minor(kubernetes, loaded)
     click.echo(f"judging for Kubernetes {minor}: {chosen_by}", err=True)
     rules = [rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore]
-    with collector_paused():
+    with collector_paused(), loaded.origins.placed():
         report = audit(
             loaded.state,
             kubernetes=minor,
@@ -122,11 +122,11 @@ def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
     """Choose the minor to judge for, and say how: as asked, the API server's, else the kubelets'."""
     if asked is not None:
         return asked, "asked for with --kubernetes"
-    served = re.match(r"v1\.(\d+)", loaded.server)
+    served = minor_of(loaded.server)
     if served is None:
         return choose_minor(loaded.state.nodes.values())
-    minor = min(MINORS, key=lambda known: abs(int(known.partition(".")[2]) - int(served[1])))
-    exact = minor == f"1.{served[1]}"
+    minor = nearest(served, MINORS.values())
+    exact = minor == f"1.{served}"
     return minor, f"the API server is {loaded.server}{'' if exact else '; the nearest that is known'}"
 
 

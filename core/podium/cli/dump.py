@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from podium.cli.inputs import KubeOptions, kube_options, read_live
+from podium.cli.render.output import to_stdout
 from podium.documents.load import collector_paused
 
 
@@ -14,15 +15,15 @@ from podium.documents.load import collector_paused
     "-o",
     "--output",
     required=True,
-    metavar="FILE.json.gz",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; gzip where its name ends in .gz.",
+    metavar="FILE.json.gz|-",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="The file to write, gzip where its name ends in .gz; - is stdout.",
 )
 @click.option(
     "--pseudonyms", is_flag=True, help="Replace names, namespaces and label values, each always by the same."
 )
 @kube_options
-def command(output: Path, pseudonyms: bool, kube: KubeOptions) -> None:
+def command(output: str, pseudonyms: bool, kube: KubeOptions) -> None:
     """Write what Podium reads of a cluster to a file, for an audit elsewhere.
 
     Only the fields that rules read: no environment, arguments, images, nor annotations of others. The file is
@@ -33,8 +34,12 @@ def command(output: Path, pseudonyms: bool, kube: KubeOptions) -> None:
     with collector_paused():
         recorder, info = read_live(kube, dump.Recorder)
         rename = share.pseudonyms(secrets.token_bytes(32)) if pseudonyms else None
-        dump.write(output, recorder, info, rename)
+        if output == "-":
+            to_stdout(b"".join(dump.lines(recorder, info, rename)))
+        else:
+            dump.write(Path(output), recorder, info, rename)
     counts = ", ".join(f"{count:,} {name}" for name, count in recorder.counts().items() if count)
-    click.echo(f"podium: {output}: {counts or 'no objects'}", err=True)
+    where = "standard output" if output == "-" else output
+    click.echo(f"podium: {where}: {counts or 'no objects'}", err=True)
     for kind, why in info.unread.items():
         click.echo(f"podium: not in it: {kind}: {why}", err=True)

@@ -4,6 +4,7 @@ YAML and the client are imported only where they are needed: `--help` and small 
 """
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ __all__ = ["Loaded", "Origins", "Scope", "load_state"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 C = TypeVar("C", bound="Collector")
 
+STDIN_NAME = "-"
 STDIN = "<stdin>"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
@@ -40,9 +43,17 @@ def file_options(function: Function) -> Function:
         "filenames",
         multiple=True,
         metavar="FILE|DIR|-",
+        callback=lambda _context, _parameter, names: stdin_once(names),
         help="Read objects from a file, the manifests directly in a folder, or stdin (JSON, YAML, gzip). "
         "May be given several times.",
     )(function)
+
+
+def stdin_once(names: Sequence[str]) -> Sequence[str]:
+    """Give the names as they are. Raises click.UsageError where standard input is to be read twice."""
+    if names.count(STDIN_NAME) > 1:
+        raise click.UsageError("Standard input (-) can be read once only.")
+    return names
 
 
 class KubeOptions(NamedTuple):
@@ -68,6 +79,8 @@ def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
         kube = KubeOptions(**{name: kwargs.pop(name) for name in KubeOptions._fields})
         if kube.namespace is not None and kube.all_namespaces:
             raise click.UsageError("-n and -A exclude each other.")
+        if kube.namespace and not _NAMESPACE.fullmatch(kube.namespace):
+            raise click.UsageError(f"-n: {kube.namespace!r} cannot be the name of a namespace.")
         return function(*args, kube=kube, **kwargs)
 
     options = (
@@ -114,7 +127,7 @@ def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
                 empty = False
                 yield document
         if empty:
-            raise PodiumError(f"{STDIN if filename == '-' else filename}: holds no Kubernetes object")
+            raise PodiumError(f"{STDIN if filename == STDIN_NAME else filename}: holds no Kubernetes object")
 
 
 def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool) -> Loaded:
@@ -191,9 +204,11 @@ async def _read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "t
 
 
 def _files(filename: str) -> Iterator[tuple[str, bytes]]:
-    if filename == "-":
+    if filename == STDIN_NAME:
         yield STDIN, sys.stdin.buffer.read()
         return
+    if not filename:
+        raise PodiumError("the name of a file to read is empty")
     path = Path(filename)
     try:
         if not path.is_dir():

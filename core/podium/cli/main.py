@@ -65,15 +65,31 @@ def command() -> None:
 
 def main() -> None:
     """Run the command line; a PodiumError becomes one line and exit code 1."""
+    _open_closed_streams()
     try:
         command(prog_name=_program_name(sys.argv[0]))
     except PodiumError as error:
         click.echo(f"podium: {error}", err=True)
         sys.exit(EXIT_FAILED)
-    except BrokenPipeError:
-        # The reader of our output went away (`podium ... | head`): not an error worth a line.
+    except OSError as error:
+        # The reader of our output went away (`podium ... | head`), which is not an error worth a line, or a
+        # full disk is behind it. What is left in the buffer would fail again when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"podium: {error}", err=True)
         sys.exit(EXIT_FAILED)
+
+
+def _open_closed_streams() -> None:
+    """Stand in for streams that were closed before we began (`>&-`), which Python gives as None.
+
+    An empty standard input, and a standard output that refuses to be written to: what is asked for and cannot
+    be written is an error.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115, PTH123 - as above
 
 
 def _program_name(argv0: str) -> str:

@@ -1,13 +1,15 @@
 """The administrator's file for Podium's own rules: their levels, and the classes that namespaces may use.
 
-apiVersion: config.podium.dev/v1
-kind: AdmissionPolicy
-levels: {member-priority: inherit}
-native: {basic-with-group-disruption: deny}
-allow:
-- namespaces: ["team-*"]
-pods: [low, standard]
-groups: [standard]
+An example, which docs/admission.md explains:
+
+    apiVersion: config.podium.dev/v1
+    kind: AdmissionPolicy
+    levels: {member-priority: inherit}
+    native: {basic-with-group-disruption: deny}
+    allow:
+      - namespaces: ["team-*"]
+        pods: [low, standard]
+        groups: [standard]
 """
 
 from collections.abc import Mapping

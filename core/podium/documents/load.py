@@ -16,8 +16,8 @@ import msgspec
 from podium.api.reads import READS, Kind
 from podium.documents import textfile
 from podium.documents.lines import Lines
-from podium.documents.split import Document, Origin
-from podium.findings import ObjectRef, group_of
+from podium.documents.split import Document, Origin, ReadError
+from podium.findings import ObjectError, ObjectRef, group_of
 from podium.state import State
 
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
@@ -80,6 +80,18 @@ class Origins:
             self._lines[origin.file] = _lines(origin.file)
         lines = self._lines[origin.file]
         return None if lines is None else lines.line(origin.document, origin.path(field))
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Turn an ObjectError from within into the ReadError that names the value's file and line."""
+        try:
+            yield
+        except ObjectError as error:
+            origin = self.get(error.object)
+            if origin is None:
+                raise
+            line = self.line(error.object, error.field)
+            raise ReadError(origin, error.problem, field=error.field, line=line) from None
 
     def note(self, identity: Identity, origin: Origin) -> Origin | None:
         """Remember an object; give where the same one was before, if it was."""

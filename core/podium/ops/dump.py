@@ -7,15 +7,13 @@ cluster finds.
 """
 
 import gzip
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from podium import files
 from podium.api.core import PodDisruptionBudget
 from podium.documents.load import ClusterInfo
 from podium.errors import PodiumError
@@ -46,15 +44,9 @@ def write(path: Path, recorder: Recorder, info: ClusterInfo, rename: Rename | No
     Raises PodiumError.
     """
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                _write(file, path.name, recorder, info, rename)
-            Path(temporary).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(temporary).unlink()
-            raise
+        files.replace(path, lambda file: _write(file, path.name, recorder, info, rename), mode=files.PRIVATE)
+    except BrokenPipeError:
+        raise  # the reader of a pipe went away
     except OSError as error:
         raise PodiumError(f"{path}: cannot be written: {error.strerror}") from None
 

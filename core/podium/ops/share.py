@@ -37,6 +37,7 @@ NAMING_KEYS = frozenset(
         inference.JOB_NAME_OLD,
         inference.KUEUE_GROUP,
         inference.KUEUE_ROLE,
+        inference.KUEUE_WORKLOAD,
         inference.LWS_GROUP,
         inference.LWS_NAME,
         inference.LWS_WORKER,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.minors import WORKLOAD_VERSIONS
 from podium.findings import Finding, ObjectRef, Severity
 from podium.rules import metadata, own, pod, podgroup, priorityclass, storage, workload
 from podium.rules.case import Case, Operation, Profile, Request
@@ -53,7 +54,6 @@ RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 GENERATED_SUFFIX = "xxxxx"
 _GENERATED_BASE = 58
 
-_NATIVE_VERSIONS = {36: ("v1alpha2",), 37: ("v1alpha3", "v1beta1")}
 _PODIUM_VERSIONS = ("v1alpha2", "v1beta1")
 
 
@@ -201,7 +201,7 @@ def _check_served(case: Case, rules: KindRules) -> None:
     if ref.group == PODIUM_GROUP:
         served = case.own_rules and case.version in _PODIUM_VERSIONS
     elif ref.kind in ("PodGroup", "Workload"):
-        served = case.profile.workload_api and case.version in _NATIVE_VERSIONS[case.minor]
+        served = case.profile.workload_api and case.version in WORKLOAD_VERSIONS[case.minor]
     else:
         served = True
     if not served or (case.request.subresource and not (case.status and rules.HAS_STATUS)):

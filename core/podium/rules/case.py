@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from podium.api.groups import PODIUM_GROUP
+from podium.api.minors import minor_of
 from podium.findings import Finding, ObjectRef, Severity
 from podium.priority import Resolved, resolve
 from podium.rules.fields import Cause, FieldError, Refused, go_quote
@@ -73,7 +74,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def minor(self) -> int:
         """Give 36 or 37."""
-        return int(self.kubernetes.partition(".")[2])
+        minor = minor_of(self.kubernetes)
+        assert minor is not None
+        return minor
 
 
 class Case:

@@ -9,7 +9,7 @@ from typing import Any
 
 from podium.rules import fields
 from podium.rules.fields import Cause, FieldError
-from podium.rules.shape import Check, Write, lookup
+from podium.rules.shape import Check, Write, by_key
 
 Errors = Sequence[FieldError] | None
 
@@ -64,15 +64,16 @@ def no_add_no_remove(cause: Cause, key: str) -> Check:
     def check(path: str, new: Any, old: Any, write: Write) -> Errors:
         if not write.update:
             return None
+        here, there = by_key(new, key), by_key(old, key)
         errors = [
             fields.forbidden(cause, f"{path}[{index}]", "item may not be added")
             for index, item in enumerate(new or ())
-            if lookup(old, key, item.get(key)) is None
+            if item.get(key) not in there
         ]
         errors += [
             fields.forbidden(cause, path, "item may not be removed")
             for item in old or ()
-            if lookup(new, key, item.get(key)) is None
+            if item.get(key) not in here
         ]
         return errors or None
 

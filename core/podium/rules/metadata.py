@@ -43,6 +43,8 @@ _FIXED = refusal(
 RULES = (_NAME.rule, _LABELS.rule, _OWNERS.rule, _FIXED.rule)
 
 ANNOTATIONS_LIMIT = 256 * 1024
+# Each shows the whole list again: a list of thousands would make an answer of gigabytes.
+_CONTROLLER_COMPLAINTS = 20
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 _OWNER = Shape(
@@ -220,20 +222,20 @@ def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
 
 def _owners(owners: list[Document], minor: int) -> list[FieldError]:
     errors: list[FieldError] = []
-    controller = ""
+    controller, more = "", 0
     for index, owner in enumerate(owners):
         path = f"metadata.ownerReferences[{index}]" if minor >= 37 else "metadata.ownerReferences"
         errors += _owner(owner, path, minor)
         if owner.get("controller"):
             this = f"{owner['kind']}/{owner['name']}"
-            if controller:
+            if controller and more < _CONTROLLER_COMPLAINTS:
+                more += 1
                 detail = (
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
                 errors.append(fields.invalid(_OWNERS, "metadata.ownerReferences", owners, detail))
-            else:
-                controller = this
+            controller = controller or this
     return errors
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium import priority
-from podium.api.core import PodSpec, SchedulingGroup
+from podium import divergence, priority
+from podium.api.core import Pod, PodSpec, SchedulingGroup
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
@@ -22,6 +22,7 @@ from podium.rules.audit.groups import (
     BASIC_WITH_GROUP_DISRUPTION,
     GROUP_UNLIKE_TEMPLATE,
     SYSTEM_CLASS_ON_GROUP,
+    differences,
 )
 from podium.rules.audit.members import MEMBERSHIP_CONFLICT
 from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
@@ -248,7 +249,8 @@ def _judge_pod(case: Case, new: Document) -> None:
         _breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
     _judge_class(case, spec.get("priorityClassName", ""), pods=True)
     group = _group_of(case, new)
-    if group is not None and (group.priority or 0) != spec["priority"]:
+    pod = Pod(spec=PodSpec(priority=spec["priority"]))
+    if group is not None and divergence.judge(group, [pod]).priority.divergent:
         theirs = _valued(group.priority or 0, group.priority_class_name)
         ours = _valued(spec["priority"], spec.get("priorityClassName", ""))
         message = f"{ours} is not the priority of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
@@ -273,19 +275,9 @@ def _judge_group(case: Case, new: Document) -> None:
     template = _template_of(case, group)
     if template is None:
         return
-    pairs = (
-        ("spec.priorityClassName", template.priority_class_name or None, group.priority_class_name),
-        ("spec.priority", template.priority, group.priority),
-        ("spec.disruptionMode", template.disruption_mode, group.disruption_mode),
-        ("spec.preemptionPolicy", template.preemption_policy, group.preemption_policy),
-    )
-    unlike = [(field, want, have) for field, want, have in pairs if want is not None and want != have]
-    if template.min_count != group.min_count:
-        unlike.append(("spec.schedulingPolicy", _policy(template.min_count), _policy(group.min_count)))
-    for field, want, have in unlike:
-        shown = "unset" if have is None or have == "" else have
-        message = f"is {shown}, template {go_quote(template.name)} has {want}"
-        _breach(case, UNLIKE_TEMPLATE, field, message)
+    for field, have, want in differences(group, template):
+        message = f"is {'unset' if have is None else have}, template {go_quote(template.name)} has {want}"
+        _breach(case, UNLIKE_TEMPLATE, f"spec.{field}", message)
 
 
 def _judge_workload(case: Case, new: Document) -> None:
@@ -336,8 +328,7 @@ def _template_of(case: Case, group: PodGroup) -> Template | None:
     if ref is None:
         return None
     workload = case.view.workloads.get(GroupKey(case.native, case.ref.namespace, ref.workload))
-    templates = workload.templates.values() if workload is not None else ()
-    return next((template for template in templates if template.name == ref.template), None)
+    return workload.template(ref.template) if workload is not None else None
 
 
 def _group_of(case: Case, new: Document) -> PodGroup | None:
@@ -348,10 +339,6 @@ def _group_of(case: Case, new: Document) -> PodGroup | None:
     served = case.profile.workload_api
     named = group_name(meta, PodSpec(schedulingGroup=field), native_served=served)
     return None if named is None else case.view.groups.get(GroupKey(named[0], case.ref.namespace, named[1]))
-
-
-def _policy(min_count: int | None) -> str:
-    return "basic" if min_count is None else f"gang with minCount {min_count}"
 
 
 def _valued(value: int, name: str) -> str:

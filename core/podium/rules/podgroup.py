@@ -369,7 +369,7 @@ def _check_template_exists(case: Case, new: Document) -> None:
         message = f"PodGroup rejected: Workload {quoted} not found"
     elif found.metadata.deletionTimestamp:
         message = f"PodGroup rejected: Workload {quoted} is being deleted"
-    elif not any(known.name == template for known in found.templates.values()):
+    elif found.template(template) is None:
         message = (
             f"PodGroup rejected: PodGroupTemplate {fields.go_quote(template)} not found in Workload {quoted}"
         )

@@ -135,17 +135,15 @@ def _validate_field(field: Field, path: str, value: Any, stored: Any, write: Wri
         return errors
     if not field.many:
         return errors + validate(shape, path, value, stored, write)
+    counterparts = by_key(stored, field.key) if field.key else {}
     for index, item in enumerate(value):
-        counterpart = lookup(stored, field.key, item.get(field.key)) if field.key else None
+        counterpart = counterparts.get(item.get(field.key))
         if write.update and counterpart is not None and counterpart == item:
             continue
         errors += validate(shape, f"{path}[{index}]", item, counterpart, write)
     return errors
 
 
-def lookup(items: Sequence[Document] | None, key: str, value: Any) -> Document | None:
-    """Find the first item of a list-map whose key has this value."""
-    for item in items or ():
-        if item.get(key) == value:
-            return item
-    return None
+def by_key(items: Sequence[Document] | None, key: str) -> Mapping[Any, Document]:
+    """Give the items of a list-map by their key, the first where several have one."""
+    return {item.get(key): item for item in reversed(items or ())}

@@ -56,7 +56,7 @@ CASES = [
             (
                 GROUP,
                 "spec",
-                "class silver instead of gold; minCount 4 instead of minCount 8; disruption",
+                "priorityClassName silver instead of gold; disruptionMode",
             )
         ],
     ),
@@ -71,7 +71,7 @@ CASES = [
             (
                 GROUP,
                 "spec",
-                "0 instead of 5; preemptionPolicy none instead of Never; basic instead of minCount 2",
+                "priority unset instead of 5; preemptionPolicy unset instead of Never; schedulingPolicy",
             )
         ],
     ),
@@ -137,6 +137,11 @@ CASES = [
         ],
     ),
     Case(
+        "a composite template has no policy of its own here",
+        "basic-with-group-disruption",
+        [workload(group_template(mode=ALL, composite=True))],
+    ),
+    Case(
         "a system class",
         "system-class-on-group",
         [
@@ -190,7 +195,17 @@ CASES = [
         "nil and 0 are unlike, as upstream has it",
         "template-priorities-differ",
         [workload(group_template("a", priority=0), group_template("b"))],
-        [("Workload team-a/train", "spec", "Kubernetes 1.36 accepts it, 1.37 refuses it")],
+        [("Workload team-a/train", "spec", "Kubernetes 1.38 refuses the Workload")],
+        "1.38",
+    ),
+    Case(
+        "1.36 accepts templates of two classes, Podium's own kind never does",
+        "template-priorities-differ",
+        [
+            workload(group_template("a", class_name="gold"), group_template("b"), name="native"),
+            workload(group_template("a", class_name="gold"), group_template("b"), podium=True),
+        ],
+        [("Workload team-a/train", "spec", "Podium refuses the Workload")],
         "1.36",
     ),
     Case(

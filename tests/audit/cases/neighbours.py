@@ -83,8 +83,8 @@ CASES = [
         "what is above never preempts",
         "bare-pod-victims",
         [
-            priority_class("polite", 1000, policy="Never"),
-            pod("top", priority=1000, class_name="polite"),
+            priority_class("polite", 1000),
+            pod("top", priority=1000, class_name="polite", policy="Never"),
             pod("bare", owner=None),
         ],
     ),

@@ -1,13 +1,12 @@
 """Where a finished report goes: standard output, or a file that is either the old one or all new."""
 
 import os
-import secrets
-import stat
 import sys
 from pathlib import Path
 
 import click
 
+from podium import files
 from podium.errors import PodiumError
 
 
@@ -18,33 +17,30 @@ def deliver(text: str, output_file: str | None) -> None:
     """
     # A file name from the command line may hold bytes that are no text: they are written as escapes.
     data = text.encode("utf-8", "backslashreplace")
+    if output_file is None:
+        to_stdout(data)
+        return
     try:
-        if output_file is None:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            _replace(Path(output_file), data)
-            click.echo(f"wrote {output_file}", err=True)
+        files.replace(Path(output_file), lambda file: file.write(data))
     except BrokenPipeError:
         raise  # the reader went away, which main() takes for what it is
     except OSError as error:
-        if output_file is None:
-            # What is left in the buffer would fail once more, with a traceback, when the process ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        where = output_file or "standard output"
-        raise PodiumError(f"{where}: the report cannot be written there: {error.strerror}") from error
+        raise _unwritten(output_file, error) from error
+    click.echo(f"wrote {output_file}", err=True)
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside the target, then rename over it; what is no regular file is written to as it is."""
-    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        target.write_bytes(data)
-        return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+def to_stdout(data: bytes) -> None:
+    """Write to standard output all that is to be there. Raises PodiumError where it takes no more."""
     try:
-        temporary.write_bytes(data)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # as above
+    except OSError as error:
+        # What is left in the buffer would fail once more, with a traceback, when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise _unwritten("standard output", error) from error
+
+
+def _unwritten(where: str, error: OSError) -> PodiumError:
+    return PodiumError(f"{where}: the report cannot be written there: {error.strerror}")

@@ -10,10 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from podium.api.core import Container, Node, Pod, PodSpec, RawQuantity
+from podium.api.core import Node, Pod, PodSpec, RawQuantity, ResourceRequirements
 from podium.api.quantity import QuantityError, Scale, parse
+from podium.findings import ObjectError, ObjectRef
 
 PODS = "pods"
+# What a pod may ask for as a whole; devices are asked for by containers only.
+_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL_PREFIX = "hugepages-"
 _WHOLE = 10**-Scale.NANO
 # A node that reports no number of pods sets no limit.
 _NO_LIMIT = 2**31
@@ -67,12 +71,17 @@ class Capacity:
                 kinds.setdefault(written, []).append(node.metadata.name or "")
         self._recent: list[tuple[PodSpec, Shape]] = []
         self._shapes: dict[tuple[tuple[str, int], ...], Shape] = {}
-        self._containers: dict[tuple[_Written, _Written], Amounts] = {}
+        self._written: dict[tuple[_Written, _Written], Amounts] = {}
         self._quantities: dict[RawQuantity, int] = {}
         self._kinds: list[tuple[int, Amounts]] = [
             (
                 len(names),
-                {key: self._parse(raw, f"Node {min(names)}: status.allocatable") for key, raw in kind},
+                {
+                    key: self._parse(
+                        raw, ObjectRef("v1", "Node", "", min(names)), f"status.allocatable[{key}]"
+                    )
+                    for key, raw in kind
+                },
             )
             for kind, names in sorted(kinds.items(), key=lambda item: -len(item[1]))
         ]
@@ -85,6 +94,7 @@ class Capacity:
             if (
                 spec.containers == known.containers
                 and spec.initContainers == known.initContainers
+                and spec.resources == known.resources
                 and spec.overhead == known.overhead
             ):
                 return shape
@@ -100,7 +110,7 @@ class Capacity:
         Without any schedulable node there is no size to compare with: the cluster is scaled down. Members
         that do not exist yet are taken to be like the others where those are all alike.
         """
-        if self.unknown or not self.nodes or not members:
+        if self.unknown or not self.nodes or not members or min_count < 1:
             return None
         spare = max(0, sum(members.values()) - min_count)
         # In a fixed order, so that the same members in another order are too large for the same reason.
@@ -127,17 +137,16 @@ class Capacity:
     def request(self, pod: Pod) -> Amounts:
         """Sum up what a pod asks of its node, as kube-scheduler does; init containers run in turn.
 
-        A container without a request asks for its limit, which is what the API server stores. Raises
-        QuantityError with the pod's name.
+        What the pod asks for as a whole stands instead of what its containers ask for. Raises ObjectError.
         """
+        spec = pod.spec
         total: dict[str, int] = {}
         peak: dict[str, int] = {}
         sidecars: dict[str, int] = {}
-        where = f"Pod {pod.metadata.namespace}/{pod.metadata.name}"
-        for container in pod.spec.containers or ():
-            _add(total, self._container(container, where))
-        for container in pod.spec.initContainers or ():
-            asked = self._container(container, where)
+        for index, container in enumerate(spec.containers or ()):
+            _add(total, self._asked(container.resources, pod, f"spec.containers[{index}]"))
+        for index, container in enumerate(spec.initContainers or ()):
+            asked = self._asked(container.resources, pod, f"spec.initContainers[{index}]")
             if container.restartPolicy == "Always":
                 _add(sidecars, asked)
                 _raise_to(peak, sidecars)
@@ -147,32 +156,38 @@ class Capacity:
                 _raise_to(peak, at_once)
         _add(total, sidecars)
         _raise_to(total, peak)
-        for name, raw in (pod.spec.overhead or {}).items():
-            total[name] = total.get(name, 0) + self._parse(raw, f"{where}: spec.overhead")
+        written = (spec.resources.requests if spec.resources is not None else None) or _NO_QUANTITIES
+        for name, amount in self._asked(spec.resources, pod, "spec").items():
+            # The server fills in a request from a limit only where no container asks for the resource.
+            if _is_pod_level(name) and (name in written or name not in total):
+                total[name] = amount
+        overhead = (spec.overhead or {}).items()
+        _add(total, {name: self._parse(raw, _ref(pod), f"spec.overhead[{name}]") for name, raw in overhead})
         return total
 
-    def _container(self, container: Container, where: str) -> Amounts:
-        resources = container.resources
+    def _asked(self, resources: ResourceRequirements | None, pod: Pod, path: str) -> Amounts:
+        """Give the requests; a limit without one is asked for, which is what the API server stores."""
         if resources is None:
             return _NOTHING
         limits, requests = resources.limits or _NO_QUANTITIES, resources.requests or _NO_QUANTITIES
         written = (tuple(limits.items()), tuple(requests.items()))
-        asked = self._containers.get(written)
+        asked = self._written.get(written)
         if asked is None:
             asked = {
-                name: self._parse(raw, f"{where}: container {container.name}")
-                for name, raw in {**limits, **requests}.items()
+                name: self._parse(raw, _ref(pod), f"{path}.resources.{part}[{name}]")
+                for part, quantities in (("limits", limits), ("requests", requests))
+                for name, raw in quantities.items()
             }
-            self._containers[written] = asked
+            self._written[written] = asked
         return asked
 
-    def _parse(self, raw: RawQuantity, where: str) -> int:
+    def _parse(self, raw: RawQuantity, ref: ObjectRef, field: str) -> int:
         value = self._quantities.get(raw)
         if value is None:
             try:
                 value = parse(raw)
             except QuantityError as error:
-                raise QuantityError(f"{where}: {error}") from None
+                raise ObjectError(ref, field, str(error)) from None
             self._quantities[raw] = value
         return value
 
@@ -187,6 +202,14 @@ class Capacity:
             if need > have:
                 return Shortfall(-(-need // _WHOLE), have // _WHOLE, {}, resource)
         return None
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef("v1", "Pod", pod.metadata.namespace or "", pod.metadata.name or "")
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in _POD_LEVEL or resource.startswith(_POD_LEVEL_PREFIX)
 
 
 def _fit(allocatable: Amounts, request: Amounts) -> int:

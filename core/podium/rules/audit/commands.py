@@ -20,8 +20,9 @@ def resource(ref: ObjectRef) -> str:
 
 
 def delete(ref: ObjectRef) -> str:
-    """Delete one object."""
-    return f"kubectl delete {resource(ref)} {quote(ref.name)}{_in(ref.namespace)}"
+    """Delete one object, not waiting for a group: its finalizer keeps it until its pods are gone."""
+    wait = " --wait=false" if ref.kind == "PodGroup" else ""
+    return f"kubectl delete {resource(ref)} {quote(ref.name)}{_in(ref.namespace)}{wait}"
 
 
 def delete_pods(namespace: str, names: Sequence[str]) -> str:

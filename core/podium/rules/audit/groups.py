@@ -1,8 +1,9 @@
 """Rules about PodGroups and Workloads as stored: absent, leaving, unlike their template, unusable."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from podium.api.groups import DisruptionMode, PodGroup, Template, Workload
+from podium.api.groups import DisruptionMode, PodGroup, Template
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.findings import Severity
@@ -68,7 +69,8 @@ TEMPLATE_PRIORITIES_DIFFER = Rule(
     id="template-priorities-differ",
     severity=Severity.ERROR,
     title="Templates of one Workload have different priorities",
-    why="Kubernetes 1.37 refuses such a Workload, and every update of one that is stored.",
+    why="Kubernetes 1.37 refuses such a Workload, and every update of one that is stored; so does Podium "
+    "with its own. Of native ones it is checked where the audit speaks for 1.37 or later.",
     source="kube-apiserver 1.37 (validation of Workload)",
     needs=frozenset({Kind.WORKLOAD}),
 )
@@ -117,16 +119,19 @@ def group_unlike_template(survey: Survey) -> Iterator[Found]:
         if each.group is None or ref is None:
             continue
         workload = survey.view.workloads.get(GroupKey(each.key.native, each.key.namespace, ref.workload))
-        template = _template(workload, ref.template)
+        template = workload.template(ref.template) if workload is not None else None
         if workload is None or template is None:
             continue
-        differences = list(_differences(each.group, template))
-        if differences:
+        unlike = [
+            f"{field} {'unset' if have is None else have} instead of {want}"
+            for field, have, want in differences(each.group, template)
+        ]
+        if unlike:
             yield Found(
                 GROUP_UNLIKE_TEMPLATE.finding(
                     each.ref,
                     "spec",
-                    f"it is unlike template {template.name} of {workload.ref}: {'; '.join(differences)}.",
+                    f"it is unlike template {template.name} of {workload.ref}: {'; '.join(unlike)}.",
                     f"{delete(each.ref)}, and let its controller make it from the template again",
                 )
             )
@@ -141,8 +146,9 @@ def basic_with_group_disruption(survey: Survey) -> Iterator[Found]:
             yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(group.ref, "spec.disruptionMode", message, fix))
     for workload in survey.view.workloads.values():
         for path, template in workload.templates.items():
-            leaf = "compositePodGroupTemplates" not in path.rpartition(".")[2]
-            if leaf and template.min_count is None and template.disruption_mode is DisruptionMode.POD_GROUP:
+            if template.composite:
+                continue
+            if template.min_count is None and template.disruption_mode is DisruptionMode.POD_GROUP:
                 message = f"the policy of template {template.name} is basic, its disruption mode PodGroup."
                 field = f"{path}.disruptionMode"
                 yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(workload.ref, field, message, fix))
@@ -181,46 +187,49 @@ def v1alpha2_removed(survey: Survey) -> Iterator[Found]:
 
 def template_priorities_differ(survey: Survey) -> Iterator[Found]:
     """Find Workloads whose templates do not share one class and one integer, compared as upstream does."""
-    for workload in survey.view.workloads.values():
+    for key, workload in survey.view.workloads.items():
+        if key.native and survey.minor < 37:
+            continue
         kinds: dict[tuple[str, int | None], list[str]] = {}
         for template in workload.templates.values():
             kinds.setdefault((template.priority_class_name, template.priority), []).append(template.name)
         if len(kinds) > 1:
             parts = [f"{_priority(*kind)} ({some(names)})" for kind, names in kinds.items()]
-            if survey.minor >= 37:
-                effect = f"Kubernetes {survey.kubernetes} refuses the Workload."
-            else:
-                effect = f"Kubernetes {survey.kubernetes} accepts it, 1.37 refuses it."
+            refusing = f"Kubernetes {survey.kubernetes}" if key.native else "Podium"
             yield Found(
                 TEMPLATE_PRIORITIES_DIFFER.finding(
                     workload.ref,
                     "spec",
-                    f"its templates have {len(kinds)} priorities: {listed(sorted(parts))}. {effect}",
+                    f"its templates have {len(kinds)} priorities: {listed(sorted(parts))}. "
+                    f"{refusing} refuses the Workload.",
                     "give all templates one priorityClassName, or make a Workload for each priority",
                 )
             )
 
 
-def _template(workload: Workload | None, name: str) -> Template | None:
-    templates = workload.templates.values() if workload is not None else ()
-    return next((template for template in templates if template.name == name), None)
+class Difference(NamedTuple):
+    """A field under spec in which a group is unlike its template; None is unset."""
+
+    field: str
+    have: object
+    want: object
 
 
-def _differences(group: PodGroup, template: Template) -> Iterator[str]:
-    if template.priority_class_name and template.priority_class_name != group.priority_class_name:
-        yield f"class {group.priority_class_name or 'none'} instead of {template.priority_class_name}"
-    if template.priority is not None and template.priority != group.priority:
-        yield f"priority {group.priority or 0} instead of {template.priority}"
-    if template.preemption_policy and template.preemption_policy != group.preemption_policy:
-        yield f"preemptionPolicy {group.preemption_policy or 'none'} instead of {template.preemption_policy}"
-    if template.min_count != group.min_count:
-        yield f"{_policy(group.min_count)} instead of {_policy(template.min_count)}"
-    if template.disruption_mode is not None and template.disruption_mode is not group.disruption_mode:
-        yield f"disruption mode {group.disruption_mode} instead of {template.disruption_mode}"
+def differences(group: PodGroup, template: Template) -> list[Difference]:
+    """Compare a group with its template, in what the template says; the policy it always says."""
+    named, wanted = group.priority_class_name or None, template.priority_class_name or None
+    pairs = (
+        Difference("priorityClassName", named, wanted),
+        Difference("priority", group.priority, template.priority),
+        Difference("preemptionPolicy", group.preemption_policy, template.preemption_policy),
+        Difference("disruptionMode", group.disruption_mode, template.disruption_mode),
+        Difference("schedulingPolicy", _policy(group.min_count), _policy(template.min_count)),
+    )
+    return [each for each in pairs if each.want is not None and each.want != each.have]
 
 
 def _policy(min_count: int | None) -> str:
-    return "basic" if min_count is None else f"minCount {min_count}"
+    return "basic" if min_count is None else f"gang with minCount {min_count}"
 
 
 def _priority(class_name: str, priority: int | None) -> str:

@@ -7,16 +7,13 @@ from podium.api.core import Pod
 from podium.api.foreign import KueueWorkload
 from podium.api.reads import Kind
 from podium.findings import ObjectRef, Severity
-from podium.inference import JOBSET_NAME, KUEUE_GROUP, role
-from podium.priority import HIGHEST_USER_PRIORITY, NEVER, resolve
+from podium.inference import JOBSET_NAME, KUEUE_GROUP, KUEUE_WORKLOAD, role
+from podium.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
 from podium.rules.audit.commands import recreate, templates_of
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.rule import Rule
 from podium.view import Name
 from podium.wording import count, some
-
-# Kueue writes a pod's Workload on it where topology or a prebuilt Workload asks for it.
-KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
 
 KUEUE_PRIORITY_DIFFERS = Rule(
     id="kueue-priority-differs",
@@ -80,13 +77,9 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
 
 def bare_pod_victims(survey: Survey) -> Iterator[Found]:
     """Find, for each namespace, running pods without a controller that something in use can preempt."""
-    classes = survey.view.classes
-    top = None
-    for use in survey.stored:
-        value = use.priority or 0
-        resolved = resolve(classes, use.class_name)
-        if value <= HIGHEST_USER_PRIORITY and (resolved is None or resolved.preemption_policy != NEVER):
-            top = value if top is None else max(top, value)
+    preempting = [use for use in survey.stored if effective_policy(use.policy) != NEVER]
+    values = [use.priority or 0 for use in preempting]
+    top = max((value for value in values if value <= HIGHEST_USER_PRIORITY), default=None)
     bare: dict[str, list[Pod]] = defaultdict(list)
     for pod in survey.uncontrolled:
         leaving = pod.metadata.deletionTimestamp is not None

@@ -17,6 +17,7 @@ from podium.api.core import Pod
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import OwnerReference
+from podium.api.minors import WORKLOAD_VERSIONS
 from podium.api.reads import Kind
 from podium.divergence import Divergence, judge
 from podium.findings import Finding, ObjectRef
@@ -157,10 +158,9 @@ class Survey:
 
     def group_ref(self, key: GroupKey) -> ObjectRef:
         """Name a group that was never seen by the version that the audited minor serves."""
-        version = "v1alpha2" if key.native and self.minor <= 36 else "v1beta1"
-        return ObjectRef(
-            f"{NATIVE_GROUP if key.native else PODIUM_GROUP}/{version}", "PodGroup", key.namespace, key.name
-        )
+        version = WORKLOAD_VERSIONS[min(max(self.minor, 36), 37)][0] if key.native else "v1beta1"
+        group = NATIVE_GROUP if key.native else PODIUM_GROUP
+        return ObjectRef(f"{group}/{version}", "PodGroup", key.namespace, key.name)
 
     def pods_of(self, uses: Iterable[Stored]) -> dict[Stored, list[Pod]]:
         """Give the live pods that store certain combinations of class and integer."""
