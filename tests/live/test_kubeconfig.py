@@ -151,3 +151,14 @@ async def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
         (tmp_path / "k").write_text(json.dumps(_config(fake.url, user={"exec": plugin})))
         loaded = await asyncio.to_thread(load_live, KubeOptions(kubeconfig=str(tmp_path / "k")))
     assert loaded.server == "v1.37.0"
+
+
+async def test_the_first_current_context_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kubectl chooses: a later file's current-context never moves the audit to another cluster."""
+    async with serving(Fake()) as fake:
+        fake.kubeconfig(tmp_path)
+        other = tmp_path / "other"
+        other.write_text(json.dumps(_config() | {"current-context": "elsewhere"}))
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'kubeconfig'}:{other}")
+        loaded = await asyncio.to_thread(load_live, KubeOptions(all_namespaces=True))
+    assert loaded.server == "v1.37.0"

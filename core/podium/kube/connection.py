@@ -148,7 +148,7 @@ async def _target(kubeconfig: str | None, context: str | None) -> Target:
         raise PodiumError(f"{files}: no such kubeconfig; give -f FILE for a dump, or --kubeconfig")
     try:
         loader = await config.load_kube_config(
-            config_file=files, context=context, client_configuration=configuration
+            config_file=files, context=context or _current_context(files), client_configuration=configuration
         )
         current: Any = loader.current_context
         namespace = current["context"].get("namespace") or "default"
@@ -157,6 +157,14 @@ async def _target(kubeconfig: str | None, context: str | None) -> Target:
         tripped = isinstance(error, AttributeError | TypeError | LookupError | AssertionError)
         said = "it is malformed" if tripped else str(error)
         raise PodiumError(_one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
+
+
+def _current_context(files: str) -> str | None:
+    """Give the current-context of the first file that has one, as kubectl does (the library: the last)."""
+    from kubernetes_asyncio.config.kube_config import KubeConfigMerger  # noqa: PLC0415 - as above
+
+    contents = KubeConfigMerger(files).config_files.values()
+    return next((each["current-context"] for each in contents if each.get("current-context")), None)
 
 
 def _exists(files: str) -> bool:
