@@ -369,3 +369,12 @@ def test_live_without_the_workload_api(server_without: Server, namespace: str, w
     refused, admitted = report("-f", write(group(GANG, version), member), *live)
     assert refused["code"] == 404
     assert "schedulingGroup" not in admitted["admitted"]["spec"]
+
+
+def test_an_integer_beyond_any_width_is_named_by_its_field(tmp_path: Path) -> None:
+    """The line names the field, however large the number is."""
+    path = tmp_path / "pod.json"
+    pod = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": 9999}}'
+    path.write_text(pod.replace("9999", "9" * 5000), encoding="utf-8")
+    with pytest.raises(PodiumError, match="document 1, line 1: spec.priority: integer value out of range"):
+        CliRunner().invoke(command, ["-f", str(path)], catch_exceptions=False)

@@ -19,7 +19,7 @@ from podium.cli.admission_report import Result, render, terminal
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import deliver
 from podium.documents.load import Loader, collector_paused
-from podium.documents.split import Document
+from podium.documents.split import Document, ReadError
 from podium.findings import ObjectRef, group_of
 from podium.rules import pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, judged, review
@@ -227,7 +227,12 @@ def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Docume
 
 
 def _admit(document: Document, operation: Operation, cluster: Cluster, profile: Profile) -> Result:
-    value = document.value()
+    try:
+        value = document.value()
+    except ReadError:
+        # The typed read knows the field's name, where the untyped one does not.
+        document.read(READS[document.apiVersion, document.kind].type)
+        raise
     if not isinstance(value.get("metadata", {}), dict | None):
         document.read(READS[document.apiVersion, document.kind].type)
     if makes_pods(value):
