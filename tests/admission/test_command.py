@@ -376,5 +376,5 @@ def test_an_integer_beyond_any_width_is_named_by_its_field(tmp_path: Path) -> No
     path = tmp_path / "pod.json"
     pod = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": 9999}}'
     path.write_text(pod.replace("9999", "9" * 5000), encoding="utf-8")
-    with pytest.raises(PodiumError, match="document 1, line 1: spec.priority: integer value out of range"):
+    with pytest.raises(PodiumError, match=r"line 1: spec\.priority: integer value out of range"):
         CliRunner().invoke(command, ["-f", str(path)], catch_exceptions=False)
