@@ -99,7 +99,7 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
     ref = "workloadRef" if newer else "podGroupTemplateRef"
     spec = struct(
         "What the group is; fixed once created" + (", but for a gang's minCount." if newer else "."),
-        {ref: _workload_ref() if newer else _template_ref(), **group_fields(newer=newer, default=True)},
+        {ref: _workload_ref() if newer else _template_ref(), **group_fields(newer=newer)},
         required=["schedulingPolicy"],
         rules=[fixed(ref, equal(ref)), *group_rules(newer=newer)],
     )
@@ -147,7 +147,7 @@ def _workload(*, newer: bool) -> dict[str, Any]:
         "A template of pod groups" + (", fixed but for a gang's minCount." if newer else "."),
         {
             "name": required_text(label("Name of the template in the Workload.")),
-            **group_fields(newer=newer, default=False),
+            **group_fields(newer=newer),
         },
         required=["name", "schedulingPolicy"],
         rules=group_rules(newer=True) if newer else [],

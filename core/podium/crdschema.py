@@ -139,14 +139,18 @@ def _valid(form: str) -> Rule:
     return {"rule": f"!{check}.hasValue()", "messageExpression": f"{check}.value()[0]"}
 
 
-def group_fields(*, newer: bool, default: bool) -> dict[str, Schema]:
-    """Give what a pod group and a template have in common; only a pod group has a `default` mode."""
+def group_fields(*, newer: bool) -> dict[str, Schema]:
+    """Give what a pod group and a template have in common.
+
+    No mode has a default: the webhook could not tell a mode that was left out, which a group takes from its
+    template, and gives the default itself.
+    """
     priority_limit = f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
     fields: dict[str, Schema] = {
         "schedulingPolicy": _policy(newer=newer),
         "schedulingConstraints": _constraints(),
         "resourceClaims": items("Claims that the pods of the group share.", _claim(), MAX_CLAIMS),
-        "disruptionMode": _disruption_mode(newer=newer, default=default),
+        "disruptionMode": _disruption_mode(newer=newer),
         "priorityClassName": optional_text(subdomain("PriorityClass that gives the priority.")),
         "priority": {
             "description": "Priority of the whole group, the integer of its class.",
@@ -226,15 +230,13 @@ def _claim() -> Schema:
     )
 
 
-def _disruption_mode(*, newer: bool, default: bool) -> Schema:
+def _disruption_mode(*, newer: bool) -> Schema:
     said = "Whether preemption takes pods one by one or the whole group."
     if not newer:
         modes = [mode.value for mode in DisruptionMode]
-        schema: Schema = {"description": said, "type": "string", "enum": modes}
-        return {**schema, "default": DisruptionMode.POD.value} if default else schema
+        return {"description": said, "type": "string", "enum": modes}
     single, whole = struct("Pods go one by one.", {}), struct("The group goes as a whole.", {})
-    union = struct(said, {"single": single, "all": whole}, rules=only_one("single", "all"))
-    return {**union, "default": {"single": {}}} if default else union
+    return struct(said, {"single": single, "all": whole}, rules=only_one("single", "all"))
 
 
 def condition() -> Schema:

@@ -1,6 +1,7 @@
 """The cluster as one index, fed object by object from a dump or from informers.
 
-There is one mutable State and many readers, each through the read-only protocol `podium.view.View`.
+A dump only ever adds; informers also replace and remove, and an API may appear or go while they run. There is
+one mutable State and many readers, each through the read-only protocol `podium.view.View`.
 `revision` grows with every change. A kind that could not be read is in `unread` (with why): absence of
 objects is never taken as proof that none exist.
 """
@@ -18,7 +19,10 @@ Readable = Pod | Node | PriorityClass | PodDisruptionBudget | PodGroup | Workloa
 
 
 class State:
-    """The one index; `native_served` says whether the API server stores Pod.spec.schedulingGroup."""
+    """The one index; `native_served` says whether the API server stores Pod.spec.schedulingGroup.
+
+    It is set by `serve_native` alone, for membership depends on it.
+    """
 
     def __init__(self, *, native_served: bool, unread: Mapping[str, str] | None = None) -> None:
         self.revision = 0
@@ -62,6 +66,49 @@ class State:
                 self.kueue_workloads[obj.metadata.namespace or "", obj.metadata.name or ""] = obj
             case Owner():
                 self.owners[obj.ref] = obj
+
+    def remove(self, obj: Readable) -> None:
+        """Take out the object of the same identity; one that is not there changes nothing."""
+        name = (obj.metadata.namespace or "", obj.metadata.name or "")
+        removed: object
+        match obj:
+            case Pod():
+                removed = pod = self.pods.pop(name, None)
+                key = None if pod is None else membership(pod, native_served=self.native_served)
+                if key is not None:
+                    self._leave(key, name[1])
+            case PodGroup():
+                removed = self.groups.pop(_group_key(obj), None)
+            case Workload():
+                removed = self.workloads.pop(_group_key(obj), None)
+            case Node():
+                removed = self.nodes.pop(name[1], None)
+            case PriorityClass():
+                removed = self.classes.pop(name[1], None)
+            case PodDisruptionBudget():
+                removed = self.budgets.pop(name, None)
+            case KueueWorkload():
+                removed = self.kueue_workloads.pop(name, None)
+            case Owner():
+                removed = self.owners.pop(obj.ref, None)
+        if removed is not None:
+            self.revision += 1
+
+    def serve_native(self, served: bool) -> None:
+        """Note whether the API server stores the native field now; every pod's group is told anew."""
+        if served == self.native_served:
+            return
+        self.revision += 1
+        self.native_served = served
+        self._members.clear()
+        for pod in self.pods.values():
+            self._apply_pod(pod)
+
+    def note_unread(self, unread: Mapping[str, str]) -> None:
+        """Note which kinds cannot be read now, each with why."""
+        if unread != self.unread:
+            self.revision += 1
+            self.unread = dict(unread)
 
     def _apply_pod(self, pod: Pod) -> None:
         name = (pod.metadata.namespace or "", pod.metadata.name or "")

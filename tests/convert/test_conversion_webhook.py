@@ -17,8 +17,9 @@ import pytest
 from tests.fixtures.servers import Server, exclusive
 
 from podium import crds
-from podium.api.convert import KEPT, STORED, convert
+from podium.api.convert import KEPT, STORED
 from podium.controlplane.releases import RELEASES
+from podium.webhooks.conversion import convert_review
 
 pytestmark = pytest.mark.server
 
@@ -31,13 +32,7 @@ class _Converter(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        objects = [
-            convert(document, request["desiredAPIVersion"]).document for document in request["objects"]
-        ]
-        response = {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
-        review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
-        body = json.dumps(review).encode()
+        body = convert_review(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -441,7 +441,7 @@ UPDATES = [
         after=group(disruptionMode="PodGroup"),
     ),
     Case(
-        "v1alpha2 mode left out is the default",
+        "v1alpha2 mode is left out",
         "PodGroup",
         (OLDER,),
         group(disruptionMode="PodGroup"),
@@ -457,7 +457,7 @@ UPDATES = [
         after=group(disruptionMode={"all": {}}),
     ),
     Case(
-        "v1beta1 mode left out is the default",
+        "v1beta1 mode is left out",
         "PodGroup",
         (NEWER,),
         group(disruptionMode={"all": {}}),

@@ -81,7 +81,7 @@ BROKEN: list[tuple[str, str, str]] = [
         ),
         "exec: process returned 7",
     ),
-    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "GET /"),
+    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "127.0.0.1:1: not a URL; "),
 ]
 
 

@@ -256,7 +256,7 @@ async def test_other_refusals_are_errors_with_the_servers_words(fake: Fake, tmp_
         f"{fake.url}: GET /api/v1/pods: 400 BadRequest: unable to parse requirement"
     )
     _in_turn(fake, "/api/v1/pods", web.Response(status=502, text="<html>\nBad Gateway"))
-    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: 502 : <html> Bad Gateway"
+    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: 502: <html> Bad Gateway"
 
 
 @pytest.mark.parametrize(

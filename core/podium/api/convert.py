@@ -133,7 +133,7 @@ def _step(document: Fields, target: str, notes: list[Note]) -> Fields:
         result["metadata"] = _new_metadata(document["metadata"], source, target, document["kind"], notes)
     if document.get("spec") is not None:
         result["spec"] = writer.spec(document["spec"])
-    if document.get("status") is not None and writer.turned:
+    if document["kind"] == "PodGroup" and document.get("status") is not None and writer.turned:
         result["status"] = _status(document["status"])
     if kept is not None:
         result = _keep(result, kept)
@@ -160,7 +160,7 @@ class _Writer:
         self._notes = notes
         self._kept = kept
         self.turned = self._from.newer != self._to.newer
-        self._restored = _restorable(document) if kept is not None and self._to.newer else {}
+        self._restored = restorable(document) if kept is not None and self._to.newer else {}
 
     def spec(self, spec: Fields) -> Fields:
         """Give the spec in the target's words."""
@@ -308,14 +308,22 @@ def _keep(document: Fields, kept: Fields) -> Fields:
         return document
     rest = {key: text for key, text in annotations.items() if key != KEPT}
     if kept:
-        rest[KEPT] = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        rest[KEPT] = kept_text(kept)
     new = dict(metadata)
     _put(new, "annotations", rest)
     return {**document, "metadata": new}
 
 
-def _restorable(document: Fields) -> Fields:
-    """Give what KEPT holds and the newer version admits, for an annotation is anybody's to write."""
+def kept_text(kept: Fields) -> str:
+    """Give the value of the annotation KEPT."""
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def restorable(document: Fields) -> Fields:
+    """Give what KEPT holds and the newer version admits, for an annotation is anybody's to write.
+
+    Of a PodGroup its fields, of a Workload `podGroupTemplates` with the fields of each template by its name.
+    """
     text = ((document.get("metadata") or {}).get("annotations") or {}).get(KEPT)
     try:
         kept = json.loads(text or "{}")

@@ -12,7 +12,7 @@ import msgspec
 from podium.api.convert import MAX_PODIUM_NAME, Converted, Fields, Note
 from podium.api.foreign import OWNERS
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
-from podium.fieldpath import parse_path
+from podium.fieldpath import at, parse_path
 from podium.findings import group_of
 
 _FIELD = "spec.schedulingGroup.podGroupName"
@@ -36,10 +36,7 @@ def regroup(document: Fields, target: str) -> Converted:
     selected = GROUP_LABEL in (selector.get("matchLabels") or {})
     for path, _ in msgspec.convert(document, OWNERS[key].type).templates():
         steps = parse_path(path)
-        template = document
-        for step in steps:
-            template = template[step]  # type: ignore[index]  # an index where it is a list
-        new = _moved(template, f"{path}.", notes, native=native, selected=selected)
+        new = _moved(at(document, steps), f"{path}.", notes, native=native, selected=selected)
         document = _replaced(document, steps, new)
     return Converted(document, notes)
 

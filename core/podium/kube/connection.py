@@ -1,16 +1,18 @@
 """One way to an API server: kubernetes_asyncio says where it is and who we are, and lends its connection.
 
 The library knows kubeconfig files, credential plugins and TLS; its call path and its models cost more than
-the request itself, so `get` goes straight to the aiohttp session underneath and gives bytes. It asks the
-library for the credential at every request, for tokens expire while a large cluster is being read.
+the request itself, so every request goes straight to the aiohttp session underneath, bytes in and bytes out.
+It asks the library for the credential at every request, for tokens expire while a process runs.
 
-Nothing here writes: `get` is the only verb.
+What the server certainly did not do (429) is asked again, as late as it says. A POST or PATCH whose answer
+was lost is never repeated here: only its caller knows whether twice is harmless. (aiohttp sends a PUT or
+DELETE again when the kept connection turns out to be dead; HTTP calls both idempotent.)
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,19 +26,29 @@ _CONNECT_SECONDS = 30.0
 _SILENCE_SECONDS = 75.0
 _ATTEMPTS = 6
 _LONGEST_WAIT_SECONDS = 30.0
+_AGAIN = (429, 500, 503, 504)
+_JSON = "application/json"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class RefusedError(PodiumError):
-    """The API server answered no: `code` is the HTTP status, `reason` Kubernetes' word for it."""
+    """The API server answered no: `code` is the HTTP status, `reason` Kubernetes' word for it, or empty.
 
-    def __init__(self, server: str, path: str, code: int, reason: str, message: str) -> None:
-        super().__init__(_one_line(f"{server}: GET {path}: {code} {reason}: {message}"))
+    `retry_after` is how many seconds the server asks to be left alone, or 0.
+    """
+
+    def __init__(
+        self, server: str, request: str, code: int, reason: str, message: str, *, retry_after: float = 0.0
+    ) -> None:
+        """`request` is the method and the path."""
+        answer = f"{code} {reason}" if reason else str(code)
+        super().__init__(_one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}"))
         self.code = code
         self.reason = reason
         self.message = message
+        self.retry_after = retry_after
 
 
 class Target(NamedTuple):
@@ -52,6 +64,32 @@ class _Status(msgspec.Struct):
 
     message: str = ""
     reason: str = ""
+
+
+class _Call(NamedTuple):
+    """One request, its credential apart."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    data: bytes | None = None
+    content_type: str = _JSON
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class _Answer(NamedTuple):
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def is_busy(self, again: tuple[int, ...]) -> bool:
+        return self.code in again and (self.code == 429 or "Retry-After" in self.headers)
+
+    @property
+    def retry_after(self) -> float:
+        return _wait(self.headers["Retry-After"]) if "Retry-After" in self.headers else 0.0
 
 
 class Connection:
@@ -71,38 +109,109 @@ class Connection:
 
         Raises RefusedError for any other answer and PodiumError when there is none.
         """
-        for _ in range(_ATTEMPTS - 1):
-            code, headers, body = await self._request(path, query)
-            if code != 429 and not (code in (500, 503, 504) and "Retry-After" in headers):
-                break
-            await self._sleep(_wait(headers.get("Retry-After", "1")))
-        else:
-            code, headers, body = await self._request(path, query)
-        if code == 200:
-            return body
-        status = _status(body)
-        raise RefusedError(self.server, path, code, status.reason, status.message)
+        return await self._ask(_Call("GET", path, query), _AGAIN)
 
-    async def _request(self, path: str, query: dict[str, str]) -> tuple[int, Any, bytes]:
+    async def send(
+        self, method: str, path: str, body: Any = None, *, content_type: str = _JSON, **query: str
+    ) -> bytes:
+        """Write: give the body of a 2xx. `body` is bytes, or a value to be sent as JSON; None sends none.
+
+        Raises RefusedError for any other answer, and PodiumError when there is none: whether the server did
+        it is then unknown.
+        """
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self._ask(_Call(method, path, query, data, content_type), (429,))
+
+    async def apply(self, path: str, document: Any, *, manager: str, force: bool = False) -> bytes:
+        """Apply a document on the server's side under a field manager; `force` takes fields from others.
+
+        Raises as `send` does; a conflict is a RefusedError of code 409.
+        """
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        # Its content type says YAML, of which JSON is a part.
+        return await self.send("PATCH", path, document, content_type="application/apply-patch+yaml", **query)
+
+    async def lines(self, path: str, *, silence: float, **query: str) -> AsyncGenerator[bytes, None]:
+        """Give the lines of a watch as they come, until the server ends it.
+
+        Raises RefusedError for anything but a 200, at once: when to ask again is the caller's business.
+        Raises PodiumError when nothing came for `silence` seconds or the last line was cut.
+        """
+        call = _Call("GET", path, query)
+        async with self._open(call, silence) as response:
+            if response.status != 200:
+                raise self._refusal(call, _Answer(response.status, response.headers, await response.read()))
+            async for line in response.content:
+                if not line.endswith(b"\n"):
+                    raise PodiumError(f"{self.server}: {call}: the last line is cut")
+                yield line
+
+    async def _ask(self, call: _Call, again: tuple[int, ...]) -> bytes:
+        """Give the body of a success; `again` are the codes that are asked again if the server says when."""
+        attempts = 1
+        while (answer := await self._once(call)).is_busy(again) and attempts < _ATTEMPTS:
+            attempts += 1
+            await self._sleep(answer.retry_after or 1.0)
+        if answer.code == 200 or (call.method != "GET" and 200 <= answer.code < 300):
+            return answer.body
+        raise self._refusal(call, answer)
+
+    async def _once(self, call: _Call) -> _Answer:
+        async with self._open(call, _SILENCE_SECONDS) as response:
+            return _Answer(response.status, response.headers, await response.read())
+
+    def _refusal(self, call: _Call, answer: _Answer) -> RefusedError:
+        said = _status(answer.body)
+        return RefusedError(
+            self.server, str(call), answer.code, said.reason, said.message, retry_after=answer.retry_after
+        )
+
+    @asynccontextmanager
+    async def _open(self, call: _Call, silence: float) -> AsyncIterator[Any]:
+        """Give the response as soon as its head is there; whatever goes wrong until its end is one line."""
         import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
 
-        headers = {"Accept": "application/json", "User-Agent": "podium"}
-        credential = (await self._configuration.auth_settings()).get("BearerToken")
-        if credential is not None:
-            headers["Authorization"] = credential["value"]
+        headers = {"Accept": _JSON, "User-Agent": "podium"}
+        if call.data is not None:
+            headers["Content-Type"] = call.content_type
+        credential = await self._credential()
+        if credential:
+            headers["Authorization"] = credential
+        timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
-            async with self._session.get(
-                self.server + path, params=query, headers=headers, **self._options
+            async with self._session.request(
+                call.method,
+                self.server + call.path,
+                params=call.query,
+                data=call.data,
+                headers=headers,
+                timeout=timeout,
+                # A redirected write would go on as a GET, whose 200 says nothing of the write.
+                allow_redirects=call.method == "GET",
+                **self._options,
             ) as response:
-                return response.status, response.headers, await response.read()
+                yield response
         except TimeoutError:
-            raise PodiumError(_one_line(f"{self.server}: no answer to GET {path} in time")) from None
+            raise PodiumError(_one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
             raise PodiumError(
-                _one_line(f"{self.server}: the connection was lost during GET {path} ({error})")
+                _one_line(f"{self.server}: the connection was lost during {call} ({error})")
+            ) from None
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+            raise PodiumError(
+                _one_line(f"{self.server}: not a URL; the kubeconfig's server is https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PodiumError(_one_line(f"{self.server}: GET {path} failed: {error}")) from None
+            raise PodiumError(_one_line(f"{self.server}: {call} failed: {error}")) from None
+
+    async def _credential(self) -> str:
+        """Give the Authorization header as it is now; empty for none."""
+        try:
+            settings = await self._configuration.auth_settings()
+        except Exception as error:  # noqa: BLE001 - a plugin or a token file fails in any way it likes
+            raise PodiumError(_one_line(f"context {self.context}: its credential: {error}")) from None
+        value: str = settings.get("BearerToken", {}).get("value", "")
+        return value
 
 
 @asynccontextmanager
@@ -113,8 +222,7 @@ async def connect(
 
     Raises PodiumError when the kubeconfig or its credentials cannot be used.
     """
-    import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - as above, 0.6 s
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - 0.6 s; only live ones pay
 
     target = await _target(kubeconfig, context)
     try:
@@ -122,7 +230,6 @@ async def connect(
     except OSError as error:
         raise PodiumError(_one_line(f"context {target.context}: its certificates: {error}")) from None
     options: dict[str, Any] = {
-        "timeout": aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_SILENCE_SECONDS),
         "proxy": client.proxy,
         "proxy_headers": client.proxy_headers,
     }

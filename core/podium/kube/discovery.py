@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -94,14 +95,20 @@ class _Resources(msgspec.Struct):
     resources: list[_Resource] = []
 
 
-async def discover(connection: Connection) -> Discovery:
-    """Ask a server what it serves. Raises PodiumError."""
+_Reads = Mapping[tuple[str, str], Read]
+_Found = Mapping[tuple[str, str], _Resource]
+
+
+async def discover(connection: Connection, kinds: Collection[Kind] = tuple(Kind)) -> Discovery:
+    """Ask a server which of some kinds it serves. Raises PodiumError."""
+    reads = {name: read for name, read in READS.items() if read.kind in kinds}
     version, groups = await asyncio.gather(
         _decode(connection, "/version", _Version), _decode(connection, "/apis", _Groups)
     )
-    wanted = {group_of(api_version) for api_version, _ in READS}
+    wanted = {group_of(api_version) for api_version, _ in reads}
     served_versions = {group.name: [entry.version for entry in group.versions] for group in groups.groups}
-    api_versions = ["v1"] + [
+    api_versions = ["v1"] if "" in wanted else []
+    api_versions += [
         f"{group}/{each}"
         for group, versions in served_versions.items()
         if group in wanted
@@ -113,7 +120,24 @@ async def discover(connection: Connection) -> Discovery:
         for api_version, resources in zip(api_versions, answers, strict=True)
         for resource in resources
     }
-    return Discovery(version.gitVersion, _served(found), _unread(found))
+    return Discovery(version.gitVersion, _served(reads, found), _unread(reads, found))
+
+
+def settle(
+    held: Discovery | None, now: Discovery, missed: frozenset[str]
+) -> tuple[Discovery, frozenset[str]]:
+    """Give what to believe of a server after one more look, and which resources this look missed.
+
+    An API is there when it is seen once, and gone when two looks running missed it: a server that has just
+    started, or the slowest of several, does not list every custom resource at once, and to drop an API means
+    to forget its objects. `missed` is what the look before missed.
+    """
+    seen = {served.resource for served in now.served}
+    absent = [served for served in (held.served if held is not None else ()) if served.resource not in seen]
+    kept = [served for served in absent if served.resource not in missed]
+    unread = {kind: why for kind, why in now.unread.items() if kind not in {each.read.kind for each in kept}}
+    believed = Discovery(now.server, _in_order([*now.served, *kept]), unread)
+    return believed, frozenset(served.resource for served in absent)
 
 
 def newest_first(api_version: str) -> tuple[int, int, int]:
@@ -124,25 +148,29 @@ def newest_first(api_version: str) -> tuple[int, int, int]:
     return (-_STAGES[found[2]], -int(found[1]), -int(found[3] or 0))
 
 
-def _served(found: dict[tuple[str, str], _Resource]) -> list[Served]:
+def _served(reads: _Reads, found: _Found) -> list[Served]:
     best: dict[tuple[str, str], Served] = {}
-    for (api_version, kind), read in sorted(READS.items(), key=lambda entry: newest_first(entry[0][0])):
+    for (api_version, kind), read in sorted(reads.items(), key=lambda entry: newest_first(entry[0][0])):
         resource = found.get((api_version, kind))
         if resource is not None and "list" in resource.verbs:
             served = Served(api_version, kind, read, resource.name, resource.namespaced)
             best.setdefault((group_of(api_version), kind), served)
-    return sorted(best.values(), key=lambda served: _ORDER.index(served.read.kind))
+    return _in_order(best.values())
 
 
-def _unread(found: dict[tuple[str, str], _Resource]) -> dict[str, str]:
+def _in_order(served: Iterable[Served]) -> list[Served]:
+    return sorted(served, key=lambda each: _ORDER.index(each.read.kind))
+
+
+def _unread(reads: _Reads, found: _Found) -> dict[str, str]:
     """Say of each kind why it cannot be read: not at all, or of one of its groups only in other versions."""
     readable: dict[Kind, bool] = {}
     unread: dict[str, str] = {}
-    for (api_version, kind), read in READS.items():
+    for (api_version, kind), read in reads.items():
         group = group_of(api_version)
         here = sorted(version for version, name in found if name == kind and group_of(version) == group)
         readable[read.kind] = readable.get(read.kind, False) or (api_version, kind) in found
-        if here and not any((version, kind) in READS for version in here):
+        if here and not any((version, kind) in reads for version in here):
             unread[read.kind] = f"{kind} is served only as {', '.join(here)}, which Podium does not read"
     for read_kind, is_readable in readable.items():
         if not is_readable:

@@ -40,7 +40,10 @@ class Page(NamedTuple):
     unread: str = ""
 
 
-class _ListMeta(msgspec.Struct):
+class ListMeta(msgspec.Struct):
+    """metadata of a List: the moment it is of, and the token of the page that follows."""
+
+    resourceVersion: str = ""
     continue_: str | None = msgspec.field(name="continue", default=None)
     remainingItemCount: int | None = None
 
@@ -50,7 +53,7 @@ class _List(msgspec.Struct):
 
     kind: str
     items: msgspec.Raw
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
 class Collector(Protocol):
@@ -132,7 +135,8 @@ async def list_all(
                 raise ExpiredError(f"{connection.server}: {served.resource}: {error.message}") from None
             if error.code not in (403, 404):
                 raise
-            yield Page(served, [], _why(served, scope, error))
+            why = NOT_SERVED if error.code == 404 else missing_permission(served, scope.namespace)
+            yield Page(served, [], why)
 
 
 async def _pages(
@@ -167,9 +171,8 @@ def _head(connection: Connection, path: str, served: Served, body: bytes) -> _Li
     return head
 
 
-def _why(served: Served, scope: Scope, error: RefusedError) -> str:
-    if error.code == 404:
-        return NOT_SERVED
-    where = f"in namespace {scope.namespace}" if scope.namespace and served.namespaced else "cluster-wide"
+def missing_permission(served: Served, namespace: str, verbs: str = "list") -> str:
+    """Name the permission that a 403 means; an empty namespace is all of them."""
+    where = f"in namespace {namespace}" if namespace and served.namespaced else "cluster-wide"
     group = group_of(served.api_version)
-    return f'missing permission: list {served.plural} (API group "{group}") {where}'
+    return f'missing permission: {verbs} {served.plural} (API group "{group}") {where}'

@@ -96,7 +96,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `admitted` is the object as it would be stored, without what only the server makes (uid, times,
     resourceVersion, generation, managedFields). `patch` holds the mutations of admission only, see
-    podium.rules.patch. `reason` is empty where the server gives none.
+    podium.rules.patch. `reason` is empty where the server gives none. `causes` are those of the findings that
+    refused the object. `awaits` names what a rule looked for and did not see, such as `PriorityClass gold`:
+    judged again once it is there, the verdict may be another.
     """
 
     allowed: bool
@@ -107,6 +109,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     admitted: dict[str, Any] | None
     patch: list[dict[str, Any]]
+    causes: list[Finding] = []
+    awaits: tuple[str, ...] = ()
 
 
 def judged(document: Mapping[str, Any]) -> bool:
@@ -130,20 +134,16 @@ def review(request: Request, view: View, profile: Profile) -> Verdict:
     """
     assert judged(request.object), "not a kind that admission has rules for"
     rules = KINDS[request.object["kind"]]
-    case = Case(request, view, profile, _reference(request.object, rules), rules.PLURAL)
+    case = Case(request, view, profile, reference(request.object, rules), rules.PLURAL)
     try:
         admitted = _admit(case, rules)
-    except Refused as refused:
-        return Verdict(
-            allowed=False,
-            code=refused.code,
-            reason=refused.reason,
-            message=refused.message,
-            warnings=case.warnings,
-            findings=case.findings + refused.findings,
-            admitted=None,
-            patch=[],
-        )
+    except Refused as error:
+        return refused(case, error)
+    return allowed(case, _shown(case, admitted), spec_patch(request.object, case.changes))
+
+
+def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
+    """Make the verdict on a case that nothing refused."""
     return Verdict(
         allowed=True,
         code=200 if case.update else 201,
@@ -151,12 +151,29 @@ def review(request: Request, view: View, profile: Profile) -> Verdict:
         message="",
         warnings=case.warnings,
         findings=case.findings,
-        admitted=_shown(case, admitted),
-        patch=spec_patch(request.object, case.changes),
+        admitted=admitted,
+        patch=patch,
+        awaits=tuple(case.awaits),
     )
 
 
-def _reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
+def refused(case: Case, error: Refused) -> Verdict:
+    """Make the verdict on a case that was refused."""
+    return Verdict(
+        allowed=False,
+        code=error.code,
+        reason=error.reason,
+        message=error.message,
+        warnings=case.warnings,
+        findings=case.findings + error.findings,
+        admitted=None,
+        patch=[],
+        causes=error.findings,
+        awaits=tuple(case.awaits),
+    )
+
+
+def reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
     """Give the identity that messages use; a document that cannot be decoded has one, too."""
     given = document.get("metadata")
     meta: Mapping[str, Any] = given if isinstance(given, dict) else {}
@@ -168,11 +185,11 @@ def _reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
 def _admit(case: Case, rules: KindRules) -> Document:
     _check_served(case, rules)
     unknown: list[str] = []
-    new = _decode(case, rules, case.request.object, unknown)
+    new = canonical(case, rules, case.request.object, unknown)
     for path in unknown:
         case.warnings.append(f"unknown field {go_quote(path)}")
         case.note(UNKNOWN_FIELD, path, "The server does not know this field and drops it.")
-    old = _stored(case, rules) if case.update else None
+    old = stored(case, rules) if case.update else None
     meta = new["metadata"]
     if old is None:
         metadata.reset_on_create(meta)
@@ -212,8 +229,11 @@ def _check_served(case: Case, rules: KindRules) -> None:
         raise case.refuse(404, "NotFound", text, NOT_SERVED, field="apiVersion", message=message)
 
 
-def _decode(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
-    """Bring a document to its canonical form, with what decoding defaults and the namespace filled in."""
+def canonical(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
+    """Bring a document to its canonical form, with what decoding defaults and the namespace filled in.
+
+    Raises Refused (400) for a value of a wrong type.
+    """
     try:
         document = decode(rules.shape(case.version), raw, unknown)
     except WrongTypeError as first:
@@ -230,10 +250,11 @@ def _decode(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str
     return document
 
 
-def _stored(case: Case, rules: KindRules) -> Document:
+def stored(case: Case, rules: KindRules) -> Document:
+    """Give the canonical form of what an update changes; raises Refused where there is nothing."""
     if case.request.old is None:
         raise storage.not_found(case)
-    return _decode(case, rules, case.request.old, [])
+    return canonical(case, rules, case.request.old, [])
 
 
 def _validate(case: Case, rules: KindRules, new: Document, old: Document | None) -> None:

@@ -101,6 +101,8 @@ class Case:
         self.warnings: list[str] = []
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}
+        # What a rule looked for in vain, though it may be on its way: `PriorityClass gold`.
+        self.awaits: list[str] = []
 
     @property
     def own_rules(self) -> bool:
@@ -121,9 +123,16 @@ class Case:
         why = "its feature gate is off" if self.native else "Podium's resources do not have it"
         self.note(DROPPED, field, f"the server drops this field without a word: {why}")
 
-    def resolve_class(self, name: str, unknown: Cause) -> Resolved:
-        """Resolve a class as the Priority plugin does, empty for the default; raises Refused."""
+    def seek_class(self, name: str) -> Resolved | None:
+        """Resolve a class as the Priority plugin does, empty for the default; one not seen is awaited."""
         found = resolve(self.view.classes, name)
+        if found is None:
+            self.awaits.append(f"PriorityClass {name}")
+        return found
+
+    def resolve_class(self, name: str, unknown: Cause) -> Resolved:
+        """Resolve a class; raises Refused where there is none of the name."""
+        found = self.seek_class(name)
         if found is None:
             message = f"no PriorityClass with name {name} was found"
             raise self.forbid(unknown, "spec.priorityClassName", message)

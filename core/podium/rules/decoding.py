@@ -44,21 +44,26 @@ def decode(shape: Shape, raw: Mapping[str, Any], unknown: list[str]) -> Document
     Raises WrongTypeError for the first value, in the document's order, that Go could not decode.
     """
     seen: Document = {}
+    by_name = shape.by_name
+    known = len(unknown)
     for name, value in raw.items():
-        field = shape.by_name.get(name)
+        field = by_name.get(name)
         if field is None:
             if shape.opened:
                 seen[name] = value
             else:
                 unknown.append(name)
+                known += 1
+        elif type(value) is field.plain:
+            seen[name] = value
         elif value is not None:
-            before = len(unknown)
             try:
                 seen[name] = field.read(field, value, unknown)
             except WrongTypeError as error:
                 raise error.within(shape.go, name) from None
-            if len(unknown) > before:
-                _prefix(unknown, before, name)
+            if len(unknown) > known:
+                _prefix(unknown, known, name)
+                known = len(unknown)
     return _open_form(shape, seen) if shape.opened else _canonical(shape, seen)
 
 
@@ -66,8 +71,7 @@ def _canonical(shape: Shape, seen: Document) -> Document:
     document: Document = {}
     for field in shape.fields:
         name = field.name
-        value = seen.get(name)
-        if value or (value is not None and field.pointer):
+        if name in seen and ((value := seen[name]) or (field.pointer and value is not None)):
             document[name] = value
         elif field.always:
             document[name] = zero(field)
@@ -87,7 +91,10 @@ def _open_form(shape: Shape, seen: Document) -> Document:
 
 def zero(field: Field) -> Any:
     """Give what Go writes for an absent value: of a struct its own zero form, else the field's `zero`."""
-    return decode(field.shape, {}, []) if field.shape is not None and field.zero is not None else field.zero
+    shape = field.shape
+    if shape is None or field.zero is None:
+        return field.zero
+    return decode(shape, {}, []) if shape.always else {}
 
 
 def time_error(shape: Shape, raw: Any) -> WrongTypeError | None:
@@ -140,16 +147,8 @@ def _json_type(value: Any) -> str:
             return "number"
 
 
-def _read_text(field: Field, value: Any, _unknown: list[str]) -> str:
-    if type(value) is not str:
-        raise WrongTypeError(_json_type(value), field.go)
-    return value
-
-
-def _read_bool(field: Field, value: Any, _unknown: list[str]) -> bool:
-    if type(value) is not bool:
-        raise WrongTypeError(_json_type(value), field.go)
-    return value
+def _read_nothing_else(field: Field, value: Any, _unknown: list[str]) -> Any:
+    raise WrongTypeError(_json_type(value), field.go)
 
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
@@ -232,7 +231,7 @@ def _read_anything(_field: Field, value: Any, _unknown: list[str]) -> Any:
 
 def text(name: str, go: str = "string", **options: Any) -> Field:
     """Make a string field; `go` names a string type of its own."""
-    return Field(name, _read_text, go, zero="", **options)
+    return Field(name, _read_nothing_else, go, plain=str, zero="", **options)
 
 
 def integer(name: str, go: str = "int32", **options: Any) -> Field:
@@ -242,7 +241,7 @@ def integer(name: str, go: str = "int32", **options: Any) -> Field:
 
 def boolean(name: str, **options: Any) -> Field:
     """Make a bool field."""
-    return Field(name, _read_bool, "bool", zero=False, **options)
+    return Field(name, _read_nothing_else, "bool", plain=bool, zero=False, **options)
 
 
 def time(name: str, **options: Any) -> Field:

@@ -26,19 +26,28 @@ from podium.rules.audit.groups import (
 )
 from podium.rules.audit.members import MEMBERSHIP_CONFLICT
 from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
-from podium.rules.case import Case
+from podium.rules.case import Case, Operation
 from podium.rules.fields import Cause, FieldError, go_quote
 from podium.rules.policy import Level
 from podium.rules.rule import Rule
 from podium.rules.shape import Document
+from podium.rules.target import Phase, Target
+
+_MEMBER_CREATED = Target("Pod", Operation.CREATE, Phase.VALIDATE, members=True)
+_GROUP_CREATED = Target("PodGroup", Operation.CREATE, Phase.VALIDATE)
+_WORKLOAD_CREATED = Target("Workload", Operation.CREATE, Phase.VALIDATE)
 
 
 class OwnRule(NamedTuple):
-    """A rule with a remedy and its levels where the policy says nothing: for native kinds, for Podium's."""
+    """A rule with a remedy and its levels where the policy says nothing: for native kinds, for Podium's.
+
+    `on` says which writes it is checked at.
+    """
 
     cause: Cause
     native: Level
     podium: Level
+    on: tuple[Target, ...]
 
 
 MEMBER_PRIORITY = OwnRule(
@@ -54,6 +63,7 @@ MEMBER_PRIORITY = OwnRule(
     ),
     Level.WARN,
     Level.WARN,
+    (Target("Pod", Operation.CREATE, Phase.MUTATE, members=True), _MEMBER_CREATED),
 )
 CLASS_ALLOWED = OwnRule(
     Cause(
@@ -68,6 +78,7 @@ CLASS_ALLOWED = OwnRule(
     ),
     Level.DENY,
     Level.DENY,
+    (Target("Pod", Operation.CREATE, Phase.VALIDATE), _GROUP_CREATED),
 )
 LABEL_FIXED = OwnRule(
     Cause(
@@ -82,6 +93,10 @@ LABEL_FIXED = OwnRule(
     ),
     Level.DENY,
     Level.DENY,
+    (
+        Target("Pod", Operation.UPDATE, Phase.VALIDATE, members=True),
+        Target("Pod", Operation.UPDATE, Phase.VALIDATE, subresource="status", members=True),
+    ),
 )
 NAME_LENGTH = OwnRule(
     Cause(
@@ -96,6 +111,7 @@ NAME_LENGTH = OwnRule(
     ),
     Level.OFF,
     Level.DENY,
+    (_GROUP_CREATED, _WORKLOAD_CREATED),
 )
 RULES = tuple(own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH))
 
@@ -104,26 +120,31 @@ BASIC_MODE = OwnRule(
     Cause(BASIC_WITH_GROUP_DISRUPTION, "Use a gang policy, or disruption mode Pod ({single: {}})."),
     Level.WARN,
     Level.DENY,
+    (_GROUP_CREATED, _WORKLOAD_CREATED),
 )
 TEMPLATE_CLASS = OwnRule(
     Cause(TEMPLATE_CLASS_MISSING, "Create the PriorityClass first, or name an existing one."),
     Level.WARN,
     Level.WARN,
+    (_WORKLOAD_CREATED,),
 )
 TEMPLATE_SYSTEM_CLASS = OwnRule(
     Cause(SYSTEM_CLASS_ON_GROUP, f"Name a class of at most {priority.HIGHEST_USER_PRIORITY}."),
     Level.WARN,
     Level.WARN,
+    (_WORKLOAD_CREATED,),
 )
 UNLIKE_TEMPLATE = OwnRule(
     Cause(GROUP_UNLIKE_TEMPLATE, "Take the template's values, or change the template."),
     Level.WARN,
     Level.WARN,
+    (_GROUP_CREATED,),
 )
 TWO_GROUPS = OwnRule(
     Cause(MEMBERSHIP_CONFLICT, f"Name the same group in both, or drop the label {GROUP_LABEL}."),
     Level.WARN,
     Level.WARN,
+    (_MEMBER_CREATED,),
 )
 OWN_RULES = (
     MEMBER_PRIORITY,
@@ -174,20 +195,29 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
 def _inherit_from_template(case: Case, new: Document) -> None:
     if level(case, UNLIKE_TEMPLATE) is Level.OFF:
         return
-    template = _template_of(case, _read(new))
-    if template is None:
-        return
+    group = _read(new)
     sent = case.request.object.get("spec") or {}
     spec = new["spec"]
-    older = case.version == "v1alpha2"
-    if not spec["schedulingPolicy"]:
+    no_policy = not spec["schedulingPolicy"]
+    no_mode = sent.get("disruptionMode") is None
+    no_class = "priorityClassName" not in spec and "priority" not in spec
+    if group.template_ref is None or not (no_policy or no_mode or no_class):
+        return
+    key = GroupKey(case.native, case.ref.namespace, group.template_ref.workload)
+    if key not in case.view.workloads:
+        case.awaits.append(f"Workload {key.namespace}/{key.name}")
+    template = _template_of(case, group)
+    if template is None:
+        return
+    if no_policy:
         count = template.min_count
         case.set(new, "schedulingPolicy", {"basic": {}} if count is None else {"gang": {"minCount": count}})
-    if sent.get("disruptionMode") is None and template.disruption_mode is not None:
+    if no_mode and template.disruption_mode is not None:
         whole = template.disruption_mode is DisruptionMode.POD_GROUP
         union: Document = {"all": {}} if whole else {"single": {}}
+        older = case.version == "v1alpha2"
         case.set(new, "disruptionMode", str(template.disruption_mode) if older else union)
-    if "priorityClassName" not in spec and "priority" not in spec and template.priority_class_name:
+    if no_class and template.priority_class_name:
         case.set(new, "priorityClassName", template.priority_class_name)
 
 
@@ -196,18 +226,25 @@ def _inherit_from_group(case: Case, new: Document) -> None:
 
     The default class counts as none chosen: the Priority plugin has stamped it before a webhook sees the pod.
     """
-    spec = new["spec"]
-    group = _group_of(case, new)
-    if group is None or not group.priority_class_name:
+    key = _group_key(case, new)
+    if key is None:
         return
-    unchosen = priority.resolve(case.view.classes, "")
+    spec, classes = new["spec"], case.view.classes
+    name = spec.get("priorityClassName", "")
+    unchosen = priority.resolve(classes, "")
     assert unchosen is not None
-    if spec.get("priorityClassName", "") not in ("", unchosen.name):
+    if name not in ("", unchosen.name):
+        # A class that cannot be seen yet may be the default.
+        case.seek_class(name)
         return
     stamps = (("priority", unchosen.value), ("preemptionPolicy", unchosen.preemption_policy))
-    if any(spec.get(name, stamp) != stamp for name, stamp in stamps):
+    if any(spec.get(field, stamp) != stamp for field, stamp in stamps):
         return
-    found = priority.resolve(case.view.classes, group.priority_class_name)
+    group = case.view.groups.get(key)
+    if group is None:
+        case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
+        return
+    found = case.seek_class(group.priority_class_name) if group.priority_class_name else None
     if found is None or found.value != (group.priority or 0):
         return
     case.set(new, "priorityClassName", found.name)
@@ -220,10 +257,13 @@ def _inherit_from_group(case: Case, new: Document) -> None:
 
 def check(case: Case, new: Document) -> list[FieldError]:
     """Judge the name of a Podium resource."""
-    name = new["metadata"].get("name", "")
-    if case.native or case.update or len(name) <= NAME_LIMIT or level(case, NAME_LENGTH) is Level.OFF:
+    if case.native or case.update or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
         return []
-    return [fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)]
+    error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
+    if level(case, NAME_LENGTH) is Level.DENY:
+        return [error]
+    _breach(case, NAME_LENGTH, error.field, error.body)
+    return []
 
 
 def judge(case: Case, new: Document, old: Document | None) -> None:
@@ -248,11 +288,13 @@ def _judge_pod(case: Case, new: Document) -> None:
         message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
         _breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
     _judge_class(case, spec.get("priorityClassName", ""), pods=True)
-    group = _group_of(case, new)
-    pod = Pod(spec=PodSpec(priority=spec["priority"]))
-    if group is not None and divergence.judge(group, [pod]).priority.divergent:
+    key = _group_key(case, new)
+    group = case.view.groups.get(key) if key is not None else None
+    # Where the Priority plugin is off nobody gives an integer.
+    value = spec.get("priority", 0)
+    if group is not None and divergence.judge(group, [Pod(spec=PodSpec(priority=value))]).priority.divergent:
         theirs = _valued(group.priority or 0, group.priority_class_name)
-        ours = _valued(spec["priority"], spec.get("priorityClassName", ""))
+        ours = _valued(value, spec.get("priorityClassName", ""))
         message = f"{ours} is not the priority of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
         _breach(case, MEMBER_PRIORITY, "spec.priority", message)
 
@@ -288,7 +330,7 @@ def _judge_workload(case: Case, new: Document) -> None:
         if not name:
             continue
         field = f"{path}.priorityClassName"
-        found = priority.resolve(case.view.classes, name)
+        found = case.seek_class(name)
         if found is None:
             _breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
         elif found.value > priority.HIGHEST_USER_PRIORITY:
@@ -331,14 +373,14 @@ def _template_of(case: Case, group: PodGroup) -> Template | None:
     return workload.template(ref.template) if workload is not None else None
 
 
-def _group_of(case: Case, new: Document) -> PodGroup | None:
-    """Find the group that a pod belongs to, as far as it can be seen."""
+def _group_key(case: Case, new: Document) -> GroupKey | None:
+    """Give the group that a pod says it belongs to."""
     spec = new["spec"].get("schedulingGroup")
     field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None
     meta = ObjectMeta(labels=new["metadata"].get("labels"))
     served = case.profile.workload_api
     named = group_name(meta, PodSpec(schedulingGroup=field), native_served=served)
-    return None if named is None else case.view.groups.get(GroupKey(named[0], case.ref.namespace, named[1]))
+    return None if named is None else GroupKey(named[0], case.ref.namespace, named[1])
 
 
 def _valued(value: int, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from podium.api.foreign import OWNERS
-from podium.fieldpath import parse_path
+from podium.fieldpath import at, parse_path
 from podium.findings import Finding, ObjectRef
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
 from podium.view import View
@@ -60,10 +60,7 @@ def review_owner(request: Request, view: View, profile: Profile) -> Verdict:
 def _templates(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     owner = msgspec.convert(document, OWNERS[document["apiVersion"], document["kind"]].type)
     for path, _ in owner.templates():
-        template: Any = document
-        for step in parse_path(path):
-            template = template[step]
-        yield path, template
+        yield path, at(document, parse_path(path))
 
 
 def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, Any]:

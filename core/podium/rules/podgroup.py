@@ -251,22 +251,22 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
         case.set(new, "priorityClassName", found.name)
     case.set(new, "priority", found.value)
     if GROUP_POLICY in case.write.gates and "preemptionPolicy" in SPECS[case.version].by_name:
-        _stamp_policy(case, new, found.preemption_policy)
+        check_policy(case, spec.get("preemptionPolicy"), found.preemption_policy)
+        case.set(new, "preemptionPolicy", found.preemption_policy)
     if case.native:
         finalizers = new["metadata"].setdefault("finalizers", [])
         if PROTECTION_FINALIZER not in finalizers:
             finalizers.append(PROTECTION_FINALIZER)
 
 
-def _stamp_policy(case: Case, new: Document, computed: str) -> None:
-    given = new["spec"].get("preemptionPolicy")
+def check_policy(case: Case, given: str | None, computed: str) -> None:
+    """Refuse a preemption policy that is not the class's; none is fine. Raises Refused."""
     if given is not None and given != computed:
         message = (
             f"the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; "
             f"priority admission controller computed {computed} from the given PriorityClass name"
         )
         raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
-    case.set(new, "preemptionPolicy", computed)
 
 
 def prepare(case: Case, new: Document, old: Document | None) -> None:

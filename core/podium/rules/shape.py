@@ -28,6 +28,7 @@ Check = Callable[[str, Any, Any, Write], Sequence[FieldError] | None]
 class Field:
     """One field: how Go reads it, what becomes of its zero value, which gate guards it, what checks it.
 
+    A value of the Python type `plain` is taken as it is, any other is for `read`.
     `pointer` keeps a zero value that was written; `always` writes the field even when it is zero or nil.
     `stops` are all evaluated, and any of them ends the field; `checks` and the shape's own follow.
     """
@@ -38,6 +39,7 @@ class Field:
         read: "Reader",
         go: str,
         *,
+        plain: type | None = None,
         pointer: bool = False,
         always: bool = False,
         zero: Any = None,
@@ -51,6 +53,7 @@ class Field:
         self.name = name
         self.read = read
         self.go = go
+        self.plain = plain
         self.pointer = pointer
         self.always = always
         self.zero = zero
@@ -76,6 +79,8 @@ class Shape:
         self.checks = tuple(checks)
         self.opened = opened
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
+        self.rank: Mapping[str, int] = {field.name: index for index, field in enumerate(fields)}
+        self.always = tuple(field for field in fields if field.always)
         self.checked = tuple(
             field for field in fields if field.stops or field.checks or _has_checks(field.shape)
         )

@@ -186,8 +186,12 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
 def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     """Judge a Workload's spec: first the rule over all templates, on update too, then the table."""
     spec = new["spec"]
-    errors = _unlike_priority(spec["podGroupTemplates"] or []) if case.version != "v1alpha2" else []
     stored = None if old is None else old["spec"]
+    errors: list[FieldError] = []
+    # Of Podium's both versions are served, so an object of v1alpha2 may be unlike and still be updated.
+    was_unlike = not case.native and stored is not None and _unlike_priority(stored["podGroupTemplates"])
+    if case.version != "v1alpha2" and not was_unlike and _unlike_priority(spec["podGroupTemplates"]):
+        errors.append(fields.invalid(UNLIKE, "spec", None, "detected multiple priority configurations"))
     return errors + validate(SPECS[case.version], "spec", spec, stored, case.write)
 
 
@@ -195,8 +199,7 @@ def judge(_case: Case, _new: Document, _old: Document | None) -> None:
     """No plugin refuses a Workload."""
 
 
-def _unlike_priority(templates: list[Document]) -> list[FieldError]:
+def _unlike_priority(templates: list[Document] | None) -> bool:
     """Compare class names and integers, absence included, across all templates."""
-    if len({(template.get("priorityClassName"), template.get("priority")) for template in templates}) <= 1:
-        return []
-    return [fields.invalid(UNLIKE, "spec", None, "detected multiple priority configurations")]
+    said = {(template.get("priorityClassName"), template.get("priority")) for template in templates or ()}
+    return len(said) > 1

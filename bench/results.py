@@ -1,0 +1,76 @@
+"""RESULTS.md: a section for each part of the bench, and each part rewrites only its own.
+
+Parts take minutes and are measured when what they measure changes, so each section says on which machine, and
+figures of other parts stay as they are.
+"""
+
+import os
+import platform
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROUNDS = 5
+_HEAD = f"""# Bench
+
+`make bench`: median of {ROUNDS} rounds (least to most), after one more that does not count. What is compared
+runs in turns (A B A B ...). The machine is shared and noisy: read ratios, not seconds.
+`.venv/bin/python -m bench PART` measures one section anew.
+"""
+
+
+class Row(NamedTuple):
+    """One line of a table: what was measured, and what it gave."""
+
+    what: str
+    figure: str
+
+
+class Section(NamedTuple):
+    """What one part found: its rows, under a title, and what a reader must know to read them."""
+
+    title: str
+    rows: Sequence[Row]
+    note: str = ""
+
+
+def spread(values: Iterable[float], unit: str, digits: int = 2) -> str:
+    """Give a median with its extremes."""
+    given = list(values)
+    low, middle, high = min(given), statistics.median(given), max(given)
+    return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+def machine() -> str:
+    """Describe the machine in a line."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{os.cpu_count()} x {model}, {platform.system()}, Python {platform.python_version()}"
+
+
+def render(section: Section, on: str) -> str:
+    """Give a section as it stands in the file."""
+    lines = [f"## {section.title}", "", f"On {on}.", ""]
+    if section.note:
+        lines += [section.note.strip(), ""]
+    lines += [
+        "| what | figure |",
+        "| --- | --- |",
+        *(f"| {row.what} | {row.figure} |" for row in section.rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def merged(text: str, title: str, section: str, order: Sequence[str]) -> str:
+    """Put one section, of this title, into the text of the file; the others stay, in the order of titles."""
+    found = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
+    sections = {
+        name: f"## {name}\n{body.rstrip()}\n" for name, body in zip(found[::2], found[1::2], strict=True)
+    }
+    sections[title] = section
+    return "\n".join([_HEAD, *(sections[name] for name in order if name in sections)])

@@ -1,0 +1,127 @@
+"""What timing a server needs: its own processor, the load on another one, and the books of its process.
+
+Without that the load would be timed too. The Go programs are built into the user's cache; Go keeps what it
+has compiled, so building again costs a second.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from podium.controlplane import folders, golang
+from podium.errors import PodiumError
+
+MODULE = Path(__file__).with_name("webhook")
+# The processor of the server that is timed, and that of everything else.
+SERVER, REST = 0, 1
+CONNECTIONS = 16
+
+
+class Target(NamedTuple):
+    """A webhook that serves: where, and the process to account for."""
+
+    port: int
+    pid: int
+
+
+class Answers(msgspec.Struct):
+    """What the load says of the answers: how many, failures, and quantiles in seconds."""
+
+    sent: int
+    requests: int
+    failures: int
+    seconds: float
+    rate: float
+    cpu: float
+    quantiles: dict[str, float]
+    failure: str = ""
+
+
+class Timing(NamedTuple):
+    """One run of the load: what it says, and the processor seconds that the server spent on a request."""
+
+    answers: Answers
+    cost: float
+
+
+def programs() -> Path:
+    """Build the peer and the load; gives their folder. PodiumError when that fails."""
+    if (os.cpu_count() or 1) < 2:
+        raise PodiumError("timing a server needs two processors, one for it and one for the load")
+    place = folders.cache(os.environ).parent / "bench"
+    place.mkdir(parents=True, exist_ok=True)
+    go = golang.find(MODULE, os.environ, lambda text: print(text, file=sys.stderr))
+    argv = [str(go), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", f"{place}/", "./..."]
+    done = subprocess.run(
+        argv,
+        cwd=MODULE,
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise PodiumError(f"building {MODULE} failed: {' | '.join(done.stderr.splitlines()[-3:])}")
+    return place
+
+
+@contextlib.contextmanager
+def on(processor: int) -> Iterator[None]:
+    """What is started inside runs on one processor for good."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def move(pid: int, processor: int) -> None:
+    """Have a process that runs already stay on one processor."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), {processor})
+
+
+def processor_seconds(pid: int) -> float:
+    """Give the processor time a process has had."""
+    # The name, in brackets, may hold anything.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> float:
+    """Give the resident memory of a process in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ProcessLookupError(pid)
+
+
+def timed(target: Target, review: Path, authority: Path | None, *, seconds: float, rate: float = 0) -> Timing:
+    """Put load on a webhook: as much as it takes, or `rate` requests a second at random times.
+
+    Without an authority it is spoken to without TLS. PodiumError when an answer is not the one wanted.
+    """
+    warm = seconds / 5
+    argv = [str(folders.cache(os.environ).parent / "bench" / "load")]
+    argv += ["-url", f"{'https' if authority else 'http'}://127.0.0.1:{target.port}/mutate?timeout=3s"]
+    argv += ["-ca", str(authority)] if authority else []
+    argv += ["-review", str(review), "-connections", str(CONNECTIONS), "-rate", str(rate)]
+    argv += ["-seconds", str(seconds), "-warm", str(warm)]
+    before = processor_seconds(target.pid)
+    with on(REST):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PodiumError(f"no load on port {target.port}: {done.stderr.strip()}")
+    answers = msgspec.json.decode(done.stdout, type=Answers)
+    if answers.failures:
+        raise PodiumError(f"{answers.failures} of {answers.requests} answers were wrong: {answers.failure}")
+    spent = processor_seconds(target.pid) - before
+    return Timing(answers, spent / answers.sent)

@@ -1,0 +1,121 @@
+"""One part of the webhook served alone, so that what the other parts cost is the difference.
+
+`python -m bench.stages SERVER ANSWER [CERTIFICATE KEY]` serves /mutate until killed and prints its port.
+SERVER is `ours` or `aiohttp` (its low-level server, with no limit of ours); ANSWER is `canned` (the patch is
+known, only the uid is copied) or `judged` (all of Podium, on a state made by hand).
+"""
+
+import asyncio
+import base64
+import ssl
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import uvloop
+from aiohttp import web
+from bench import reviews
+
+from podium.api.core import PriorityClass
+from podium.api.meta import ObjectMeta
+from podium.api.reads import READS
+from podium.rules.case import Profile
+from podium.rules.policy import Level, Policy
+from podium.service import logs
+from podium.service.http1 import Ask, Reply, Route
+from podium.service.limits import Limits
+from podium.service.metrics import new_registry
+from podium.service.server import Server
+from podium.state import State
+from podium.webhooks.handlers import Handlers
+from podium.webhooks.metrics import Metrics
+
+_PATCH = [{"op": "add", "path": "/spec/priorityClassName", "value": reviews.CLASS}]
+_BODY_LIMIT = 7 << 20
+
+
+def canned() -> Callable[[Ask], Reply]:
+    """Give a handler that answers anything with one patch."""
+    sample = reviews.pod_review()
+    start = sample.index(b'"uid":"') + len(b'"uid":"')
+    response = {
+        "uid": "@",
+        "allowed": True,
+        "patchType": "JSONPatch",
+        "patch": base64.b64encode(msgspec.json.encode(_PATCH)).decode(),
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    before, after = msgspec.json.encode(review).split(b"@")
+    return lambda ask: Reply(200, before + ask.body[start : start + 36] + after)
+
+
+class Known:
+    """A cluster that holds the class and the group, and never changes."""
+
+    synced = True
+
+    def __init__(self) -> None:
+        self.state = State(native_served=False)
+        self.state.apply(PriorityClass(metadata=ObjectMeta(name=reviews.CLASS), value=reviews.VALUE))
+        group = reviews.pod_group()
+        group["spec"]["priority"] = reviews.VALUE
+        read = READS[group["apiVersion"], group["kind"]]
+        self.state.apply(read.neutral(msgspec.convert(group, read.type)))
+
+    async def changed(self, revision: int) -> None:  # noqa: ARG002 - nothing does
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+def profile() -> Profile:
+    """Give what the webhook runs with."""
+    policy = Policy(levels={rule: Level(level) for rule, level in reviews.LEVELS.items()})
+    return Profile(kubernetes="1.37", rules="podium", policy=policy)
+
+
+def judged() -> Callable[[Ask], Any]:
+    """Give Podium's own handler."""
+    ours = profile()
+    log = logs.configure("json", "info")
+    return Handlers(Known(), lambda: ours, Metrics(new_registry()), log).routes()["/mutate"].handler
+
+
+async def serve_ours(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
+    """Serve as `podium webhook` does; gives the port."""
+    routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
+    server = Server(routes, Limits(), lambda _status, _why: None, context=context)
+    await server.start("127.0.0.1", 0)
+    return server.port
+
+
+async def serve_aiohttp(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
+    """Serve with the least that aiohttp offers; gives the port."""
+    loop = asyncio.get_running_loop()
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        timeout = request.query.get("timeout", "10s")
+        body = await request.read()
+        reply = answer(Ask(request.path, body, loop.time() + float(timeout.rstrip("s"))))
+        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+
+    factory = web.Server(handle, access_log=None, keepalive_timeout=300.0)
+    listening = await loop.create_server(factory, "127.0.0.1", 0, ssl=context)
+    port: int = listening.sockets[0].getsockname()[1]
+    return port
+
+
+async def main(server: str, answer: str, pair: list[str]) -> None:
+    """Serve until killed."""
+    context = None
+    if pair:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*pair)
+    handler = {"canned": canned, "judged": judged}[answer]()
+    port = await {"ours": serve_ours, "aiohttp": serve_aiohttp}[server](handler, context)
+    print(port, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -1,0 +1,204 @@
+"""`podium webhook`: serve admission and conversion to an API server until told to stop."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from podium.rules.policy import Policy
+    from podium.service.logs import Format
+
+_FAMILIES = ("podium", "pods", "native")
+
+
+class _ObjectName(click.ParamType[tuple[str, str]]):
+    """NAMESPACE/NAME."""
+
+    name = "NAMESPACE/NAME"
+
+    def convert(
+        self,
+        value: str | tuple[str, str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, str]:
+        """Split at the slash."""
+        if isinstance(value, tuple):
+            return value
+        namespace, slash, name = value.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
+        return namespace, name
+
+
+class _Url(click.ParamType[str]):
+    """A URL that an API server takes for a webhook: https, and nothing behind the path."""
+
+    name = "URL"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse others here, where a person reads it; a slash at the end goes."""
+        parts = urlsplit(value)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
+            self.fail(f"{value} is not https://HOST[:PORT][/PATH]", param, ctx)
+        return value.rstrip("/")
+
+
+class _FailurePolicy(click.ParamType[tuple[str, str]]):
+    """KIND=Fail or KIND=Ignore."""
+
+    name = "KIND=Fail|Ignore"
+
+    def convert(
+        self,
+        value: str | tuple[str, str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, str]:
+        """Split at the equals sign."""
+        if isinstance(value, tuple):
+            return value
+        family, _, policy = value.partition("=")
+        if family not in _FAMILIES or policy not in ("Fail", "Ignore"):
+            self.fail(f"{value} is not one of {', '.join(_FAMILIES)}, then =Fail or =Ignore", param, ctx)
+        return family, policy
+
+
+_object_name = _ObjectName()
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; in a pod it is known.")
+@click.option("--context", metavar="NAME", help="The context in it.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="For TLS.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=9090,
+    show_default=True,
+    help="For /livez, /readyz and /metrics, without TLS.",
+)
+@click.option("--cert-dir", metavar="DIR", help="Keep our own CA and certificates in this folder.")
+@click.option("--cert-secret", type=_object_name, help="Keep them in this Secret, which replicas share.")
+@click.option(
+    "--provided-cert-dir",
+    metavar="DIR",
+    help="Use tls.crt and tls.key of this folder, which somebody else renews (cert-manager).",
+)
+@click.option("--host-name", multiple=True, metavar="NAME", help="Another name or address to be known by.")
+@click.option("--client-ca", metavar="FILE", help="Refuse clients without a certificate of this CA.")
+@click.option("--client-name", metavar="NAME", help="And whose certificate is not for this name.")
+@click.option("--register-url", type=_Url(), help="Register at the API server, to be called at this URL.")
+@click.option(
+    "--register-service",
+    type=_object_name,
+    help="Keep the caBundle right where the manifests registered this Service.",
+)
+@click.option("--config", metavar="FILE", help="An AdmissionPolicy: levels of the rules, allowed classes.")
+@click.option(
+    "--on-failure",
+    "failure_policies",
+    multiple=True,
+    type=_FailurePolicy(),
+    help="What an API server that cannot reach us does; podium=Fail, pods=Ignore, native=Ignore unless told.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0, 300),
+    default=5.0,
+    show_default=True,
+    help="How long to serve on, unready, after SIGTERM: until all who route to us know.",
+)
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, else json]"
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
+def command(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    bind: str,
+    port: int,
+    metrics_port: int,
+    cert_dir: str | None,
+    cert_secret: tuple[str, str] | None,
+    provided_cert_dir: str | None,
+    host_name: Sequence[str],
+    client_ca: str | None,
+    client_name: str | None,
+    register_url: str | None,
+    register_service: tuple[str, str] | None,
+    config: str | None,
+    failure_policies: Sequence[tuple[str, str]],
+    drain_seconds: float,
+    log_format: str | None,
+    log_level: str,
+) -> None:
+    """Serve Podium's rules to an API server, as admission and conversion webhooks.
+
+    For a cluster on this machine: podium webhook --cert-dir certs --register-url https://127.0.0.1:9443
+    """
+    import uvloop  # noqa: PLC0415 - `--help` needs none of it
+
+    from podium.service import logs  # noqa: PLC0415 - as above
+    from podium.webhooks import process, registration  # noqa: PLC0415 - as above
+
+    sources: list[process.Folder | process.Secret | process.Provided] = []
+    if cert_dir is not None:
+        sources.append(process.Folder(Path(cert_dir)))
+    if cert_secret is not None:
+        sources.append(process.Secret(*cert_secret))
+    if provided_cert_dir is not None:
+        sources.append(process.Provided(Path(provided_cert_dir)))
+    if len(sources) != 1:
+        raise click.UsageError("give one of --cert-dir, --cert-secret and --provided-cert-dir")
+    if register_url is not None and register_service is not None:
+        raise click.UsageError("give --register-url or --register-service, not both")
+    endpoint = None
+    if register_url is not None or register_service is not None:
+        endpoint = registration.Endpoint(url=register_url, service=register_service)
+    settings = process.Settings(
+        certificates=sources[0],
+        kubeconfig=kubeconfig,
+        context=context,
+        bind=bind,
+        port=port,
+        metrics_port=metrics_port,
+        host_names=tuple(host_name),
+        client_ca=None if client_ca is None else Path(client_ca),
+        client_name=client_name,
+        register=endpoint,
+        options=registration.Options(failure=dict(failure_policies)),
+        policy=_policy(config),
+        drain_seconds=drain_seconds,
+    )
+    log = logs.configure(_format(log_format), log_level)
+    uvloop.run(process.run(settings, log))
+
+
+def _format(given: str | None) -> "Format":
+    match given:
+        case "json" | "text":
+            return given
+        case _:
+            return "text" if sys.stderr.isatty() else "json"
+
+
+def _policy(path: str | None) -> "Policy":
+    if path is None:
+        from podium.rules.policy import Policy  # noqa: PLC0415 - as above
+
+        return Policy()
+    from podium.cli.policyfile import read_policy  # noqa: PLC0415 - pydantic, only where a file is read
+
+    return read_policy(path)

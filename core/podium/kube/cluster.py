@@ -1,0 +1,182 @@
+"""A live cluster kept in one State: which kinds there are is asked again and again, and each is followed.
+
+An API may appear while we run (custom resources installed after us), go, or be served in a better version
+after an upgrade; what Podium believes follows discovery. Reading needs no lock: everything here happens on
+one event loop, and whoever reads the State finishes without awaiting.
+"""
+
+import asyncio
+import random as chance
+import time
+from collections.abc import Callable, Collection
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.reads import Kind
+from podium.errors import PodiumError
+from podium.kube.backoff import Backoff
+from podium.kube.connection import Connection, Sleep
+from podium.kube.discovery import Discovery, Served, discover, settle
+from podium.kube.informer import NOT_YET, Informer, World
+from podium.kube.watching import Follower, Say
+from podium.state import State
+
+NOT_WATCHED = "not watched"
+
+_CHECK_SECONDS = 10.0
+# A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
+_SOON_SECONDS = 1.0
+
+
+class Cluster:
+    """Some kinds of a live cluster; `run` keeps `state` up to date.
+
+    `discovery` is what the server is believed to serve since the last look, None before the first.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kinds: Collection[Kind],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = chance.random,
+        say: Say,
+    ) -> None:
+        self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
+        self.discovery: Discovery | None = None
+        self._connection = connection
+        self._kinds = frozenset(kinds)
+        self._world = World(clock, sleep, random, say, self._notice, self._turn)
+        self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
+        self._doubted = asyncio.Event()
+        self._missed: frozenset[str] = frozenset()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every wanted kind that is served has been read once."""
+        return self.discovery is not None and all(
+            informer.follower.listed for informer, _ in self._informers.values()
+        )
+
+    def ages(self) -> dict[str, float]:
+        """Give the seconds since the server was last heard of, by resource (`nodes`)."""
+        now = self._world.clock()
+        return {name: now - informer.heard for name, (informer, _) in self._informers.items()}
+
+    async def ready(self) -> None:
+        """Return when every wanted kind has been read once."""
+        await self._until(lambda: self.synced)
+
+    async def changed(self, revision: int) -> None:
+        """Return when the state is at another revision than this."""
+        await self._until(lambda: self.state.revision != revision)
+
+    async def caught_up(self, resource: str, resource_version: str) -> None:
+        """Return when the state holds what the server said at a resourceVersion of a resource, or later.
+
+        Whoever wrote knows the version by the answer and must not decide again before. While the resource is
+        not followed this waits.
+        """
+        version = int(resource_version)
+
+        def reached() -> bool:
+            found = self._informers.get(resource)
+            return found is not None and found[0].follower.version >= version
+
+        await self._until(reached)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled. Failures of the server are waited out and said."""
+        backoff = Backoff(self._world.random)
+        failure = ""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    now = await discover(self._connection, {*self._kinds, Kind.POD_GROUP})
+                except PodiumError as error:
+                    pause = backoff.next()
+                    if str(error) != failure:
+                        failure = str(error)
+                        fields = {"error": failure, "retry_seconds": round(pause, 1)}
+                        self._world.say("discovery failed", fields)
+                    await self._world.sleep(pause)
+                    continue
+                failure = ""
+                backoff.reset()
+                self._believe(now, tasks)
+                await self._until_next_look()
+
+    def _believe(self, now: Discovery, tasks: asyncio.TaskGroup) -> None:
+        """Follow what is served now, and nothing else."""
+        self.discovery, self._missed = settle(self.discovery, now, self._missed)
+        if self._missed:
+            self._doubted.set()
+        wanted = {each.resource: each for each in self.discovery.served if each.read.kind in self._kinds}
+        for resource in [name for name in self._informers if name not in wanted]:
+            self._stop(resource).clear()
+            self._world.say("api went away", {"resource": resource})
+        for resource, served in wanted.items():
+            known = self._informers.get(resource)
+            if known is None or known[0].served != served:
+                self._start(served, self._stop(resource) if known is not None else None, tasks)
+        self.state.serve_native(self.discovery.serves(NATIVE_GROUP, "PodGroup"))
+        self._turn()
+
+    def _start(self, served: Served, before: Follower | None, tasks: asyncio.TaskGroup) -> None:
+        heirloom = before.known if before is not None else None
+        follower = Follower(served, self.state, self._world.say, heirloom)
+        informer = Informer(self._connection, served, follower, self._world)
+        self._informers[served.resource] = informer, tasks.create_task(informer.run(), name=served.resource)
+        self._world.say("api found", {"resource": served.resource, "version": served.api_version})
+
+    def _stop(self, resource: str) -> Follower:
+        informer, task = self._informers.pop(resource)
+        task.cancel()
+        return informer.follower
+
+    def _turn(self) -> None:
+        """Take note of an informer that failed, came back or read its first list."""
+        discovery = self.discovery
+        unread: dict[str, str] = {str(kind): NOT_WATCHED for kind in Kind if kind not in self._kinds}
+        if discovery is not None:
+            unread |= {kind: why for kind, why in discovery.unread.items() if kind in self._kinds}
+        for informer, _ in self._informers.values():
+            if informer.unread:
+                kind = str(informer.served.read.kind)
+                # A kind may be of two groups, native and Podium's; each that is kept from us is named.
+                unread[kind] = f"{unread[kind]}; {informer.unread}" if kind in unread else informer.unread
+            if informer.is_unknown:
+                self._doubted.set()
+        self.state.note_unread(unread)
+        self._notice()
+
+    def _notice(self) -> None:
+        """Wake who waits: something may have changed."""
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiting.clear()
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiting.discard(waiter)
+
+    async def _until_next_look(self) -> None:
+        jitter = 1 - self._world.random() / 2
+        due = asyncio.ensure_future(self._world.sleep(_CHECK_SECONDS * jitter))
+        doubted = asyncio.ensure_future(self._doubted.wait())
+        try:
+            await asyncio.wait((due, doubted), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            due.cancel()
+            doubted.cancel()
+        if self._doubted.is_set():
+            self._doubted.clear()
+            await self._world.sleep(_SOON_SECONDS * jitter)

@@ -1,0 +1,177 @@
+"""One resource followed for ever: asked for, listened to, and asked for again however a request ends.
+
+What an answer means is `watching`'s business; here is what to ask and when. A request that ended early is
+followed by a wait that grows, so that a server in trouble is never asked in a tight loop, unless there is
+another question to ask: a list where a watch is of no use, pages where a stream is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import NamedTuple
+
+from podium.errors import PodiumError
+from podium.kube.backoff import Backoff
+from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.discovery import Served
+from podium.kube.listing import missing_permission
+from podium.kube.watching import ExpiredError, Follower, Say, WatchError
+
+NOT_YET = "not read yet"
+
+# A server sends a bookmark about once a minute; a connection that is silent for longer is dead.
+_SILENCE_SECONDS = 90.0
+# As client-go: a random length, so that watches do not all end together.
+_WATCH_SECONDS = (300.0, 600.0)
+# A request that lasted this long was a good one, whatever ended it.
+_STEADY_SECONDS = 5.0
+# Where nobody answers nobody is hurt by asking, and who asks soon is up to date soon.
+_LONGEST_DIAL_SECONDS = 3.0
+# Answers of no use to one question, one after the other, until it is put in another way.
+_PATIENCE = 5
+# Lines taken at a time before others may have the loop.
+_BATCH = 100
+
+
+class World(NamedTuple):
+    """What an informer needs beside the server: time (seconds), chance (0 up to 1), a log, and two ears.
+
+    `noticed` is called after each line or page; `turned` when it failed, came back or read its first list.
+    """
+
+    clock: Callable[[], float]
+    sleep: Sleep
+    random: Callable[[], float]
+    say: Say
+    noticed: Callable[[], None]
+    turned: Callable[[], None]
+
+
+class Informer:
+    """Follows one served resource.
+
+    `failure` is what stands between it and the server now, if anything does; `heard` is when the server was
+    last heard of, on the world's clock.
+    """
+
+    def __init__(self, connection: Connection, served: Served, follower: Follower, world: World) -> None:
+        self.served = served
+        self.follower = follower
+        self.failure: PodiumError | None = None
+        self.heard = world.clock()
+        self._connection = connection
+        self._path = served.path("")
+        self._world = world
+        self._backoff = Backoff(world.random)
+        self._streams = True
+        self._useless = 0
+
+    @property
+    def unread(self) -> str:
+        """Say why the kind cannot be read now; empty when it can, if only as it was a while ago."""
+        if isinstance(self.failure, RefusedError) and self.failure.code == 403:
+            return missing_permission(self.served, "", "list and watch")
+        if self.follower.listed:
+            return ""
+        return NOT_YET if self.failure is None else str(self.failure)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the server denies knowing the resource."""
+        return isinstance(self.failure, RefusedError) and self.failure.code == 404
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            had_list, streamed = not self.follower.needs_list, self._streams
+            started = self._world.clock()
+            error = await self._ask()
+            if self._world.clock() - started >= _STEADY_SECONDS:
+                self._backoff.reset()
+                self._useless = 0
+                if error is None:
+                    continue
+            if error is not None:
+                self._consider(error)
+            asks_otherwise = (had_list and self.follower.needs_list) or streamed != self._streams
+            pause = 0.0 if asks_otherwise else self._pause(error)
+            if error is not None:
+                self._fail(error, pause)
+            await self._world.sleep(pause)
+
+    async def _ask(self) -> PodiumError | None:
+        """List if need be, and watch to the end; give what ended it, None when the server just ended it."""
+        follower = self.follower
+        try:
+            if not follower.needs_list:
+                await self._listen(follower.watch_query())
+            elif self._streams:
+                await self._listen(follower.stream_query())
+            else:
+                await self._page(follower.list_query())
+                await self._listen(follower.watch_query())
+        except PodiumError as error:
+            return error
+        return None
+
+    async def _page(self, query: dict[str, str]) -> None:
+        while True:
+            body = await self._connection.get(self._path, **query)
+            had_list = self.follower.listed
+            token = self.follower.take_page(body)
+            self._hear(had_list=had_list)
+            if not token:
+                return
+            query["continue"] = token
+
+    async def _listen(self, query: dict[str, str]) -> None:
+        shortest, longest = _WATCH_SECONDS
+        query["timeoutSeconds"] = str(int(shortest + (longest - shortest) * self._world.random()))
+        count = 0
+        async with aclosing(self._connection.lines(self._path, silence=_SILENCE_SECONDS, **query)) as lines:
+            async for line in lines:
+                had_list = self.follower.listed
+                self.follower.take_line(line)
+                self._hear(had_list=had_list)
+                count += 1
+                if count % _BATCH == 0:
+                    await asyncio.sleep(0)
+
+    def _consider(self, error: PodiumError) -> None:
+        """Change the question where the answer was of no use and never will be."""
+        if isinstance(error, RefusedError) and error.code == 410:
+            self.follower.expire()
+        if isinstance(error, RefusedError) and error.code in (400, 422) and self.follower.needs_list:
+            self._streams = False
+        # A server that is merely busy says when to come back.
+        if isinstance(error, WatchError) or (isinstance(error, RefusedError) and not error.retry_after):
+            self._useless += 1
+        if self._useless >= _PATIENCE:
+            self._useless = 0
+            if self.follower.needs_list:
+                self._streams = False
+            else:
+                self.follower.expire()
+
+    def _pause(self, error: PodiumError | None) -> float:
+        pause = self._backoff.next()
+        if isinstance(error, RefusedError):
+            return max(pause, error.retry_after)
+        return pause if isinstance(error, WatchError | ExpiredError) else min(pause, _LONGEST_DIAL_SECONDS)
+
+    def _fail(self, error: PodiumError, pause: float) -> None:
+        if str(error) != str(self.failure):
+            fields = {"resource": self.served.resource, "error": str(error), "retry_seconds": round(pause, 1)}
+            self._world.say("watch expired" if isinstance(error, ExpiredError) else "watch failed", fields)
+        self.failure = error
+        self._world.turned()
+
+    def _hear(self, *, had_list: bool) -> None:
+        self.heard = self._world.clock()
+        if self.failure is not None:
+            self.failure = None
+            self._world.say("watch resumed", {"resource": self.served.resource})
+            self._world.turned()
+        elif self.follower.listed != had_list:
+            self._world.turned()
+        self._world.noticed()

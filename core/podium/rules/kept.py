@@ -1,0 +1,64 @@
+"""The field that v1alpha2 lacks, guarded where that version has it: in the annotation `convert.KEPT`.
+
+A client of v1alpha2 sees preemptionPolicy as an annotation, which no schema can guard, so the same three
+things that happen to the field in v1beta1 are done to the annotation here: a new group gets its class's
+policy, another one is refused, and nobody changes it later. An update without the annotation keeps what is
+stored, because whoever knows only v1alpha2 did not mean to unset anything.
+"""
+
+from typing import Any
+
+from podium import priority
+from podium.api.convert import KEPT, kept_text, restorable
+from podium.rules import fields, podgroup, workload
+from podium.rules.case import Case
+from podium.rules.fields import FieldError
+from podium.rules.shape import Document
+
+_POLICY = "preemptionPolicy"
+
+
+def patch(case: Case, new: Document) -> list[dict[str, Any]]:
+    """Give the operations that write the annotation, none if it is right; Refused for another policy."""
+    text = _wanted(case, new) if case.version == "v1alpha2" else None
+    if text is None:
+        return []
+    if (case.request.object.get("metadata") or {}).get("annotations") is None:
+        return [{"op": "add", "path": "/metadata/annotations", "value": {KEPT: text}}]
+    return [{"op": "add", "path": f"/metadata/annotations/{KEPT.replace('/', '~1')}", "value": text}]
+
+
+def _wanted(case: Case, new: Document) -> str | None:
+    """Give the annotation as it should be, or None to leave it as it is."""
+    if case.request.old is not None:
+        return None if KEPT in _annotations(new) else _annotations(case.request.old).get(KEPT)
+    if case.ref.kind != "PodGroup":
+        return None
+    found = priority.resolve(case.view.classes, new["spec"].get("priorityClassName", ""))
+    assert found is not None
+    given = restorable(case.request.object).get(_POLICY)
+    podgroup.check_policy(case, given, found.preemption_policy)
+    return None if given is not None else kept_text({_POLICY: found.preemption_policy})
+
+
+def _annotations(document: Document) -> Document:
+    return (document.get("metadata") or {}).get("annotations") or {}
+
+
+def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+    """Refuse, on update, another policy than the stored one; paths are v1beta1's."""
+    if old is None or case.version != "v1alpha2":
+        return []
+    after, before = restorable(new), restorable(old)
+    if case.ref.kind == "PodGroup":
+        changed = ["spec"] if after.get(_POLICY) != before.get(_POLICY) else []
+        cause = podgroup.FIXED
+    else:
+        cause = workload.FIXED
+        now, then = after.get("podGroupTemplates", {}), before.get("podGroupTemplates", {})
+        changed = [
+            f"spec.podGroupTemplates[{index}]"
+            for index, template in enumerate(new["spec"]["podGroupTemplates"] or ())
+            if now.get(template["name"], {}) != then.get(template["name"], {})
+        ]
+    return [fields.invalid(cause, f"{path}.{_POLICY}", None, "field is immutable") for path in changed]

@@ -1,0 +1,31 @@
+"""Where a rule is checked: which writes of which kind a webhook must be sent so that the rule can speak.
+
+Rules carry their targets, so what is registered with the API server, what a policy in CEL binds to and what
+`podium.rules.webhook` judges come from one table and cannot drift apart.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from podium.rules.case import Operation
+
+
+class Phase(StrEnum):
+    """Which of the two kinds of admission webhooks asks."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+class Target(NamedTuple):
+    """One kind of write; `subresource` is empty or `status`.
+
+    `members` says that only pods need to be sent which belong to a group, before the write or after it. What
+    an own rule has under MUTATE is for the level `inherit` only.
+    """
+
+    kind: str
+    operation: Operation
+    phase: Phase
+    subresource: str = ""
+    members: bool = False

@@ -1,0 +1,479 @@
+"""One HTTP/1.1 connection, held to its limits: llhttp (through aiohttp) parses, all else is decided here.
+
+aiohttp's own request handler has no deadline for headers or bodies, accepts a body before anybody may refuse
+it, and costs more than a rule does; its parser has none of this. An API server speaks HTTP/1.1 to webhooks
+on purpose (connections spread over replicas), so nothing else is spoken.
+
+A request is refused as soon as its header shows that it will be: an answer is then sent before the body has
+come, the connection closes, and what still arrives is thrown away for a moment, since closing on a client
+that is writing would cost it the answer. 429 carries Retry-After, without which an API server makes a 500 of
+it instead of asking again.
+"""
+
+import asyncio
+import enum
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import parse_qs
+
+import structlog
+from aiohttp import StreamReader
+from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
+
+from podium.service.limits import Limits, Load
+
+JSON = "application/json"
+RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
+_JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
+
+# What is handed to a transport, and taken from it, at once.
+_PIECE = 64 << 10
+# llhttp's bounds for one line and for the number of header fields.
+_LINE, _FIELDS = 8190, 64
+
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(f"{_NUMBER}({'|'.join(sorted(_UNITS, key=len, reverse=True))})")
+_DURATION = re.compile(f"(?:{_PART.pattern})+")
+
+_log = structlog.get_logger()
+
+
+class Ask(NamedTuple):
+    """A whole request; `deadline` is a time of the event loop's clock."""
+
+    path: str
+    body: bytes
+    deadline: float
+    accept: str = ""
+
+
+class Reply(NamedTuple):
+    """An answer."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = _JSON_HEADERS
+
+
+# A Reply at once is the fast path: the request costs no task.
+Handler = Callable[[Ask], Reply | Awaitable[Reply]]
+# Told the status and the reason of each request that is refused here, or that a handler failed.
+Tally = Callable[[int, str], None]
+
+
+class Route(NamedTuple):
+    """Who answers a path, and what it must be asked with; `body_limit` in bytes."""
+
+    method: str
+    handler: Handler
+    content_type: str = ""
+    body_limit: int = 0
+
+
+class Shared(Protocol):
+    """What the connections of one server have in common."""
+
+    limits: Limits
+    load: Load
+    routes: Mapping[str, Route]
+    tally: Tally
+    # Serving on, but every connection closes with its next answer.
+    draining: bool
+
+    def crowded(self, connection: "Exchange") -> bool:
+        """Take in a new connection; say whether it is one too many, to be told so and no more."""
+
+    def admits(self, transport: asyncio.Transport) -> bool:
+        """Whether the peer may ask at all (its certificate)."""
+
+    def proven(self, connection: "Exchange") -> None:
+        """Hear that a connection was of use, so that others are closed before it."""
+
+    def left(self, connection: "Exchange") -> None:
+        """Hear that a connection is gone."""
+
+
+class _State(enum.Enum):
+    HEADER = enum.auto()  # nothing or a part of a header has come
+    BODY = enum.auto()  # the header has come, the body has not
+    BUSY = enum.auto()  # a handler has the request
+    OVER = enum.auto()  # the last answer is on its way; what comes is thrown away
+
+
+class _Unhindered:
+    """What the parser asks to pause reading: nothing, for each of its pieces is taken from it at once."""
+
+    connected = True
+
+    def pause_reading(self) -> None:
+        """Go on."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on."""
+
+
+_UNHINDERED: Any = _Unhindered()
+
+
+class Exchange(asyncio.Protocol):
+    """The requests and answers of one connection, one after another."""
+
+    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
+        self._shared = shared
+        self._limits = shared.limits
+        self._load = shared.load
+        self._loop = loop
+        # One request at a time: the parser keeps what a client sends ahead, for at most one read.
+        self._parser = HttpRequestParser(
+            _UNHINDERED,
+            loop,
+            _PIECE,
+            max_line_size=_LINE,
+            max_field_size=_LINE,
+            max_headers=_FIELDS,
+            auto_decompress=False,
+            max_msg_queue_size=1,
+        )
+        self._transport: asyncio.Transport
+        self._state = _State.HEADER
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._header_bytes = 0
+        self._held = 0
+        self._ahead = b""
+        self._unsent = memoryview(b"")
+        self._choked = False
+        self._turned_away: tuple[int, str] | None = None
+        self._proven = False
+        # Of the current request:
+        self._route: Route
+        self._path = ""
+        self._accept = ""
+        self._deadline = 0.0
+        self._payload: StreamReader
+        self._body = bytearray()
+        self._judged = False
+        self._task: asyncio.Task[None] | None = None
+        self._last = False
+        self._linger = False
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection whose handshake is done."""
+        self._transport = cast("asyncio.Transport", transport)
+        # An answer larger than this is handed over by and by, so that it is ours to count what is unsent.
+        self._transport.set_write_buffer_limits(high=_PIECE)
+        if self._shared.crowded(self):
+            self._turned_away = (429, "connections")
+        elif not self._shared.admits(self._transport):
+            self._turned_away = (403, "client certificate")
+        self._idle_since = self._loop.time()
+        self._idle_timer = self._loop.call_later(self._limits.idle_seconds, self._check_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Let go of everything."""
+        self._expect_nothing()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        self._state = _State.OVER
+        self._unjudge()
+        self._hold(-self._held)
+        self._ahead = b""
+        self._body = bytearray()
+        self._unsent = memoryview(b"")
+        self._shared.left(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, or keep it until the current request is answered."""
+        if self._state is _State.OVER:
+            return
+        if self._state is _State.BUSY or self._choked:
+            self._ahead += data
+            self._transport.pause_reading()
+            return
+        self._take(data)
+
+    def pause_writing(self) -> None:
+        """Ask no more of a client that does not read its answers; later than its deadline it needs none."""
+        self._choked = True
+        if self._state is not _State.OVER:
+            self._expect(self._deadline - self._loop.time(), self._transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on, now that the client has read."""
+        self._choked = False
+        if self._state is _State.OVER:
+            return
+        self._expect_nothing()
+        if self._state is _State.BUSY and self._unsent:
+            self._flush()
+        self._go_on()
+
+    # What the server calls.
+
+    def retire(self) -> None:
+        """Close as soon as no request is lost by it."""
+        self._last = True
+        if self._state is _State.HEADER and not self._header_bytes:
+            self._finish(linger=False)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    # A request, from its first byte to its last.
+
+    def _take(self, data: bytes) -> None:
+        """Parse, and answer every request that is complete."""
+        while True:
+            try:
+                messages, _, _ = self._parser.feed_data(data)
+            except HttpProcessingError:
+                self._refuse(400, "not HTTP")
+                return
+            if messages:
+                message, self._payload = messages[0]
+                self._begin(message)
+            elif self._state is _State.HEADER:
+                self._await_header(len(data))
+                return
+            if self._state is _State.BODY:
+                self._read()
+            if self._state is not _State.HEADER or self._choked:
+                return
+            data = b""
+
+    def _await_header(self, length: int) -> None:
+        if length == 0:
+            return
+        if self._header_bytes == 0:
+            self._expect(self._limits.header_seconds, self._refuse, 408, "slow header")
+        self._header_bytes += length
+        if self._header_bytes > self._limits.header_bytes:
+            self._refuse(431, "large header")
+
+    def _begin(self, message: RawRequestMessage) -> None:
+        """Judge a header: what it shows to be refused is refused before its body."""
+        if self._header_bytes:
+            self._expect_nothing()
+            self._header_bytes = 0
+        self._state = _State.BODY
+        self._last = self._last or message.should_close or message.upgrade
+        self._path, seconds = _target(message.path)
+        if seconds is None:
+            seconds = self._limits.default_seconds
+        self._deadline = self._loop.time() + min(seconds, self._limits.longest_seconds)
+        headers = message.headers
+        self._accept = headers.get("Accept", "")
+        route = self._shared.routes.get(self._path)
+        if self._turned_away is not None:
+            self._last = True
+            self._refuse(*self._turned_away)
+        elif route is None:
+            self._refuse(404, "path")
+        elif message.method != route.method:
+            self._refuse(405, "method", {"Allow": route.method})
+        elif route.content_type and not _is(headers.get("Content-Type", ""), route.content_type):
+            self._refuse(415, "content type")
+        elif int(headers.get("Content-Length", 0)) > route.body_limit:
+            self._refuse(413, "large body")
+        else:
+            self._route = route
+            if "Expect" in headers and not self._payload.is_eof():
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _read(self) -> None:
+        """Take what there is of the body, and hand it on when it is complete."""
+        piece = self._payload.read_nowait()
+        self._hold(len(piece))
+        if self._held > self._route.body_limit:
+            self._refuse(413, "large body")
+        elif self._load.held_bytes > self._limits.held_bytes:
+            self._refuse(429, "memory")
+        elif not self._payload.is_eof():
+            # Joined as they come: a body in pieces of a byte must not cost an object for each.
+            self._body += piece
+            if self._timer is None:
+                left = min(self._limits.body_seconds, self._deadline - self._loop.time())
+                self._expect(left, self._refuse, 408, "slow body")
+        elif self._body:
+            self._expect_nothing()
+            self._body += piece
+            whole, self._body = bytes(self._body), bytearray()
+            self._dispatch(whole)
+        else:
+            self._expect_nothing()
+            self._dispatch(piece)
+
+    def _dispatch(self, body: bytes) -> None:
+        if self._load.in_flight >= self._limits.in_flight:
+            self._refuse(429, "in-flight")
+            return
+        self._state = _State.BUSY
+        self._judged = True
+        self._load.in_flight += 1
+        try:
+            reply = self._route.handler(Ask(self._path, body, self._deadline, self._accept))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            reply = self._failed(error)
+        if isinstance(reply, Reply):
+            self._answer(reply)
+        else:
+            self._task = self._loop.create_task(self._await_reply(reply))
+
+    async def _await_reply(self, pending: Awaitable[Reply]) -> None:
+        limit = asyncio.timeout_at(self._deadline)
+        try:
+            async with limit:
+                reply = await pending
+        except Exception as error:  # noqa: BLE001 - as above
+            if limit.expired():
+                self._shared.tally(504, "late")
+                reply = _plain(504)
+            else:
+                reply = self._failed(error)
+        self._task = None
+        self._answer(reply)
+        self._go_on()
+
+    def _failed(self, error: Exception) -> Reply:
+        self._shared.tally(500, "exception")
+        _log.error("handler failed", path=self._path, exc_info=error)
+        return _plain(500)
+
+    def _answer(self, reply: Reply) -> None:
+        self._unjudge()
+        if reply.status == 200 and not self._proven:
+            self._proven = True
+            self._shared.proven(self)
+        self._send(reply)
+
+    def _refuse(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
+        """Answer what no handler shall see; half a request makes it the connection's last answer."""
+        self._expect_nothing()
+        self._shared.tally(status, why)
+        half = self._state is not _State.BODY or not self._payload.is_eof()
+        self._last = self._last or half
+        self._send(_plain(status, headers), linger=half)
+
+    def _send(self, reply: Reply, *, linger: bool = False) -> None:
+        self._last = self._last or self._shared.draining
+        lines = [_status_line(reply.status), _date(int(time.time()))]
+        lines += [f"{name}: {value}\r\n" for name, value in reply.headers.items()]
+        if self._last:
+            lines.append("Connection: close\r\n")
+        head = f"{''.join(lines)}Content-Length: {len(reply.body)}\r\n\r\n".encode()
+        self._state = _State.BUSY
+        self._body = bytearray()
+        self._hold(len(reply.body) - self._held)
+        self._linger = linger
+        self._unsent = memoryview(head + reply.body)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Hand over the answer as far as the client reads it, then be ready for the next request."""
+        while self._unsent and not self._choked:
+            piece, self._unsent = self._unsent[:_PIECE], self._unsent[_PIECE:]
+            self._transport.write(piece)
+        if self._unsent:
+            return
+        self._hold(-self._held)
+        self._idle_since = self._loop.time()
+        if self._last:
+            self._finish(linger=self._linger)
+        else:
+            self._state = _State.HEADER
+
+    def _finish(self, *, linger: bool) -> None:
+        """Close behind the last answer: now, or when a client that still writes has had time to read it."""
+        self._state = _State.OVER
+        if linger:
+            self._expect(self._limits.linger_seconds, self._transport.close)
+        else:
+            self._transport.close()
+
+    def _go_on(self) -> None:
+        """Turn to what the client sent ahead."""
+        if self._state is _State.HEADER and not self._choked:
+            ahead, self._ahead = self._ahead, b""
+            self._transport.resume_reading()
+            self._take(ahead)
+
+    # Clocks and accounts.
+
+    def _expect(self, seconds: float, otherwise: Callable[..., None], *arguments: Any) -> None:
+        self._expect_nothing()
+        self._timer = self._loop.call_later(max(0.0, seconds), otherwise, *arguments)
+
+    def _expect_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_idle(self) -> None:
+        """Close after a long silence; looked at now and then, since a timer for each request costs more."""
+        due = self._idle_since + self._limits.idle_seconds
+        now = self._loop.time()
+        idle = self._state is _State.HEADER and not self._header_bytes
+        if now >= due and idle:
+            self._finish(linger=False)
+        else:
+            self._idle_timer = self._loop.call_at(
+                due if due > now else now + self._limits.idle_seconds, self._check_idle
+            )
+
+    def _hold(self, length: int) -> None:
+        self._held += length
+        self._load.held_bytes += length
+
+    def _unjudge(self) -> None:
+        if self._judged:
+            self._judged = False
+            self._load.in_flight -= 1
+
+
+def _plain(status: int, headers: Mapping[str, str] | None = None) -> Reply:
+    said = {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}
+    if status == 429:
+        said |= RETRY
+    return Reply(status, f"{HTTPStatus(status).phrase}\n".encode(), said)
+
+
+@lru_cache(maxsize=64)
+def _status_line(status: int) -> str:
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return f"Date: {formatdate(second, usegmt=True)}\r\n"
+
+
+def _is(given: str, wanted: str) -> bool:
+    return given == wanted or given.partition(";")[0].strip().lower() == wanted
+
+
+@lru_cache(maxsize=256)
+def _target(target: str) -> tuple[str, float | None]:
+    """Split a request target into its path and the seconds of its `timeout`, if it has one we can read."""
+    path, _, query = target.partition("?")
+    values = parse_qs(query).get("timeout", [])
+    return path, seconds(values[0]) if values else None
+
+
+def seconds(duration: str) -> float | None:
+    """Read a Go duration, as API servers write them (`3s`, `1m30s`, `1.5s`); None for anything else."""
+    if not _DURATION.fullmatch(duration):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

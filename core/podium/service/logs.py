@@ -1,0 +1,67 @@
+"""Logs of any of our processes: one JSON object a line for machines, aligned lines for a terminal.
+
+Everything goes one way, the libraries' records too. Of those only warnings and worse are let through at any
+level, since below it they write what must never be logged (kubernetes_asyncio: the bodies of responses).
+"""
+
+import logging
+import sys
+from typing import Any, Literal, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+Format = Literal["json", "text"]
+
+_FIRST = ("time", "level", "event")
+
+
+def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> FilteringBoundLogger:
+    """Make every log of the process go to `stream`; `level` is debug, info, warning or error."""
+    render: tuple[Processor, ...] = (
+        (structlog.processors.format_exc_info, _ordered, structlog.processors.JSONRenderer())
+        if style == "json"
+        else (_console(stream),)
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            *render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=False,
+    )
+    log = cast("FilteringBoundLogger", structlog.get_logger().bind())
+    logging.basicConfig(handlers=[_Libraries(log)], level=logging.WARNING, force=True)
+    return log
+
+
+def _console(stream: TextIO) -> Processor:
+    return structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(),
+        sort_keys=False,
+        timestamp_key="time",
+        exception_formatter=structlog.dev.plain_traceback,
+    )
+
+
+def _ordered(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:  # noqa: ARG001 - a processor
+    """Put first what a reader looks for first."""
+    return {key: event.pop(key) for key in _FIRST if key in event} | dict(event)
+
+
+class _Libraries(logging.Handler):
+    """Passes what libraries log on to our own logs."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a record as an event."""
+        said: dict[str, Any] = {"logger": record.name}
+        if record.exc_info:
+            said["exc_info"] = record.exc_info
+        self._log.log(record.levelno, record.getMessage(), **said)

@@ -1,0 +1,51 @@
+"""Prometheus metrics of any of our processes: a registry of its own, readings taken at a scrape, exposition.
+
+What a thing already knows (how old a cache is, when a certificate ends) is read when somebody scrapes;
+keeping a gauge in step with it would be a second copy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+
+class Reading(Collector):
+    """A gauge whose values, by the one label, are asked for at each scrape; no label is the empty one."""
+
+    def __init__(
+        self, name: str, documentation: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._labels = [label] if label else []
+        self._read = read
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Name the metric without reading it."""
+        return [GaugeMetricFamily(self._name, self._documentation, labels=self._labels)]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Read it."""
+        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
+        for value, number in self._read().items():
+            family.add_metric([value] if self._labels else [], number)
+        return [family]
+
+
+def new_registry() -> CollectorRegistry:
+    """Make a registry that knows about the process itself."""
+    # Each counter would be given twice, once with the time at which it began.
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation here
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """Give all metrics and their media type: OpenMetrics when `accept` asks for it, else Prometheus' text."""
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type

@@ -1,0 +1,185 @@
+"""A listening socket, the connections it has brought, and how they end.
+
+Connections are accepted here one by one, not by the event loop, so that those still in their handshake are
+counted too and a handshake that fails is ours to count. When there is no room, the oldest connection that
+has never been of use makes it: whoever fills the port with silence pushes out silence, and an API server
+that calls for the first time still gets in.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from podium.errors import PodiumError
+from podium.service.http1 import Exchange, Route, Tally
+from podium.service.limits import Limits, Load
+
+# Closing waits this long for the peer's goodbye, and for what it has not read.
+_GOODBYE_SECONDS = 2.0
+# The pause after the system refused to give us a connection (no file descriptors left).
+_EXHAUSTED_SECONDS = 0.1
+_BACKLOG = 1024
+
+_log = structlog.get_logger()
+
+
+class Server:
+    """Serves routes by path on one port, with TLS when there is a context.
+
+    `accepts` judges a peer once, after the handshake; who is not accepted is answered 403.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        limits: Limits,
+        tally: Tally,
+        *,
+        context: ssl.SSLContext | None = None,
+        accepts: Callable[[ssl.SSLObject], bool] | None = None,
+    ) -> None:
+        self.routes = routes
+        self.limits = limits
+        self.tally = tally
+        self.load = Load()
+        self.draining = False
+        self.port = 0
+        self._context = context
+        self._accepts = accepts
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        # In order of age, both.
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[Exchange, None] = {}
+        self._unproven: dict[Exchange, None] = {}
+        self._empty = asyncio.Event()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 is any free one, see `port`. Raises PodiumError when that cannot be."""
+        loop = asyncio.get_running_loop()
+        try:
+            family, _, _, _, address = (
+                await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            )[0]
+            self._listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise PodiumError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+        self._listener.setblocking(False)
+        self.port = self._listener.getsockname()[1]
+        self._accepting = loop.create_task(self._accept(self._listener, loop))
+
+    async def drain(self, seconds: float) -> None:
+        """Serve on for so long, closing each connection with its next answer; then stop and let requests end.
+
+        Idle connections stay until then: a client that has not heard that we leave may be about to use one.
+        When this is cancelled, everything is closed at once.
+        """
+        self.draining = True
+        try:
+            await asyncio.sleep(seconds)
+            await self._stop_listening()
+            for connection in list(self._connections):
+                connection.retire()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.longest_seconds):
+                    while self._connections:
+                        self._empty.clear()
+                        await self._empty.wait()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Stop at once: nothing is answered any more."""
+        await self._stop_listening()
+        for connection in list(self._connections):
+            connection.abort()
+        while self._connections:
+            self._empty.clear()
+            await self._empty.wait()
+
+    # What connections ask and tell.
+
+    def crowded(self, connection: Exchange) -> bool:
+        """Take in a new connection; when there is no room another has to go, or else the new one is told."""
+        self._connections[connection] = None
+        self._unproven[connection] = None
+        if len(self._connections) <= self.limits.connections:
+            return False
+        oldest = next(iter(self._unproven))
+        if oldest is connection:
+            return True
+        self.tally(429, "connections")
+        self.left(oldest)
+        oldest.abort()
+        return False
+
+    def admits(self, transport: asyncio.Transport) -> bool:
+        """Whether the peer's certificate, if any is wanted, lets it ask."""
+        return self._accepts is None or self._accepts(transport.get_extra_info("ssl_object"))
+
+    def proven(self, connection: Exchange) -> None:
+        """Spare a connection that brought a good request."""
+        self._unproven.pop(connection, None)
+
+    def left(self, connection: Exchange) -> None:
+        """Forget a connection."""
+        self._unproven.pop(connection, None)
+        self._connections.pop(connection, None)
+        if not self._connections:
+            self._empty.set()
+
+    async def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                peer, _ = await loop.sock_accept(listener)
+            except ConnectionError:
+                continue
+            except OSError as error:
+                self.tally(429, "descriptors")
+                _log.error("cannot accept connections", error=error.strerror)
+                await asyncio.sleep(_EXHAUSTED_SECONDS)
+                continue
+            if len(self._handshakes) >= self.limits.connections:
+                self.tally(429, "handshakes")
+                next(iter(self._handshakes)).cancel()
+            task = loop.create_task(self._greet(peer, loop))
+            self._handshakes[task] = None
+            task.add_done_callback(self._handshakes.pop)
+
+    async def _greet(self, peer: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        secured = {
+            "ssl_handshake_timeout": self.limits.handshake_seconds,
+            "ssl_shutdown_timeout": _GOODBYE_SECONDS,
+        }
+        try:
+            await loop.connect_accepted_socket(
+                lambda: Exchange(self, loop),
+                peer,
+                ssl=self._context,
+                **(secured if self._context else {}),
+            )
+        except ConnectionResetError:
+            pass  # it went away, as somebody who only asks whether the port is open
+        except OSError as error:
+            self.tally(400, "handshake")
+            _log.debug("handshake failed", error=str(error))
+
+    async def _stop_listening(self) -> None:
+        for task in (self._accepting, *self._handshakes):
+            if task is not None:
+                task.cancel()
+        if self._accepting is not None:
+            await asyncio.wait({self._accepting})
+            self._accepting = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None

@@ -1,0 +1,143 @@
+"""Replicas of the webhook behind a balancer, as a Deployment and its Service would have them.
+
+`python -m tests.faults.replicas SETTINGS` is one replica: the process that `podium webhook` runs, with waits
+of seconds where an installation waits for minutes, and, when asked, with a rule that has a bug. SETTINGS is
+JSON of `Wanted`.
+"""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.fixtures.balancer import Backend, Balancer
+from tests.fixtures.servers import Server
+from tests.webhooks.running import Running, free_port
+
+# A bug breaks whatever has this in its name.
+BUG = "bug"
+_HERE = Path(__file__).parents[2]
+
+
+class Wanted(msgspec.Struct, kw_only=True):
+    """What a replica is to be."""
+
+    kubeconfig: str
+    port: int
+    url: str
+    folder: str = ""  # of the certificates; without one they are in the Secret
+    secret: tuple[str, str] = ("", "")
+    failure: Mapping[str, str] = {}
+    drain_seconds: float = 1.0
+    grace_seconds: float = 3.0
+    poll_seconds: float = 0.3
+    bug: bool = False
+
+
+class Fleet:
+    """Replicas that share certificates and are called at one URL."""
+
+    def __init__(self, server: Server, folder: Path, balancer: Balancer, wanted: dict[str, Any]) -> None:
+        self.server = server
+        self.balancer = balancer
+        self.replicas: list[Running] = []
+        self.wanted = {"kubeconfig": str(server.kubeconfig), **wanted}
+        self._folder = folder
+        self._count = 0
+
+    def start(self, port: int = 0) -> Running:
+        """Start a replica and wait until the balancer knows that it is ready."""
+        folder = self._folder / f"replica-{self._count}"
+        self._count += 1
+        folder.mkdir(parents=True)
+        wanted = Wanted(port=port or free_port(), url=f"https://127.0.0.1:{self.balancer.port}", **self.wanted)
+        line = [sys.executable, "-m", "tests.faults.replicas", msgspec.json.encode(wanted).decode()]
+        with (folder / "webhook.log").open("wb") as log:
+            process = subprocess.Popen(line, cwd=_HERE, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        started = Running(process, folder, wanted.port)
+        self.replicas.append(started)
+        started.wait_ready()
+        self.balancer.add(_backend(started))
+        started.until(lambda: _backend(started) in self.balancer.ready, "the balancer knows it")
+        return started
+
+    def end(self, replica: Running, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """End a replica and give its exit code; the balancer then hears that it is gone."""
+        code = replica.stop(with_signal)
+        self.forget(replica)
+        return code
+
+    def forget(self, replica: Running) -> None:
+        """Take a replica that has ended out of the balancer."""
+        self.balancer.remove(_backend(replica))
+        self.replicas.remove(replica)
+
+    def heal(self) -> None:
+        """Have two replicas again; one that was killed comes back as itself, as in a StatefulSet."""
+        for replica in list(self.replicas):
+            if replica.process.poll() is not None:
+                self.forget(replica)
+                self.start(replica.port)
+        while len(self.replicas) < 2:
+            self.start()
+
+    def close(self) -> None:
+        """Kill whatever runs."""
+        for replica in self.replicas:
+            replica.process.kill()
+            replica.process.wait()
+
+
+def _backend(replica: Running) -> Backend:
+    return Backend(replica.port, replica.metrics_port)
+
+
+@contextlib.contextmanager
+def fleet(server: Server, logs: Path, count: int = 2, **wanted: Any) -> Iterator[Fleet]:
+    """Give replicas that are ready; `wanted` are fields of `Wanted`."""
+    with Balancer().running() as balancer, contextlib.closing(Fleet(server, logs, balancer, wanted)) as made:
+        for _ in range(count):
+            made.start()
+        yield made
+
+
+def _main(wanted: Wanted) -> None:
+    """Be a replica."""
+    import uvloop
+
+    from podium.service import logs
+    from podium.webhooks import handlers, process
+    from podium.webhooks.registration import Endpoint, Options
+    from podium.webhooks.rotation import Periods
+
+    if wanted.bug:
+        right = handlers.judge
+
+        def judge(phase: Any, request: Any, view: Any, profile: Any) -> Any:
+            if BUG in request.object["metadata"]["name"]:
+                raise ZeroDivisionError("a bug in a rule")
+            return right(phase, request, view, profile)
+
+        handlers.judge = judge
+    settings = process.Settings(
+        certificates=process.Folder(Path(wanted.folder)) if wanted.folder else process.Secret(*wanted.secret),
+        kubeconfig=wanted.kubeconfig,
+        port=wanted.port,
+        metrics_port=0,
+        register=Endpoint(url=wanted.url),
+        options=Options(failure=wanted.failure),
+        drain_seconds=wanted.drain_seconds,
+        periods=Periods(
+            grace=timedelta(seconds=wanted.grace_seconds), poll=timedelta(seconds=wanted.poll_seconds)
+        ),
+    )
+    uvloop.run(process.run(settings, logs.configure("json", "info")))
+
+
+if __name__ == "__main__":
+    _main(msgspec.json.decode(sys.argv[1], type=Wanted))

@@ -1,0 +1,225 @@
+"""Two replicas behind a balancer, 200 writes a second, and everything that an installation lives through.
+
+Between the API server and the replicas is a balancer that follows readiness, as endpoints do; between the
+replicas and the API server is one that can be cut. What must cost nothing costs nothing: each write is
+answered as if nothing had happened, and the API server has counted no failed call of a webhook.
+"""
+
+import base64
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.replicas import Fleet, fleet
+from tests.faults.writing import API, MERGE, VALUE, Writer, group, new_class, webhook_failures, writing
+from tests.fixtures import faults
+from tests.fixtures.balancer import Backend, Balancer, Link
+from tests.fixtures.servers import Server, exclusive
+from tests.webhooks.running import Running
+
+from podium.controlplane.releases import NEWEST
+from podium.webhooks.registration import Options
+
+pytestmark = pytest.mark.server
+
+# As many as this are written before a fault, so that connections are open and warm; as many after it.
+FEW = 100
+SECRET = ("default", "podium-webhook-certificates")
+CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podium"
+
+
+@pytest.fixture(scope="module")
+def lonely() -> Iterator[Server]:
+    """A server without the Workload API, as most are; webhooks are the whole server's, so it is ours."""
+    with exclusive(NEWEST, workload_api=False) as server:
+        new_class(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def network(lonely: Server) -> Iterator[Balancer]:
+    """What is between the replicas and the API server."""
+    with Balancer().running() as balancer:
+        balancer.add(Backend(lonely.settings.ports["kube-apiserver"]))
+        yield balancer
+
+
+@pytest.fixture(scope="module", params=["secret", "folder"])
+def replicas(
+    request: pytest.FixtureRequest, lonely: Server, network: Balancer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    """Replicas that share a Secret, or a folder."""
+    folder = tmp_path_factory.mktemp("replicas")
+    kubeconfig = folder / "kubeconfig"
+    there = lonely.kubeconfig.read_text(encoding="utf-8")
+    kubeconfig.write_text(there.replace(lonely.url, f"https://127.0.0.1:{network.port}"), encoding="utf-8")
+    store: dict[str, Any] = {"secret": SECRET} if request.param == "secret" else {"folder": str(folder / "ca")}
+    with fleet(lonely, folder, kubeconfig=str(kubeconfig), **store) as started:
+        yield started
+
+
+@pytest.fixture
+def pair(replicas: Fleet) -> Fleet:
+    """Two of them that are ready, whatever the test before did."""
+    replicas.heal()
+    return replicas
+
+
+@pytest.fixture
+def writer(lonely: Server, pair: Fleet) -> Iterator[Writer]:
+    """Writers that are well on their way."""
+    with writing(lonely, lonely.new_namespace()) as started:
+        started.more(FEW)
+        yield started
+
+
+in_secret = pytest.mark.parametrize("replicas", ["secret"], indirect=True)
+
+
+def finished(writer: Writer) -> Writer:
+    """Let some writes more end, the last ones after the fault, and the writers with them."""
+    writer.more(FEW)
+    writer.stop()
+    return writer
+
+
+def nothing_lost(writer: Writer) -> None:
+    """Assert that each write was answered as it should be, and that there were some of each."""
+    record = finished(writer).record
+    assert [str(write) for write in record.failures()] == []
+    assert record.done("PodGroup", "create") > 10
+    assert record.done("PodGroup", "change") > 10
+    assert record.done("Pod", "create") > 10
+    assert record.done("Pod", "leave") > 10
+
+
+def leaves(fleet: Fleet) -> list[str]:
+    """Give the fingerprint of the leaf that each replica has loaded last."""
+    return [
+        [event["leaf"] for event in replica.events if event["event"] == "certificate-loaded"][-1]
+        for replica in fleet.replicas
+    ]
+
+
+def bundle(server: Server) -> bytes:
+    """Give the CAs that the API server trusts."""
+    code, read = server.request("GET", CONFIGURATION)
+    assert code == 200, read
+    (client,) = {each["clientConfig"]["caBundle"] for each in read["webhooks"]}
+    return base64.b64decode(client)
+
+
+def said(replica: Running, event: str) -> int:
+    """Count the times that a replica has said something."""
+    return sum(each["event"] == event for each in replica.events)
+
+
+def forget_certificates(server: Server, fleet: Fleet) -> None:
+    """Ask for others, as an administrator does: delete what the replicas share."""
+    if folder := fleet.wanted.get("folder"):
+        (Path(folder) / "state.json").unlink()
+        return
+    namespace, name = SECRET
+    code, answer = server.request("DELETE", f"/api/v1/namespaces/{namespace}/secrets/{name}")
+    assert code == 200, answer
+
+
+def test_a_full_rotation_costs_nothing(lonely: Server, pair: Fleet, writer: Writer) -> None:
+    """A new CA, new leaves on both replicas and the old CA gone from the bundle, in a Secret and a folder."""
+    counted = webhook_failures(lonely)
+    before, served = bundle(lonely), leaves(pair)
+    dropped = [said(replica, "authority-dropped") for replica in pair.replicas]
+    forget_certificates(lonely, pair)
+    pair.replicas[0].until(
+        lambda: [said(replica, "authority-dropped") for replica in pair.replicas] != dropped
+        and bundle(lonely).count(b"BEGIN CERTIFICATE") == 1,
+        "the old CA is gone",
+    )
+    assert bundle(lonely) != before
+    assert not set(leaves(pair)) & set(served)
+    nothing_lost(writer)
+    assert webhook_failures(lonely) == counted
+
+
+@in_secret
+def test_a_rolling_restart_costs_nothing(lonely: Server, pair: Fleet, writer: Writer) -> None:
+    """Each replica is replaced by another that is ready first; those that go end in order."""
+    counted = webhook_failures(lonely)
+    for replica in list(pair.replicas):
+        pair.start()
+        assert pair.end(replica) == 0, replica.log
+    nothing_lost(writer)
+    assert webhook_failures(lonely) == counted
+
+
+@in_secret
+def test_one_that_ends_in_order_costs_nothing(lonely: Server, pair: Fleet, writer: Writer) -> None:
+    """SIGTERM, as of a node that is drained: the other one serves on."""
+    counted = webhook_failures(lonely)
+    assert pair.end(pair.replicas[0]) == 0
+    nothing_lost(writer)
+    assert webhook_failures(lonely) == counted
+
+
+@in_secret
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_of_the_api_server_costs_no_admission(
+    lonely: Server, pair: Fleet, writer: Writer, number: signal.Signals
+) -> None:
+    """What is written while it is away is not answered; what is answered is answered right, from the first."""
+    with faults.without_api_server(lonely, number):
+        pass
+    nothing_lost(writer)
+    assert not webhook_failures(lonely)
+
+
+@in_secret
+def test_a_forgotten_past_costs_nothing(
+    lonely: Server, pair: Fleet, network: Balancer, writer: Writer
+) -> None:
+    """Replicas that were cut off come back to an API server that has no history left (410) and catch up."""
+    expired = [said(replica, "watch expired") for replica in pair.replicas]
+    network.set(Link.CUT)
+    writer.more(FEW)
+    name = f"later-{len(writer.record.writes)}"
+    new_class(lonely, name)
+    faults.compact(lonely)
+    with faults.without_api_server(lonely):
+        pass
+    network.set(Link.PASS)
+    for number, replica in enumerate(pair.replicas):
+        before = expired[number]
+        replica.until(lambda: said(replica, "watch expired") > before, "its watch has expired")  # noqa: B023 - called here
+    code, made = lonely.request("POST", f"/apis/{API}/namespaces/default/podgroups", group(name, name))
+    assert code == 201, made
+    assert made["spec"]["priority"] == VALUE
+    nothing_lost(writer)
+    assert not webhook_failures(lonely)
+
+
+@in_secret
+def test_one_that_is_killed_costs_what_was_under_way(lonely: Server, pair: Fleet, writer: Writer) -> None:
+    """SIGKILL: of Podium's kinds at most one write a client fails, and no write of a pod."""
+    pair.end(pair.replicas[0], signal.SIGKILL)
+    record = finished(writer).record
+    lost = record.failures("PodGroup")
+    assert len(lost) <= writer.clients, "\n".join(map(str, lost))
+    assert [str(write) for write in record.failures("Pod") if write.code >= 300] == []
+
+
+@in_secret
+def test_one_that_hangs_holds_nobody_longer_than_told(lonely: Server, pair: Fleet, writer: Writer) -> None:
+    """SIGSTOP: a write takes timeoutSeconds at most, pods are still created, and soon nobody asks it."""
+    hung = pair.replicas[0]
+    hung.process.send_signal(signal.SIGSTOP)
+    try:
+        hung.until(lambda: len(pair.balancer.ready) == 1, "the balancer leaves it out")
+        writer.more(3 * FEW)
+        record = finished(writer).record
+    finally:
+        hung.process.send_signal(signal.SIGCONT)
+    assert record.slowest < 2 * Options().timeout_seconds
+    assert [str(write) for write in record.failures("Pod") if write.code >= 300] == []
+    assert [str(write) for write in sorted(record.writes)[-FEW // 2 :] if write.wrong] == []

@@ -1,0 +1,113 @@
+"""Puts one case to both servers by every way of writing, and says what differs and what explains it.
+
+Each way is tried as a dry run first; the write after it shows that the dry run left nothing behind, for it is
+a create of the same name, or an update of the same resourceVersion.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from tests.differential.edits import edited
+from tests.differential.recording import canonical
+from tests.parity.cases import Case
+from tests.parity.sides import APPLIES, CREATES, UPDATES, Answer, Document, Side, Sides, Way, in_common
+
+# What /status takes; server-side apply there is another manager's.
+_STATUS_WAYS = (Way.REPLACE, Way.MERGE, Way.JSON, Way.APPLY_OVER)
+# What stays of a stored object's metadata in a manifest.
+_KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """One write as both servers answered it; `stored` is what a read finds afterwards."""
+
+    case: Case
+    way: Way
+    dry: bool
+    native: Answer
+    podium: Answer
+    native_stored: Document | None = None
+    podium_stored: Document | None = None
+
+    def __str__(self) -> str:
+        """Everything a reader needs to see who is right."""
+        lines = [f"{self.case} by {self.way}{' as a dry run' if self.dry else ''}"]
+        pairs = [(field, getattr(self.native, field), getattr(self.podium, field)) for field in _COMPARED]
+        pairs.append(("stored", self.native_stored, self.podium_stored))
+        for what, native, podium in pairs:
+            if native != podium:
+                lines += [f"  {what}", f"    native: {_text(native)}", f"    podium: {_text(podium)}"]
+        return "\n".join(lines)
+
+    @property
+    def equal(self) -> bool:
+        return self.native == self.podium and self.native_stored == self.podium_stored
+
+
+_COMPARED = ("code", "reason", "message", "causes", "object")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def exchanges(sides: Sides, namespace: str, case: Case) -> Iterator[Exchange]:
+    """Put a case to both by every way that fits it; every way has objects of its own."""
+    ways = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
+    for way in ways:
+        yield from _tried(sides, _named(case, way, namespace), case, way)
+
+
+def _named(case: Case, way: Way, namespace: str) -> Document:
+    """Give the document of a case with a name of its own: part of the case's, for whoever reads a log."""
+    stem = "".join(letter if letter.isalnum() else "-" for letter in str(case).lower())
+    given = case.document.get("metadata", {})
+    name = given.get("name") or stem.strip("-")[:40].strip("-")
+    metadata = {**given, "name": f"{name}-{way}", "namespace": namespace}
+    return {"kind": case.kind, **case.document, "metadata": metadata}
+
+
+def _tried(sides: Sides, sent: Document, case: Case, way: Way) -> Iterator[Exchange]:
+    wanted = [_wanted(side, sent, case, way) for side in sides]
+    for dry in (True, False):
+        native, podium = (
+            side.write(way, *what, dry=dry, subresource=case.subresource)
+            for side, what in zip(sides, wanted, strict=True)
+        )
+        stored = [None if dry else found(side, sent) for side in sides]
+        yield Exchange(
+            case=case,
+            way=way,
+            dry=dry,
+            native=native,
+            podium=podium,
+            native_stored=stored[0],
+            podium_stored=stored[1],
+        )
+
+
+def _wanted(side: Side, sent: Document, case: Case, way: Way) -> tuple[Document, Document | None]:
+    """Give what is to be written, and what is stored there now: an update's first object."""
+    if case.edits is None:
+        return sent, None
+    first = side.write(Way.APPLY if way is Way.APPLY else Way.CREATE, sent)
+    assert first.allowed, f"{case}: {first}"
+    if case.deleted:
+        code, answer = side.client.request("DELETE", f"{side.path(sent)}/{sent['metadata']['name']}")
+        assert code == 200, answer
+    stored = side.read(sent)
+    assert stored is not None
+    base = sent if way in APPLIES or case.base == "sent" else manifest(stored)
+    return edited(base, case.edits), stored
+
+
+def manifest(stored: Document) -> Document:
+    """Give what `kubectl edit` shows of a stored object, without what only the server makes."""
+    metadata = {key: value for key, value in stored["metadata"].items() if key in _KEPT}
+    return {**stored, "metadata": metadata}
+
+
+def found(side: Side, document: Document) -> Document | None:
+    found = side.read(document)
+    return None if found is None else canonical(in_common(found))

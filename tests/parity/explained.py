@@ -1,0 +1,274 @@
+"""The closed list of differences between native kinds and Podium's, each of which docs/differences.md has.
+
+An explanation takes its one difference out of an exchange and leaves every other where it is; what is equal
+after all of them had their turn is explained by those that changed something. A test demands that each was
+needed, so a reason that has gone cannot stay.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from tests.parity.compare import Exchange
+from tests.parity.sides import APPLIES, Document, Way
+from tests.parity.texts import alike, judged
+
+from podium.api.convert import KEPT
+
+Mend = Callable[[Exchange], Exchange]
+
+_PREFIX = re.compile(r'\Aadmission webhook "[a-z0-9.-]+\.podium\.dev" denied the request: ')
+_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+# Fields that Podium's kinds always have and the native ones behind gates that these servers have closed.
+_GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
+_GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
+_COMPOSITE = re.compile(r"\.(parentCompositePodGroupName|compositePodGroupTemplates): field not declared")
+# What Go writes although it is absent.
+_WRITTEN = (("podGroupTemplateRef", None), ("schedulingConstraints", None), ("message", ""))
+
+
+class Explanation(NamedTuple):
+    """A named difference: the entry of docs/differences.md that gives its reason."""
+
+    name: str
+    mend: Mend
+    minors: tuple[str, ...] = ("1.36", "1.37")
+
+
+def _both(exchange: Exchange) -> Exchange:
+    """Take the whole exchange as explained."""
+    return msgspec.structs.replace(exchange, podium=exchange.native, podium_stored=exchange.native_stored)
+
+
+def _podium(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
+    """Change what Podium's side answered with and stored."""
+    answer = exchange.podium
+    if answer.object is not None:
+        answer = msgspec.structs.replace(answer, object=change(answer.object))
+    stored = exchange.podium_stored
+    return msgspec.structs.replace(
+        exchange, podium=answer, podium_stored=None if stored is None else change(stored)
+    )
+
+
+def _native(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
+    """Change what the native side answered with and stored."""
+    return _swapped(_podium(_swapped(exchange), change))
+
+
+def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
+    """Leave out fields, however deep."""
+    if isinstance(value, list):
+        return [_without(item, dropped) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without(item, dropped) for key, item in value.items() if not dropped(key, item)}
+
+
+def _swapped(exchange: Exchange) -> Exchange:
+    return msgspec.structs.replace(
+        exchange,
+        native=exchange.podium,
+        podium=exchange.native,
+        native_stored=exchange.podium_stored,
+        podium_stored=exchange.native_stored,
+    )
+
+
+def _webhook_prefix(exchange: Exchange) -> Exchange:
+    """The API server says which webhook refused before it says why."""
+    answer = exchange.podium
+    message = _PREFIX.sub("", answer.message)
+    return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, message=message))
+
+
+def _webhook_causes(exchange: Exchange) -> Exchange:
+    """A webhook that forbids names the field, too; an in-tree plugin says it in the text alone."""
+    if exchange.podium.code != 403 or exchange.native.causes:
+        return exchange
+    return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(exchange.podium, causes=()))
+
+
+def _written_absent(exchange: Exchange) -> Exchange:
+    """Go writes some fields where they are absent: as null, or a condition's message as empty."""
+    return _native(exchange, lambda document: _without(document, lambda *field: field in _WRITTEN))
+
+
+def _empty_status(exchange: Exchange) -> Exchange:
+    """Go always writes a status; a custom resource has the empty one only if it was given."""
+
+    def bare(document: Document) -> Document:
+        return {key: value for key, value in document.items() if (key, value) != ("status", {})}
+
+    return _podium(_native(exchange, bare), bare)
+
+
+def _protection(exchange: Exchange) -> Exchange:
+    """An in-tree plugin gives native groups a finalizer; Podium's get theirs from the reconciler."""
+
+    def unprotected(document: Document) -> Document:
+        metadata = dict(document["metadata"])
+        rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
+        return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
+
+    return _native(exchange, unprotected)
+
+
+def _stamped_policy(exchange: Exchange) -> Exchange:
+    """Podium's groups get their class's preemptionPolicy; upstream has that behind a gate."""
+    if exchange.case.kind != "PodGroup":
+        return exchange
+
+    def unstamped(document: Document) -> Document:
+        metadata = dict(document["metadata"])
+        annotations = {key: value for key, value in metadata.pop("annotations", {}).items() if key != KEPT}
+        spec = {key: value for key, value in document["spec"].items() if key != "preemptionPolicy"}
+        return document | {
+            "metadata": metadata | ({"annotations": annotations} if annotations else {}),
+            "spec": spec,
+        }
+
+    return _podium(exchange, unstamped)
+
+
+def _gated_fields(exchange: Exchange) -> Exchange:
+    """What a closed gate drops, Podium's kinds have: they store it, and judge it."""
+    answer = exchange.podium
+    if not answer.allowed:
+        rest = tuple(cause for cause in answer.causes if not _GATED_PATH.search(cause[0]))
+        if rest == answer.causes:
+            return exchange
+        if any(map(judged, rest)):
+            return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+        return _both(exchange)
+
+    return _podium(exchange, lambda document: _without(document, lambda key, _: key in _GATED))
+
+
+def _composites(exchange: Exchange) -> Exchange:
+    """Composite groups do not exist: what upstream drops behind a gate, server-side apply does not know."""
+    return _both(exchange) if _COMPOSITE.search(exchange.podium.message) else exchange
+
+
+def _name_length(exchange: Exchange) -> Exchange:
+    """A Podium group's name is a label on its pods."""
+    long = any("must be no more than 63 characters" in message for _, message in exchange.podium.causes)
+    return _both(exchange) if exchange.native.allowed and long else exchange
+
+
+def _missing_workload(exchange: Exchange) -> Exchange:
+    """1.36 refuses a reference to a template that is not there; Podium allows it, as 1.37 does."""
+    refused = re.search(r"is forbidden: PodGroup rejected: ", exchange.native.message)
+    return _both(exchange) if refused and exchange.podium.allowed else exchange
+
+
+def _blind_replace(exchange: Exchange) -> Exchange:
+    """1.36 takes a PUT without a resourceVersion; custom resources never do."""
+    needed = any(field == "metadata.resourceVersion" for field, _ in exchange.podium.causes)
+    asked = exchange.way is Way.REPLACE_BLINDLY and needed
+    return _both(exchange) if asked and exchange.native.causes != exchange.podium.causes else exchange
+
+
+_NOT_OF_TYPE = re.compile(
+    r"in body must be of type|should be less than or equal to 2147483647|must be of type \w+ with format"
+    r"|in body must match \w+|in body should be greater than or equal to -2147483648"
+)
+_NOT_DECODED = re.compile(
+    r"cannot be handled as a|unable to convert|cannot unmarshal|parsing time|failed to create typed patch"
+)
+
+
+def _wrong_type(exchange: Exchange) -> Exchange:
+    """What Go cannot decode: 400, or 500 of an apply, or 422 of a patch; a schema refuses it with 422."""
+    ours = any(_NOT_OF_TYPE.search(message) for _, message in exchange.podium.causes)
+    native = exchange.native
+    said = [native.message, *(message for field, message in native.causes if field == "patch")]
+    theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
+    return _both(exchange) if ours and theirs else exchange
+
+
+def _wrapped_integer(exchange: Exchange) -> Exchange:
+    """An apply of an integer beyond 32 bits is cut to them by Go, and judged as what is left."""
+    ours = any(
+        "should be less than or equal to 2147483647" in message for _, message in exchange.podium.causes
+    )
+    native = exchange.native
+    theirs = any("-2147483648" in text for text in (native.message, *(text for _, text in native.causes)))
+    return _both(exchange) if ours and theirs and exchange.way in APPLIES else exchange
+
+
+def _applied_null(exchange: Exchange) -> Exchange:
+    """To Go an applied null is an absent field; a schema without nullable refuses it."""
+    ours = any(message.endswith('"null"') for _, message in exchange.podium.causes)
+    return _both(exchange) if ours and exchange.way in APPLIES else exchange
+
+
+def _keyless(exchange: Exchange) -> Exchange:
+    """An applied list item without its key is refused by validation; of a custom resource by the merge."""
+    return _both(exchange) if _KEYLESS in exchange.podium.message and exchange.way in APPLIES else exchange
+
+
+_KEYLESS = "associative list with keys has an element that omits all key fields"
+
+
+def _empty_text(exchange: Exchange) -> Exchange:
+    """Go does not write an empty class; a custom resource keeps what was given."""
+    return _podium(
+        exchange, lambda document: _without(document, lambda *field: field == ("priorityClassName", ""))
+    )
+
+
+def _schema_text(exchange: Exchange) -> Exchange:
+    """The schema refuses the same field, and says why in other words."""
+    native, podium = exchange.native, exchange.podium
+    if not native.code == podium.code == 422 or native.message != podium.message:
+        return exchange
+    theirs = set(native.causes)
+    fixed = {field for field, message in theirs if message.endswith("field is immutable")}
+    # Upstream looks no further at a field that may not change.
+    ours = {cause for cause in podium.causes if judged(cause)}
+    further = {cause for cause in ours if cause[0] in fixed and "immutable" not in cause[1]}
+    ours -= further
+    answered = {cause for cause in theirs if any(alike(cause, other) for other in ours)}
+    meant = all(any(alike(cause, other) for cause in theirs) for other in ours)
+    # A schema that is broken stops before the rules of the fields beside.
+    whole = answered == theirs or (answered and not all(map(judged, podium.causes)))
+    return _both(exchange) if ours and meant and whole else exchange
+
+
+EXPLAINED = (
+    Explanation("webhook-prefix", _webhook_prefix),
+    Explanation("webhook-causes", _webhook_causes),
+    Explanation("written-though-absent", _written_absent),
+    Explanation("empty-status", _empty_status),
+    Explanation("protection-finalizer", _protection),
+    Explanation("stamped-preemption-policy", _stamped_policy),
+    Explanation("gated-fields", _gated_fields),
+    Explanation("composite-groups", _composites, ("1.37",)),
+    Explanation("name-length", _name_length),
+    Explanation("missing-workload", _missing_workload, ("1.36",)),
+    Explanation("wrong-type", _wrong_type),
+    Explanation("wrapped-integer", _wrapped_integer),
+    Explanation("applied-null", _applied_null),
+    Explanation("blind-replace", _blind_replace, ("1.36",)),
+    Explanation("keyless-item", _keyless),
+    Explanation("empty-text", _empty_text),
+    Explanation("schema-text", _schema_text),
+)
+
+
+def explained(exchange: Exchange) -> tuple[Exchange, list[str]]:
+    """Take out of an exchange what is explained; give the rest of it and the names of what it took."""
+    used = list(_used(exchange))
+    return (used[-1][1] if used else exchange), [name for name, _ in used]
+
+
+def _used(exchange: Exchange) -> Iterator[tuple[str, Exchange]]:
+    for explanation in EXPLAINED:
+        if exchange.equal:
+            return
+        mended = explanation.mend(exchange)
+        if mended != exchange:
+            yield explanation.name, mended
+            exchange = mended

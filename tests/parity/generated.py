@@ -1,0 +1,155 @@
+"""The scripts of the differential, put to two servers at once: breadth beside the table of rows.
+
+A script names what it changes by ordinal, because only servers decide what exists. Here that is what exists
+on both: what one refused and the other took is out of the script. Left out are pods, which are native on both
+servers, default classes, which scripts running side by side would share, and generated names, which differ.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tests.differential.edits import edited
+from tests.differential.generator import Change, Create, Delete, Kind, Replace, Scenario, Step
+from tests.differential.recording import CURRENT
+from tests.parity import scene
+from tests.parity.cases import Case
+from tests.parity.compare import Exchange, found, manifest
+from tests.parity.sides import Document, Side, Sides, Way
+
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_PROTECTED = ["scheduling.k8s.io/podgroup-protection"]
+
+
+class _Held(NamedTuple):
+    sent: Document
+    stored: list[Document]  # as each side has it
+
+
+def run(sides: Sides, scenario: Scenario) -> Iterator[Exchange]:
+    """Run one script in a namespace of its own; classes have the script's name in theirs."""
+    for side in sides:
+        scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scenario.namespace}})
+    script = _Script(sides, scenario)
+    for number, step in enumerate(scenario.steps):
+        yield from script.play(f"{scenario.namespace}, step {number}", step)
+
+
+class _Script:
+    def __init__(self, sides: Sides, scenario: Scenario) -> None:
+        self.sides = sides
+        self.namespace = scenario.namespace
+        self.classes: dict[str, int] = {}
+        self.held: dict[tuple[str, str], _Held] = {}
+
+    def play(self, name: str, step: Step) -> Iterator[Exchange]:
+        match step:
+            case Create(document) if document["kind"] == Kind.CLASS:
+                self.create_class({**document, "globalDefault": False})
+            case Delete(Kind.CLASS, str() as which):
+                self.delete_class(which)
+            case Create(document) | Replace(document) if self.compared(document):
+                way = Way.CREATE if isinstance(step, Create) else Way.REPLACE_BLINDLY
+                yield self.written(name, way, document, [(document, None)] * 2)
+            case Change(Kind.GROUP | Kind.WORKLOAD):
+                yield from self.changed(name, step)
+            case Delete(Kind.GROUP | Kind.WORKLOAD):
+                self.delete(step)
+            case _:
+                pass
+
+    def compared(self, document: Document) -> bool:
+        metadata = document["metadata"]
+        named = metadata.get("name") or not metadata.get("generateName")
+        return bool(document["kind"] in (Kind.GROUP, Kind.WORKLOAD) and named)
+
+    def written(
+        self,
+        name: str,
+        way: Way,
+        sent: Document,
+        wanted: Sequence[tuple[Document, Document | None]],
+        subresource: str = "",
+    ) -> Exchange:
+        native, podium = (
+            side.write(way, *what, subresource=subresource)
+            for side, what in zip(self.sides, wanted, strict=True)
+        )
+        case = Case("generated", name, sent["kind"], sent, subresource="status" if subresource else "")
+        named = bool(sent["metadata"].get("name"))
+        stored = [found(side, sent) if named and native.allowed else None for side in self.sides]
+        self.hold(sent)
+        return Exchange(
+            case=case,
+            way=way,
+            dry=False,
+            native=native,
+            podium=podium,
+            native_stored=stored[0],
+            podium_stored=stored[1],
+        )
+
+    def hold(self, sent: Document) -> None:
+        key = (sent["kind"], sent["metadata"].get("name") or "")
+        if key[1]:
+            read = [side.read(sent) for side in self.sides]
+            stored = [one for one in read if one is not None]
+            self.held.pop(key, None)
+            if len(stored) == len(read):
+                self.held[key] = _Held(sent, stored)
+
+    def changed(self, name: str, step: Change) -> Iterator[Exchange]:
+        key = self.pick(step.kind, step.pick)
+        if key is None:
+            return
+        held = self.held[key]
+        bases = [held.sent] * 2 if step.base == "sent" else [manifest(stored) for stored in held.stored]
+        edits = [edit for edit in step.edits if edit.path[0] != "apiVersion"]
+        wanted = [edited(base, edits) for base in bases]
+        for document in wanted:
+            # The generator knows the version of none of the two.
+            document["metadata"].pop("resourceVersion", None)
+            if step.version not in ("", CURRENT):
+                document["metadata"]["resourceVersion"] = step.version
+        way = Way.REPLACE if step.version == CURRENT else Way.REPLACE_BLINDLY
+        pairs = list(zip(wanted, held.stored, strict=True))
+        yield self.written(name, way, wanted[0], pairs, step.subresource)
+
+    def delete(self, step: Delete) -> None:
+        """Delete on both; the finalizer that native groups alone have goes with it."""
+        key = self.pick(step.kind, step.pick)
+        if key is None:
+            return
+        held = self.held[key]
+        for side in self.sides:
+            path = f"{side.path(held.sent)}/{key[1]}"
+            side.client.request("DELETE", path)
+            left = side.read(held.sent)
+            if left is not None and left["metadata"].get("finalizers") == _PROTECTED:
+                body = {"metadata": {"finalizers": None}}
+                side.client.request("PATCH", path, body, "application/merge-patch+json")
+        self.hold(held.sent)
+
+    def pick(self, kind: Kind, ordinal: int | str) -> tuple[str, str] | None:
+        if isinstance(ordinal, str):
+            return (kind, ordinal) if (kind, ordinal) in self.held else None
+        existing = [key for key in self.held if key[0] == kind]
+        return existing[ordinal % len(existing)] if existing else None
+
+    def create_class(self, document: Document) -> None:
+        codes = {self.answered(side, "POST", _CLASSES, document) for side in self.sides}
+        assert len(codes) == 1, f"{document}: {codes}"
+        if codes == {201}:
+            name = document["metadata"]["name"]
+            self.classes[name] = document.get("value") or 0
+            for side in self.sides:
+                scene.until_resolved(side, name, self.classes[name], self.namespace)
+
+    def delete_class(self, name: str) -> None:
+        if self.classes.pop(name, None) is None:
+            return
+        for side in self.sides:
+            self.answered(side, "DELETE", f"{_CLASSES}/{name}")
+            scene.until_unknown(side, name, self.namespace)
+
+    def answered(self, side: Side, method: str, path: str, body: Any = None) -> int:
+        return side.client.request(method, path, body)[0]

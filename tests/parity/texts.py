@@ -1,0 +1,49 @@
+"""When a schema's refusal of a field says what upstream's validation says of it, in other words.
+
+One function and its list of pairs; whatever is not on the list is a difference.
+"""
+
+import re
+
+Cause = tuple[str, str]  # a field, and what is said of it
+
+# The value in the middle of a refusal.
+_VALUE = re.compile(r'\AInvalid value: ("(\\.|[^"\\])*"|\{.*?\}|\[.*?\]|[-\w.]+): ')
+_SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
+# What a schema can only say in its own words, and upstream's words for it.
+_PATTERNS = (
+    (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
+    (r"in body should match", r"must consist of|must start with|Required value"),
+    (r"in body should be at least 1 chars", "Required value"),
+    (r"in body should be greater than or equal to 0", "must be greater than or equal to zero"),
+)
+
+
+def judged(cause: Cause) -> bool:
+    """Whether a cause is about a field, and not the schema's remark that it did not look at others."""
+    return "some validation rules were not checked" not in cause[1]
+
+
+def alike(native: Cause, podium: Cause) -> bool:
+    """Whether two causes refuse the same thing."""
+    (field, text), (ours, words) = native, podium
+    if "must specify one of:" in text and words.startswith("Required value"):
+        # Where upstream sees a union without members a schema sees a field that is not there.
+        return field == ours or field.startswith(f"{ours}.") or ours.startswith(f"{field}.")
+    if "item may not be added" in text and "item may not be added" in words:
+        return re.sub(r"\[\d+\]\Z", "", field) == ours
+    return field == ours and (_short(text) == _short(words) or _paraphrased(text, words))
+
+
+def _short(text: str) -> str:
+    """Give what is said without the value it is said of."""
+    if text.startswith(("Required value", "Duplicate value")):
+        return text.partition(":")[0]
+    supported = _SUPPORTED.match(text)
+    if supported:
+        return f"Unsupported value: {sorted(supported[1].split(', '))}"
+    return _VALUE.sub("Invalid value: ", text)
+
+
+def _paraphrased(text: str, words: str) -> bool:
+    return any(re.search(ours, words) and re.search(theirs, text) for ours, theirs in _PATTERNS)

@@ -1,0 +1,97 @@
+"""AdmissionReviews as an API server sends them, and what it does with the answers."""
+
+import base64
+import copy
+import json
+from typing import Any, NamedTuple
+
+from tests.admission.scene import Document, cluster, profile
+
+from podium.rules.admission import Verdict
+from podium.rules.case import Profile
+from podium.rules.webhook import NO_OPINION, Phase, judge
+from podium.view import View
+from podium.webhooks.review import decode, encode
+
+PODIUM = profile(rules="podium")
+MANAGED = [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:priority": {}}}}]
+
+
+class Answer(NamedTuple):
+    """What was answered on the wire, the verdict behind it, and the object with the patch applied."""
+
+    response: Document
+    verdict: Verdict
+    patched: Document
+
+
+def asked(
+    document: Document | None, old: Document | None = None, operation: str = "", **fields: Any
+) -> Document:
+    """Give an AdmissionReview of an object, as the API server writes it; `fields` are of its request."""
+    given = document or old or {}
+    api_group, _, version = given["apiVersion"].rpartition("/")
+    plural = given["kind"].lower() + "s"
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": api_group, "version": version, "kind": given["kind"]},
+        "resource": {"group": api_group, "version": version, "resource": plural},
+        "requestKind": {"group": api_group, "version": version, "kind": given["kind"]},
+        "requestResource": {"group": api_group, "version": version, "resource": plural},
+        "name": (given.get("metadata") or {}).get("name", ""),
+        "namespace": "default",
+        "operation": operation or ("CREATE" if old is None else "UPDATE"),
+        "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
+        "object": document,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+        **fields,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def ask(
+    phase: Phase,
+    document: Document | None,
+    old: Document | None = None,
+    *,
+    view: View | None = None,
+    by: Profile = PODIUM,
+    **fields: Any,
+) -> Answer:
+    """Put a review to the functions under test, from bytes to bytes."""
+    review = decode(json.dumps(asked(document, old, **fields)).encode(), phase)
+    seen = cluster() if view is None else view
+    verdict = NO_OPINION if review.request is None else judge(phase, review.request, seen, by)
+    answer = json.loads(encode(review, verdict))
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response = answer["response"]
+    assert response["uid"] == review.uid
+    patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    assert patch == verdict.patch
+    assert ("patchType" in response) == bool(patch)
+    return Answer(response, verdict, applied(document or {}, patch))
+
+
+def mutate(document: Document, old: Document | None = None, **rest: Any) -> Answer:
+    return ask(Phase.MUTATE, document, old, **rest)
+
+
+def validate(document: Document, old: Document | None = None, **rest: Any) -> Answer:
+    return ask(Phase.VALIDATE, document, old, **rest)
+
+
+def applied(document: Document, patch: list[Document]) -> Document:
+    """Apply a patch of add and replace as RFC 6902 has it."""
+    result = copy.deepcopy(document)
+    for operation in patch:
+        *parents, last = (
+            step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]
+        )
+        place = result
+        for step in parents:
+            place = place[step]
+        assert operation["op"] == "add" or last in place, operation
+        place[last] = operation["value"]
+    return result

@@ -1,0 +1,89 @@
+"""`podium webhook` as it is typed: what is a usage error, and what keeps it from beginning."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from podium.cli.webhook import command
+from podium.errors import PodiumError
+
+USAGE = {
+    "no certificates": ([], "give one of --cert-dir, --cert-secret and --provided-cert-dir"),
+    "two places for certificates": (["--cert-dir", "c", "--cert-secret", "a/b"], "give one of --cert-dir"),
+    "a Secret without its namespace": (["--cert-secret", "ab"], "ab is not NAMESPACE/NAME"),
+    "a name with two slashes": (["--cert-secret", "a/b/c"], "a/b/c is not NAMESPACE/NAME"),
+    "an unknown family": (["--on-failure", "x=Fail"], "x=Fail is not one of podium, pods, native"),
+    "an unknown failure policy": (["--on-failure", "pods=Maybe"], "=Fail or =Ignore"),
+    "registered twice": (
+        ["--cert-dir", "c", "--register-url", "https://a", "--register-service", "a/b"],
+        "--register-url or --register-service, not both",
+    ),
+    "a URL without TLS": (["--register-url", "http://a"], "http://a is not https://HOST[:PORT][/PATH]"),
+    "a URL with a query": (["--register-url", "https://a?b=c"], "is not https://HOST"),
+    "a port that is none": (["--port", "70000"], "70000 is not in the range"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE.values(), ids=USAGE)
+def test_usage(arguments: list[str], said: str) -> None:
+    """Exit code 2 and one line that says what is wanted, before anything is started."""
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    """A kubeconfig of an API server that nobody will be asked for."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "
+        "'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: a, user: a}}], "
+        "users: [{name: a, user: {token: x}}]}"
+    )
+    return str(path)
+
+
+def begin(*arguments: str) -> str:
+    """Run it to the error that keeps it from beginning."""
+    result = CliRunner().invoke(command, ["--port", "0", "--metrics-port", "0", *arguments])
+    assert isinstance(result.exception, PodiumError), result.output
+    return str(result.exception)
+
+
+def test_no_kubeconfig(tmp_path: Path) -> None:
+    """The file is named."""
+    missing = str(tmp_path / "none")
+    said = begin("--cert-dir", str(tmp_path), "--kubeconfig", missing)
+    assert said.startswith(f"{missing}: no such kubeconfig")
+
+
+def test_port_in_use(tmp_path: Path, kubeconfig: str) -> None:
+    """The address is named."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in said
+
+
+def test_no_provided_certificate(tmp_path: Path, kubeconfig: str) -> None:
+    """The file that should be there is named."""
+    said = begin("--provided-cert-dir", str(tmp_path), "--kubeconfig", kubeconfig)
+    assert f"{tmp_path}/tls.crt" in said
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> None:
+    """The folder is named; nothing was listening for long."""
+    file = tmp_path / "file"
+    file.touch()
+    said = begin("--cert-dir", str(file), "--kubeconfig", kubeconfig)
+    assert str(file) in said
+
+
+def test_no_policy_file(tmp_path: Path, kubeconfig: str) -> None:
+    """The file is named."""
+    missing = str(tmp_path / "policy.yaml")
+    said = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--config", missing)
+    assert missing in said

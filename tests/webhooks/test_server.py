@@ -1,0 +1,493 @@
+"""The server on its own: HTTP as clients speak it, the limits one by one, and how it ends.
+
+Every test runs on asyncio's loop and on uvloop, over TLS unless it says otherwise. What the parser of aiohttp
+promises is not documented, so it is shown here, too: pieces, pipelining, chunks, errors.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import pytest
+from tests.webhooks.client import ADDRESS, LOOPS, Answer, Peer, Served, post, serving
+
+from podium.errors import PodiumError
+from podium.service.http1 import Ask, Reply, Route, seconds
+from podium.service.limits import Limits
+from podium.service.server import Server
+
+JSON = "application/json"
+LIMIT = 100_000
+PIECE = 64 << 10
+
+
+class Desk:
+    """Handlers: one that echoes, one that waits until it is told, one that fails, one that says much."""
+
+    def __init__(self) -> None:
+        self.asked: list[Ask] = []
+        self.waiting: list[Callable[[], None]] = []
+        self.cancelled = threading.Event()
+
+    def echo(self, ask: Ask) -> Reply:
+        self.asked.append(ask)
+        return Reply(200, ask.body)
+
+    async def wait(self, ask: Ask) -> Reply:
+        told = asyncio.Event()
+        self.waiting.append(told.set)
+        try:
+            await told.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return Reply(200, ask.body)
+
+    def fail(self, ask: Ask) -> Reply:
+        raise LookupError("secret")
+
+    async def fail_later(self, ask: Ask) -> Reply:
+        raise LookupError("secret")
+
+    def much(self, ask: Ask) -> Reply:
+        return Reply(200, bytes(16 << 20))
+
+    def routes(self) -> dict[str, Route]:
+        return {
+            "/echo": Route("POST", self.echo, JSON, LIMIT),
+            "/wait": Route("POST", self.wait, JSON, LIMIT),
+            "/fail": Route("POST", self.fail, JSON, LIMIT),
+            "/fail-later": Route("POST", self.fail_later, JSON, LIMIT),
+            "/much": Route("GET", self.much),
+            "/get": Route("GET", self.echo),
+        }
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture(params=LOOPS)
+def serve(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Serve]:
+    """Start a server of the desk; the arguments are limits, or of `serving`."""
+    with ExitStack() as stack:
+
+        def start(*, tls: bool = True, accepts: Any = None, **limits: Any) -> Served:
+            context: AbstractContextManager[Served] = serving(
+                desk.routes(), Limits(**limits), loop=request.param, tls=tls, accepts=accepts
+            )
+            return stack.enter_context(context)
+
+        yield start
+
+
+def get(path: str, **fields: str) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in ({"Host": "podium"} | fields).items())
+    return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
+
+
+def chunked(path: str, *chunks: bytes) -> bytes:
+    head = post(path, b"", Content_Length="", Transfer_Encoding="chunked")
+    return head + b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+
+
+def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
+    served = serve()
+    with served.peer() as peer:
+        first, second = peer.ask(post("/echo?timeout=3s", b"{1}")), peer.ask(post("/echo", b"{2}"))
+    assert (first.status, first.body, second.body) == (200, b"{1}", b"{2}")
+    assert first.headers["Content-Type"] == JSON
+    assert "Date" in first.headers
+    assert "Connection" not in first.headers
+    assert [ask.path for ask in desk.asked] == ["/echo", "/echo"]
+    # 3 s and the 10 s of who does not say.
+    assert 6 < desk.asked[1].deadline - desk.asked[0].deadline < 8
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, PIECE, LIMIT])
+@pytest.mark.parametrize("piece", [1, 7, 5000], ids="in pieces of {}".format)
+def test_a_body_is_whole_however_it_comes(serve: Serve, size: int, piece: int) -> None:
+    """Content-Length and chunked, each in TLS records of some bytes."""
+    body = bytes(n % 251 for n in range(size))
+    if size // piece > 10_000:
+        piece = size // 1_000
+    served = serve()
+    chunks = [body[start : start + 9_000] for start in range(0, size, 9_000)]
+    with served.peer() as peer:
+        for request in (post("/echo", body), chunked("/echo", *chunks)):
+            for start in range(0, len(request), piece):
+                peer.send(request[start : start + piece])
+            assert peer.answer().body == body
+
+
+def test_requests_sent_ahead_are_answered_in_order(serve: Serve) -> None:
+    """Many at once do not recurse."""
+    bodies = [b"{%d}" % n for n in range(3_000)]
+    with serve().peer() as peer:
+        peer.send(b"".join(post("/echo", body) for body in bodies))
+        assert [peer.answer().body for _ in bodies] == bodies
+
+
+def test_requests_behind_one_that_waits(serve: Serve, desk: Desk) -> None:
+    """They are not begun, and not lost; other connections do not wait."""
+    served = serve()
+    with served.peer() as peer, served.peer() as other:
+        peer.send(post("/wait", b"first") + post("/echo", b"second")[:-3])
+        served.until(lambda _: bool(desk.waiting), "the first waits")
+        peer.send(b"ond" + post("/echo", b"third"))
+        assert other.ask(post("/echo", b"other")).body == b"other"
+        assert [ask.body for ask in desk.asked] == [b"other"]
+        served.soon(desk.waiting[0])
+        assert [peer.answer().body for _ in range(3)] == [b"first", b"second", b"third"]
+
+
+def big(length: int) -> str:
+    return str(LIMIT + length)
+
+
+WHOLE = [
+    pytest.param(post("/nowhere"), 404, "path", id="path"),
+    pytest.param(get("/echo"), 405, "method", id="method"),
+    pytest.param(post("/echo", Content_Type="text/plain"), 415, "content type", id="content type"),
+    pytest.param(post("/echo", Content_Type=""), 415, "content type", id="no content type"),
+]
+HALF = [
+    pytest.param(post("/echo", b"", Content_Length=big(1)), 413, "large body", id="declared large"),
+    pytest.param(post("/echo", b"", Content_Length="9" * 18), 413, "large body", id="declared huge"),
+    pytest.param(chunked("/echo", bytes(LIMIT), b"x")[:-5], 413, "large body", id="chunked large"),
+    pytest.param(post("/nowhere", b"{", Content_Length="2"), 404, "path", id="half a body to nowhere"),
+    pytest.param(post("/echo", Content_Length="-1"), 400, "not HTTP", id="negative length"),
+    pytest.param(post("/echo", Content_Length="9" * 30), 400, "not HTTP", id="length beyond 64 bits"),
+    pytest.param(post("/echo", Transfer_Encoding="chunked"), 400, "not HTTP", id="two lengths"),
+    pytest.param(post("/echo", Host=""), 400, "not HTTP", id="no host"),
+    pytest.param(chunked("/echo", b"x")[:-8] + b"zz\r\n", 400, "not HTTP", id="bad chunk"),
+    pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "not HTTP", id="HTTP/2"),
+    pytest.param(b"\x00\xff\x00\xff\r\n\r\n", 400, "not HTTP", id="garbage"),
+    pytest.param(b"GET /" + b"x" * 9_000, 400, "not HTTP", id="long target"),
+    pytest.param(post("/echo", X_Long="x" * 9_000), 400, "not HTTP", id="long field"),
+    pytest.param(get("/get", **{f"x{n}": "1" for n in range(100)}), 400, "not HTTP", id="many fields"),
+]
+
+
+@pytest.mark.parametrize(("request_", "status", "why"), WHOLE)
+def test_a_whole_request_that_is_refused_keeps_the_connection(
+    serve: Serve, request_: bytes, status: int, why: str
+) -> None:
+    served = serve()
+    with served.peer() as peer:
+        refused = peer.ask(request_)
+        assert (refused.status, served.refusals) == (status, [(status, why)])
+        assert refused.headers.get("Allow") == ("POST" if status == 405 else None)
+        assert peer.ask(post("/echo")).status == 200
+
+
+@pytest.mark.parametrize(("request_", "status", "why"), HALF)
+def test_what_cannot_be_read_on_is_refused_and_closed(
+    serve: Serve, request_: bytes, status: int, why: str
+) -> None:
+    """The answer comes while the client may still be writing, and reaches it all the same."""
+    served = serve(linger_seconds=0.05)
+    with served.peer() as peer:
+        refused = peer.ask(request_)
+        assert (refused.status, served.refusals) == (status, [(status, why)])
+        assert refused.headers["Connection"] == "close"
+        assert peer.closed
+
+
+def test_a_client_that_writes_on_gets_its_refusal(serve: Serve) -> None:
+    """What arrives after the refusal is thrown away; closing at once would reset the connection."""
+    served = serve(linger_seconds=5)
+    with served.peer() as peer:
+        peer.send(post("/echo", b"", Content_Length=str(20 << 20)))
+        for _ in range(320):
+            peer.send(bytes(PIECE))
+        assert peer.answer().status == 413
+        assert served.server.load.held_bytes == 0
+
+
+def test_a_header_of_many_small_pieces_is_bounded(serve: Serve) -> None:
+    served = serve(header_bytes=2_000, linger_seconds=0.05)
+    with served.peer() as peer:
+        peer.send(b"POST /echo HTTP/1.1\r\n")
+        for n in range(60):
+            peer.send(f"X-{n}: {'x' * 30}\r\n".encode())
+        assert peer.answer().status == 431
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        pytest.param(b"POST /ec", "slow header", id="in the header"),
+        pytest.param(post("/echo", b"{", Content_Length="9"), "slow body", id="in the body"),
+        pytest.param(post("/echo?timeout=50ms", b"{", Content_Length="9"), "slow body", id="own deadline"),
+    ],
+)
+def test_who_stops_writing_is_told_so(serve: Serve, sent: bytes, why: str) -> None:
+    own = b"timeout" in sent
+    served = serve(header_seconds=0.05, body_seconds=60 if own else 0.05, linger_seconds=0.05)
+    with served.peer() as peer:
+        assert peer.ask(sent).status == 408
+        assert peer.closed
+    assert served.refusals == [(408, why)]
+
+
+def test_silence_is_closed_late(serve: Serve, desk: Desk) -> None:
+    """A connection that has just been used, or is, has its whole time again."""
+    served = serve(idle_seconds=0.2, header_seconds=0.01)
+    with served.peer() as silent, served.peer() as used, served.peer() as busy:
+        busy.send(post("/wait"))
+        assert used.ask(post("/echo")).status == 200
+        assert silent.closed
+        assert used.closed
+        served.soon(desk.waiting[0])
+        assert busy.answer().status == 200
+    assert served.refusals == []
+
+
+def test_a_handler_later_than_the_deadline(serve: Serve, desk: Desk) -> None:
+    served = serve()
+    with served.peer() as peer:
+        assert peer.ask(post("/wait?timeout=20ms")).status == 504
+        assert peer.ask(post("/echo")).status == 200
+    assert served.refusals == [(504, "late")]
+    assert desk.cancelled.is_set()
+
+
+def test_no_deadline_is_longer_than_an_api_server_waits(serve: Serve, desk: Desk) -> None:
+    served = serve(default_seconds=5, longest_seconds=0.02)
+    with served.peer() as peer:
+        assert peer.ask(post("/wait?timeout=10h")).status == 504
+        assert peer.ask(post("/wait?timeout=soon")).status == 504
+
+
+@pytest.mark.parametrize("path", ["/fail", "/fail-later"])
+def test_a_bug_is_500(serve: Serve, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says nothing of the cause, the log does; the connection lives."""
+    served = serve()
+    with served.peer() as peer:
+        failed = peer.ask(post(path))
+        assert (failed.status, served.refusals) == (500, [(500, "exception")])
+        assert b"secret" not in failed.body
+        assert peer.ask(post("/echo")).status == 200
+    assert "secret" in capsys.readouterr().out
+
+
+def test_too_many_in_flight_are_shed(serve: Serve, desk: Desk) -> None:
+    served = serve(in_flight=2)
+    with served.peer() as one, served.peer() as two, served.peer() as three:
+        one.send(post("/wait"))
+        two.send(post("/wait"))
+        served.until(lambda _: len(desk.waiting) == 2, "two wait")
+        shed = three.ask(post("/wait"))
+        assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
+        assert served.refusals == [(429, "in-flight")]
+        served.soon(desk.waiting[0])
+        assert one.answer().status == 200
+        assert three.ask(post("/echo")).status == 200
+        served.soon(desk.waiting[1])
+        assert two.answer().status == 200
+
+
+def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
+    """Those that are judged count too; whoever brings the last straw is asked to come again."""
+    served = serve(held_bytes=150_000, linger_seconds=0.05)
+    with served.peer() as judged, served.peer() as one, served.peer() as two:
+        judged.send(post("/wait", bytes(50_000)))
+        one.send(post("/echo", bytes(60_000), Content_Length="60001"))
+        served.until(lambda _: served.server.load.held_bytes == 110_000, "they are held")
+        shed = two.ask(post("/echo", bytes(50_000)))
+        assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
+        assert served.refusals == [(429, "memory")]
+        one.send(b"x")
+        assert one.answer().status == 200
+        served.soon(desk.waiting[0])
+        assert judged.answer().status == 200
+        served.until(lambda _: served.server.load.held_bytes == 0, "nothing is held")
+
+
+def test_the_oldest_useless_connection_makes_room(serve: Serve) -> None:
+    """Who fills the port with silence pushes out silence; who was of use stays."""
+    served = serve(connections=3)
+    with served.peer() as used, served.peer() as old, served.peer() as young:
+        assert used.ask(post("/echo")).status == 200
+        served.until(lambda _: served.server.connections == 3, "all are in")
+        with served.peer() as new:
+            assert new.ask(post("/echo")).status == 200
+            assert old.closed
+            assert used.ask(post("/echo")).status == 200
+            assert young.ask(post("/echo")).status == 200
+    assert served.refusals == [(429, "connections")]
+
+
+def test_one_connection_too_many_is_told_so(serve: Serve) -> None:
+    served = serve(connections=2)
+    with served.peer() as one, served.peer() as two:
+        assert [peer.ask(post("/echo")).status for peer in (one, two)] == [200, 200]
+        with served.peer() as new:
+            shed = new.ask(post("/echo"))
+            assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
+            assert new.closed
+        assert one.ask(post("/echo")).status == 200
+
+
+def test_handshakes_are_bounded(serve: Serve) -> None:
+    """The oldest one that does not get on makes room."""
+    served = serve(connections=2)
+    with served.peer(tls=False) as old, served.peer(tls=False) as young, served.peer() as new:
+        assert old.closed
+        assert new.ask(post("/echo")).status == 200
+        assert served.refusals == [(429, "handshakes")]
+        young.send(b"\x16")
+
+
+def test_who_does_not_read_holds_little(serve: Serve) -> None:
+    """An answer is handed over as it is read, what is left counts, and its deadline is the end of it."""
+    served = serve()
+    with served.peer() as deaf, served.peer() as other:
+        deaf.send(get("/much?timeout=300ms") * 100)
+        served.until(lambda _: served.server.load.held_bytes > 0, "it is stuck")
+        assert served.server.load.held_bytes <= 17 << 20
+        assert other.ask(post("/echo")).status == 200
+        served.until(lambda _: served.server.load.held_bytes == 0, "it is given up")
+        served.until(lambda _: served.server.connections == 1, "it is closed")
+
+
+def test_a_large_answer_arrives(serve: Serve) -> None:
+    with serve().peer() as peer:
+        assert [len(peer.ask(get("/much")).body) for _ in range(2)] == [16 << 20] * 2
+
+
+def test_a_client_that_leaves_ends_its_request(serve: Serve, desk: Desk) -> None:
+    served = serve()
+    with served.peer() as peer:
+        peer.send(post("/wait"))
+        served.until(lambda _: served.server.load.in_flight == 1, "it waits")
+    assert desk.cancelled.wait(10)
+    served.until(lambda _: served.server.load.in_flight == 0, "it is forgotten")
+
+
+def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
+    """It is told, and nothing is handled."""
+    served = serve(accepts=lambda peer: peer.version() == "SSLv3")
+    with served.peer() as peer:
+        assert peer.ask(post("/echo")).status == 403
+        assert peer.closed
+    assert served.refusals == [(403, "client certificate")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "closes"),
+    [
+        pytest.param(post("/echo", Connection="close"), True, id="as asked"),
+        pytest.param(post("/echo").replace(b"1.1", b"1.0"), True, id="HTTP/1.0"),
+        pytest.param(post("/echo", Connection="upgrade", Upgrade="websocket"), True, id="an upgrade"),
+        pytest.param(post("/echo", Connection="keep-alive"), False, id="keep-alive"),
+    ],
+)
+def test_when_a_connection_closes(serve: Serve, sent: bytes, closes: bool) -> None:
+    with serve().peer() as peer:
+        answer = peer.ask(sent)
+        assert (answer.status, answer.headers.get("Connection")) == (200, "close" if closes else None)
+        assert peer.closed if closes else peer.ask(post("/echo")).status == 200
+
+
+def test_a_client_may_ask_before_it_sends(serve: Serve) -> None:
+    with serve().peer() as peer:
+        request = post("/echo", b"{}", Expect="100-continue")
+        assert peer.ask(request[:-2]).status == 100
+        assert peer.ask(request[-2:]).body == b"{}"
+
+
+def test_without_tls(serve: Serve) -> None:
+    with serve(tls=False).peer() as peer:
+        assert peer.ask(get("/get", Accept="a/b")).status == 200
+
+
+class TestDraining:
+    """SIGTERM: all who route to us hear of it, nobody's request is lost, then all is closed."""
+
+    def test_serves_on_and_closes_each_connection_with_its_next_answer(self, serve: Serve) -> None:
+        served = serve()
+        with served.peer() as used, served.peer() as idle:
+            assert used.ask(post("/echo")).status == 200
+            drained = served.start(served.server.drain(0.3))
+            served.until(lambda _: served.server.draining, "it drains")
+            last = used.ask(post("/echo", b"{1}"))
+            assert (last.status, last.body, last.headers["Connection"]) == (200, b"{1}", "close")
+            assert used.closed
+            with served.peer() as late:
+                assert late.ask(post("/echo")).headers["Connection"] == "close"
+            assert idle.closed
+            drained.result(10)
+        assert served.refusals == []
+        with pytest.raises(ConnectionRefusedError):
+            served.peer()
+
+    def test_requests_in_flight_end_first(self, serve: Serve, desk: Desk) -> None:
+        served = serve()
+        with served.peer() as judged, served.peer() as half:
+            judged.send(post("/wait"))
+            half.send(post("/echo", b"half")[:-2])
+            served.until(lambda _: served.server.load.held_bytes == 4, "both have come")
+            drained = served.start(served.server.drain(0))
+            served.until(lambda _: served.server.draining, "it drains")
+            half.send(b"lf")
+            assert half.answer().body == b"half"
+            assert half.closed
+            served.soon(desk.waiting[0])
+            assert judged.answer().headers["Connection"] == "close"
+            assert judged.closed
+            drained.result(10)
+
+    def test_a_second_signal_closes_at_once(self, serve: Serve, desk: Desk) -> None:
+        served = serve()
+        with served.peer() as judged:
+            judged.send(post("/wait"))
+            served.until(lambda _: bool(desk.waiting), "it waits")
+            drained = served.start(served.server.drain(3_600))
+            served.until(lambda _: served.server.draining, "it drains")
+            drained.cancel()
+            assert judged.closed
+            served.until(lambda _: served.server.connections == 0, "all is closed")
+
+
+async def test_an_address_that_is_taken() -> None:
+    """One line, for the reader."""
+    server = Server({}, Limits(), lambda status, why: None)
+    await server.start(ADDRESS, 0)
+    with pytest.raises(PodiumError, match=rf"cannot listen on {ADDRESS} port {server.port}: .*in use"):
+        await Server({}, Limits(), lambda status, why: None).start(ADDRESS, server.port)
+    await server.close()
+
+
+@pytest.mark.parametrize(
+    ("duration", "wanted"),
+    [
+        ("3s", 3),
+        ("10s", 10),
+        ("1m30s", 90),
+        ("2h", 7200),
+        ("500ms", 0.5),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("10us", 1e-5),
+        ("10µs", 1e-5),
+        ("7ns", 7e-9),
+        ("", None),
+        ("3", None),
+        ("s", None),
+        ("-3s", None),
+        ("3s ", None),
+        ("3d", None),
+        ("1e3s", None),
+    ],
+)
+def test_go_durations(duration: str, wanted: float | None) -> None:
+    assert seconds(duration) == (wanted if wanted is None else pytest.approx(wanted))

@@ -1,0 +1,125 @@
+"""What is counted of the webhooks: every answer by what decided it, and every request that got none.
+
+Label values come from closed sets, whatever a request claims to be: a stranger cannot make series.
+"""
+
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from podium.rules.admission import Verdict
+from podium.rules.target import Phase
+from podium.service.metrics import Reading
+from podium.webhooks.review import Review
+
+# From a fifth of a usual answer to what an API server waits at most.
+_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_KINDS = frozenset(("Pod", "PodGroup", "Workload"))
+_OPERATIONS = frozenset(("CREATE", "UPDATE"))
+_OTHER = "other"
+
+
+class Metrics:
+    """The counters; the values that others know are read from them, see `read`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        requests = Counter(
+            "podium_admission_requests",
+            "Admission reviews answered, by the rule that decided the answer or was breached first.",
+            ["phase", "kind", "operation", "verdict", "rule"],
+            registry=registry,
+        )
+        duration = Histogram(
+            "podium_admission_duration_seconds",
+            "Time from the whole request to its answer.",
+            ["phase"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._shed = Counter(
+            "podium_admission_shed",
+            "Requests answered 429, to be sent again, and connections closed to make room.",
+            ["why"],
+            registry=registry,
+        )
+        self._errors = Counter(
+            "podium_admission_errors", "Requests that got no review as an answer.", ["why"], registry=registry
+        )
+        self._conversions = Counter(
+            "podium_conversion_requests", "Conversion reviews answered.", registry=registry
+        )
+        self._conversion_duration = Histogram(
+            "podium_conversion_duration_seconds",
+            "Time from the whole request to its answer.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._requests = requests
+        # Finding a child by its labels costs more than counting.
+        self._counters: dict[tuple[str, str, str, str, str], Counter] = {}
+        self._durations = {phase: duration.labels(phase) for phase in Phase}
+
+    def read(
+        self,
+        *,
+        in_flight: Callable[[], float],
+        cache_ages: Callable[[], Mapping[str, float]],
+        expiries: Callable[[], Mapping[str, float]],
+    ) -> None:
+        """Say where to read what others know: ages in seconds by resource, expiries in Unix time."""
+        for reading in (
+            Reading("podium_admission_in_flight", "Requests being judged.", "", lambda: {"": in_flight()}),
+            Reading(
+                "podium_cache_age_seconds",
+                "Time since the API server was last heard of, by resource.",
+                "resource",
+                cache_ages,
+            ),
+            Reading(
+                "podium_certificate_expiry_timestamp_seconds",
+                "When a certificate ends.",
+                "certificate",
+                expiries,
+            ),
+        ):
+            self._registry.register(reading)
+
+    def judged(self, review: Review, verdict: Verdict, seconds: float) -> None:
+        """Count an answer."""
+        key = (
+            review.phase,
+            review.kind if review.kind in _KINDS else _OTHER,
+            review.operation if review.operation in _OPERATIONS else _OTHER,
+            outcome(verdict),
+            deciding_rule(verdict),
+        )
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._requests.labels(*key)
+        counter.inc()
+        self._durations[review.phase].observe(seconds)
+
+    def converted(self, seconds: float) -> None:
+        """Count a conversion."""
+        self._conversions.inc()
+        self._conversion_duration.observe(seconds)
+
+    def refused(self, status: int, why: str) -> None:
+        """Count a request that got no answer to its question; `why` must come from a closed set."""
+        (self._shed if status == 429 else self._errors).labels(why).inc()
+
+
+def outcome(verdict: Verdict) -> str:
+    """Name an answer: denied, warned, patched or allowed."""
+    if not verdict.allowed:
+        return "denied"
+    if verdict.findings:
+        return "warned"
+    return "patched" if verdict.patch else "allowed"
+
+
+def deciding_rule(verdict: Verdict) -> str:
+    """Name the rule that refused, or else the first that was breached; empty when none was."""
+    decided = verdict.causes or verdict.findings
+    return decided[0].rule if decided else ""

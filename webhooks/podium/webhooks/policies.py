@@ -1,0 +1,221 @@
+"""The twin: ValidatingAdmissionPolicies of the own rules that CEL can say, for when no webhook answers.
+
+Pods and native kinds are let through when all of us are dead; these policies are the API server's own and
+are not. Each rule has one per family, with the webhook's targets, exemptions and texts, and its level as the
+action of the binding. What a rule looks up in other objects CEL cannot see, and UNSAID says so rule by rule.
+The API server's rules on Podium's kinds need no twin: their schema has them.
+
+Fields that have another type in another kind or version are read through dyn(), for the API server checks
+an expression against the schema of everything that the policy matches.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from podium import priority
+from podium.api.groups import GROUP_LABEL
+from podium.rules import own
+from podium.rules.policy import Level, Policy
+from podium.rules.target import Phase
+from podium.rules.workload import MAX_TEMPLATES
+from podium.webhooks import cel
+from podium.webhooks.registration import (
+    LABELS,
+    Family,
+    Options,
+    active,
+    condition,
+    resource_rules,
+    targets,
+)
+
+API = "admissionregistration.k8s.io/v1"
+
+
+class Check(NamedTuple):
+    """One way to break a rule: `holds` and `message` are CEL, of a boolean and of the webhook's text."""
+
+    holds: str
+    field: str
+    message: str
+
+
+class Twin(NamedTuple):
+    """A rule in CEL: what its expressions share by name, and its checks.
+
+    `invalid` is for what the webhook answers as a field error: 422, at every level, with the field.
+    """
+
+    rule: own.OwnRule
+    variables: Mapping[str, str]
+    checks: Sequence[Check]
+    invalid: bool = False
+
+
+# Why the others have no twin.
+UNSAID = {
+    own.MEMBER_PRIORITY: "compares a pod with its PodGroup",
+    own.TEMPLATE_CLASS: "looks for a PriorityClass",
+    own.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
+}
+
+_WORKLOAD_ONLY = 'request.kind.kind != "Workload"'
+_TEMPLATES = "dyn(object.spec).?podGroupTemplates.orValue([])"
+_PATHS = [f"spec.podGroupTemplates[{index}]" for index in range(MAX_TEMPLATES)]
+# A group is one part, a Workload has one a template.
+_PARTS = f'(request.kind.kind == "PodGroup" ? [dyn(object.spec)] : {_TEMPLATES})'
+# The disruption mode is a text in v1alpha2 and a union after it.
+_WHOLE = (
+    'has(p.disruptionMode) && (type(p.disruptionMode) == string ? p.disruptionMode == "PodGroup" '
+    ": has(p.disruptionMode.all))"
+)
+_TORN = '"a basic group cannot be disrupted as a whole"'
+_VALUES = ", ".join(f"{cel.quote(name)}: {value}" for name, value in priority.SYSTEM_CLASSES.items())
+
+LABEL_FIXED = Twin(
+    own.LABEL_FIXED,
+    {"before": cel.LABEL_BEFORE, "now": cel.LABEL},
+    [
+        Check(
+            "!variables.before.hasValue() || variables.now == variables.before",
+            f"metadata.labels[{GROUP_LABEL}]",
+            f'"the label {GROUP_LABEL} may not be " + '
+            '(variables.now.hasValue() ? "changed to \\"" + variables.now.value() + "\\"" : "removed") + '
+            '" once the pod exists, it is \\"" + variables.before.value() + "\\""',
+        )
+    ],
+)
+TWO_GROUPS = Twin(
+    own.TWO_GROUPS,
+    {"label": f'{cel.LABEL}.orValue("")', "field": f'{cel.FIELD}.orValue("")'},
+    [
+        Check(
+            'variables.label == "" || variables.field == "" || variables.label == variables.field',
+            "spec.schedulingGroup",
+            '"names PodGroup \\"" + variables.field + '
+            f'"\\" but the label {GROUP_LABEL} names \\"" + variables.label + "\\""',
+        )
+    ],
+)
+NAME_LENGTH = Twin(
+    own.NAME_LENGTH,
+    {},
+    [
+        Check(
+            f"size(object.metadata.name) <= {own.NAME_LIMIT}",
+            "metadata.name",
+            f'"Too long: may not be more than {own.NAME_LIMIT} bytes"',
+        )
+    ],
+    invalid=True,
+)
+BASIC_MODE = Twin(
+    own.BASIC_MODE,
+    {"torn": f"{_PARTS}.map(p, !has(p.schedulingPolicy.gang) && {_WHOLE})"},
+    [
+        Check('request.kind.kind != "PodGroup" || !variables.torn[0]', "spec.disruptionMode", _TORN),
+        *(
+            Check(
+                f"{_WORKLOAD_ONLY} || size(variables.torn) <= {index} || !variables.torn[{index}]",
+                f"{path}.disruptionMode",
+                _TORN,
+            )
+            for index, path in enumerate(_PATHS)
+        ),
+    ],
+)
+TEMPLATE_SYSTEM_CLASS = Twin(
+    own.TEMPLATE_SYSTEM_CLASS,
+    {"classes": f'{_TEMPLATES}.map(t, t.?priorityClassName.orValue(""))', "values": f"{{{_VALUES}}}"},
+    [
+        Check(
+            f"size(variables.classes) <= {index} || !(variables.classes[{index}] in variables.values)",
+            f"{path}.priorityClassName",
+            f'"class " + variables.classes[{index}] + " has " + '
+            f'string(variables.values[variables.classes[{index}]]) + ", more than a PodGroup may have"',
+        )
+        for index, path in enumerate(_PATHS)
+    ],
+)
+
+
+def twins(policy: Policy, family: Family) -> list[Twin]:
+    """Give the twins of a family, on or off; the allowed classes are the administrator's."""
+    every = (
+        _class_allowed(policy, family),
+        LABEL_FIXED,
+        TWO_GROUPS,
+        NAME_LENGTH,
+        BASIC_MODE,
+        TEMPLATE_SYSTEM_CLASS,
+    )
+    return [twin for twin in every if targets(twin.rule, family, Phase.VALIDATE)]
+
+
+def _class_allowed(policy: Policy, family: Family) -> Twin:
+    """Make one check of each allowance that restricts anything; the first that covers the namespace rules."""
+    what = "pods" if family is Family.PODS else "PodGroups"
+    checks = []
+    for index, each in enumerate(policy.allow):
+        patterns = each.pods if family is Family.PODS else each.groups
+        if patterns is not None:
+            listed = cel.quote(f" (allowed: {', '.join(patterns) or 'none'})")
+            holds = f"variables.ruling != {index} || {cel.may_use(patterns)}"
+            message = (
+                f'"{what} in namespace " + request.namespace + " may not use class " + {cel.CLASS} + {listed}'
+            )
+            checks.append(Check(holds, "spec.priorityClassName", message))
+    return Twin(own.CLASS_ALLOWED, {"ruling": cel.allowance(policy.allow)}, checks)
+
+
+def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
+    """Give the policies of the rules that are on, each with its binding."""
+    return [
+        document
+        for family in Family
+        for twin in twins(policy, family)
+        if (level := active(policy, family).get(twin.rule.cause.rule.id)) is not None
+        for document in _policy(twin, family, level, options)
+    ]
+
+
+def _policy(twin: Twin, family: Family, level: Level, options: Options) -> list[dict[str, Any]]:
+    rule = twin.rule.cause.rule
+    forbids = level is Level.DENY and not twin.invalid
+    spec = {
+        "failurePolicy": options.failure_policy(family),
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            **options.selector(family),
+            "resourceRules": resource_rules(family, targets(twin.rule, family, Phase.VALIDATE)),
+        },
+        "matchConditions": [condition("not-being-deleted", cel.NOT_BEING_DELETED)],
+        "variables": [{"name": name, "expression": value} for name, value in twin.variables.items()],
+        "validations": [
+            {
+                "expression": check.holds,
+                # As the webhook's texts: a refusal names the object and the message, all else the field.
+                "messageExpression": check.message
+                if forbids
+                else f"{cel.quote(f'{check.field}: ')} + {check.message}",
+                "reason": "Invalid" if twin.invalid else "Forbidden",
+            }
+            for check in twin.checks
+        ],
+    }
+    return bound(f"{rule.id}.{family.domain}", spec, "Deny" if forbids or twin.invalid else "Warn")
+
+
+def bound(name: str, spec: dict[str, Any], action: str) -> list[dict[str, Any]]:
+    """Give a policy and its binding, of the same name."""
+    metadata = {"name": name, "labels": LABELS}
+    binding = {"policyName": name, "validationActions": [action]}
+    return [
+        {"apiVersion": API, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": metadata,
+            "spec": binding,
+        },
+    ]

@@ -1,0 +1,259 @@
+"""The webhook process: what is wired to what, in which order it starts, and how it ends.
+
+Nothing is decided here. The order is what matters: a certificate and the first lists before registration (an
+API server that is told of us must find us able to answer), registration before readiness, and on SIGTERM
+unreadiness before anything closes. The certificates are looked after until the last request is answered.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from structlog.typing import FilteringBoundLogger
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.reads import Kind
+from podium.kube.cluster import Cluster
+from podium.kube.connection import Connection, connect
+from podium.kube.discovery import Discovery
+from podium.rules.case import Profile
+from podium.rules.policy import Policy
+from podium.service import metrics as service_metrics
+from podium.service import probes
+from podium.service.limits import Limits
+from podium.service.server import Server
+from podium.service.signals import Stop, stopping
+from podium.webhooks.handlers import Handlers
+from podium.webhooks.keeper import Keeper, Watcher
+from podium.webhooks.metrics import Metrics
+from podium.webhooks.publisher import Publisher
+from podium.webhooks.registration import Endpoint, Options
+from podium.webhooks.rotation import USUAL, Periods
+from podium.webhooks.stores import FolderStore, SecretStore
+from podium.webhooks.tls import Serving
+
+# What the rules look up; pods are judged by what they say themselves.
+KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
+
+
+class Folder(NamedTuple):
+    """Our own certificates, in a folder of this machine."""
+
+    path: Path
+
+
+class Secret(NamedTuple):
+    """Our own certificates, in a Secret that replicas share."""
+
+    namespace: str
+    name: str
+
+
+class Provided(NamedTuple):
+    """Certificates that somebody else renews in a folder."""
+
+    path: Path
+
+
+class Settings(NamedTuple):
+    """What the command line says; `register` is None when somebody else registers us."""
+
+    certificates: Folder | Secret | Provided
+    kubeconfig: str | None = None
+    context: str | None = None
+    bind: str = "127.0.0.1"
+    port: int = 9443
+    metrics_port: int = 9090
+    host_names: tuple[str, ...] = ()
+    client_ca: Path | None = None
+    client_name: str | None = None
+    register: Endpoint | None = None
+    options: Options = Options()
+    policy: Policy = Policy()
+    drain_seconds: float = 5.0
+    limits: Limits = Limits()
+    periods: Periods = USUAL
+
+
+async def run(settings: Settings, log: FilteringBoundLogger) -> None:
+    """Serve until told to stop, and end in order. Raises PodiumError when it cannot begin."""
+    async with AsyncExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        connection = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
+        process = _Process(settings, connection, log)
+        stack.push_async_callback(process.close)
+        await process.serve(await process.start(), stop)
+
+
+class _Process:
+    """The parts, once each."""
+
+    def __init__(self, settings: Settings, connection: Connection, log: FilteringBoundLogger) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._log = log
+        registry = service_metrics.new_registry()
+        self._cluster = Cluster(connection, KINDS, say=self._say)
+        self._metrics = Metrics(registry)
+        self._serving = Serving(
+            _names(settings), client_ca=settings.client_ca, client_name=settings.client_name
+        )
+        profiles = _Profiles(lambda: self._cluster.discovery, settings.policy)
+        self._handlers = Handlers(self._cluster, profiles, self._metrics, log)
+        self._server = Server(
+            self._handlers.routes(),
+            settings.limits,
+            self._metrics.refused,
+            context=self._serving.context,
+            accepts=self._serving.accepts,
+        )
+        self._probes = Server(
+            probes.Probes(self._missing, registry).routes(), probes.LIMITS, self._metrics.refused
+        )
+        self._metrics.read(
+            in_flight=lambda: self._server.load.in_flight,
+            cache_ages=self._cluster.ages,
+            expiries=self._expiries,
+        )
+        self._keeper: Keeper | Watcher | None = None
+
+    async def start(self) -> Keeper | Watcher:
+        """Listen, have a certificate, and say where. Raises PodiumError."""
+        settings = self._settings
+        await self._probes.start(settings.bind, settings.metrics_port)
+        await self._server.start(settings.bind, settings.port)
+        keeper = self._new_keeper()
+        await keeper.prepare()
+        self._keeper = keeper
+        self._log.info("serving", port=self._server.port, metrics_port=self._probes.port)
+        return keeper
+
+    async def serve(self, keeper: Keeper | Watcher, stop: Stop) -> None:
+        """Answer until asked to stop, then drain; insisting ends the draining."""
+        cluster = asyncio.create_task(self._cluster.run())
+        keeping = asyncio.create_task(self._keep(keeper))
+        asked = asyncio.create_task(stop.asked.wait())
+        works = (cluster, keeping)
+        try:
+            await asyncio.wait((*works, asked), return_when=asyncio.FIRST_COMPLETED)
+            # Neither ends by itself: a process that cannot do its work had better say so and end.
+            for work in works:
+                if work.done():
+                    work.result()
+            self._log.info("draining", seconds=self._settings.drain_seconds)
+            await self._drain(stop)
+            self._log.info("stopped")
+        finally:
+            asked.cancel()
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Let go of ports and threads."""
+        await self._server.close()
+        await self._probes.close()
+        self._handlers.close()
+
+    async def _keep(self, keeper: Keeper | Watcher) -> None:
+        await self._cluster.ready()
+        await keeper.run()
+
+    async def _drain(self, stop: Stop) -> None:
+        drain = asyncio.create_task(self._server.drain(self._settings.drain_seconds))
+        insisted = asyncio.create_task(stop.insisted.wait())
+        await asyncio.wait((drain, insisted), return_when=asyncio.FIRST_COMPLETED)
+        insisted.cancel()
+        drain.cancel()
+        await asyncio.wait((drain,))
+
+    def _missing(self) -> list[str]:
+        """Name what keeps us from being ready."""
+        expiry = self._serving.expiry
+        missing = {
+            "not every list has been read": self._cluster.synced,
+            "the certificate has expired": expiry is not None and expiry > _now(),
+            "the API server does not have our caBundle": self._keeper is not None and self._keeper.registered,
+            "draining": not self._server.draining,
+        }
+        return [what for what, fine in missing.items() if not fine]
+
+    def _expiries(self) -> Mapping[str, float]:
+        expiry = self._serving.expiry
+        return {} if expiry is None else {"serving": expiry.timestamp()}
+
+    def _new_keeper(self) -> Keeper | Watcher:
+        settings = self._settings
+        kept = settings.certificates
+        if isinstance(kept, Provided):
+            return Watcher(kept.path, self._serving, now=_now, say=self._say)
+        store = (
+            FolderStore(kept.path)
+            if isinstance(kept, Folder)
+            else SecretStore(self._connection, kept.namespace, kept.name)
+        )
+        publisher = None
+        if settings.register is not None:
+            publisher = Publisher(self._connection, settings.register, settings.options, settings.policy)
+        return Keeper(
+            store,
+            self._serving,
+            publisher,
+            names=_names(settings),
+            replica=os.environ.get("POD_NAME") or f"{socket.gethostname()}:{self._server.port}",
+            address=(os.environ.get("POD_IP") or settings.bind, self._server.port),
+            periods=settings.periods,
+            now=_now,
+            say=self._say,
+        )
+
+    def _say(self, event: str, fields: Mapping[str, object]) -> None:
+        (self._log.warning if "error" in fields else self._log.info)(event, **fields)
+
+
+class _Profiles:
+    """What the rules go by, worked out anew when discovery finds something else."""
+
+    def __init__(self, discovery: Callable[[], Discovery | None], policy: Policy) -> None:
+        self._discovery = discovery
+        self._policy = policy
+        self._seen: Discovery | None = None
+        self._profile = Profile(kubernetes="1.37", rules="podium", policy=policy)
+
+    def __call__(self) -> Profile:
+        """Give the profile of the API server as it was found last."""
+        discovery = self._discovery()
+        if discovery is not None and discovery is not self._seen:
+            self._seen = discovery
+            minor = minor_of(discovery.server)
+            self._profile = Profile(
+                kubernetes="1.37" if minor is None else nearest(minor, WORKLOAD_VERSIONS),
+                rules="podium",
+                workload_api=discovery.serves(NATIVE_GROUP, "PodGroup"),
+                policy=self._policy,
+            )
+        return self._profile
+
+
+def _names(settings: Settings) -> tuple[str, ...]:
+    """Give the names that API servers call us by, and others we are told."""
+    endpoint = settings.register
+    names: list[str] = []
+    if endpoint is not None and endpoint.service is not None:
+        namespace, name = endpoint.service
+        names += [f"{name}.{namespace}.svc", f"{name}.{namespace}", name]
+    if endpoint is not None and endpoint.url is not None:
+        names.append(urlsplit(endpoint.url).hostname or "")
+    names += settings.host_names
+    return tuple(dict.fromkeys(names)) or (settings.bind,)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,199 @@
+"""How an API server comes to trust us: our bundle of CAs in what registers us there, read back.
+
+By URL (development) we register ourselves, whole: both custom resources, converted by us, and both webhook
+configurations, applied on the server's side, so that what somebody deletes or edits is mended. By Service (a
+cluster) the manifests registered us and an administrator may change them; only the caBundle is ours there,
+nothing else is touched and nothing is made.
+
+Who else writes a caBundle wins, if it is a program, such as cert-manager's cainjector: two of them would
+fight for ever. What people wrote with kubectl is written over.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from podium import crds
+from podium.errors import PodiumError
+from podium.kube.connection import Connection, RefusedError
+from podium.rules.policy import Policy
+from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+
+MANAGER = "podium-webhook"
+_PEOPLE = "kubectl"
+_PATHS = {
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+}
+_ESTABLISHED_SECONDS = 30.0
+_GLANCE_SECONDS = 0.1
+
+Document = dict[str, Any]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Publisher:
+    """Publishes a bundle (PEM) wherever API servers read it, and reads it back.
+
+    `published` remembers what it read and `publish` replaces nothing newer, so that a replica that stalled
+    in between cannot put an old bundle over a new one.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        endpoint: Endpoint,
+        options: Options,
+        policy: Policy,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._connection = connection
+        self._endpoint = endpoint
+        self._options = options
+        self._policy = policy
+        self._sleep = sleep
+        self._whole = endpoint.url is not None
+        # By path, what was read last; None where there was nothing.
+        self._found: dict[str, Document | None] = {}
+
+    async def published(self, bundle: bytes) -> bool:
+        """Whether the API server has exactly this bundle everywhere and, by URL, the whole registration.
+
+        Raises PodiumError where it cannot be read, and where a program of somebody else writes the caBundle.
+        """
+        wanted = self._wanted(bundle)
+        self._found = {path: await self._read(path) for path in wanted}
+        found = [(document, wanted[path]) for path, document in self._found.items()]
+        for document, _ in found:
+            self._stand_down(document)
+        if self._whole:
+            return all(_holds(document, whole) for document, whole in found)
+        return all(
+            document is not None and all(_holds(client, ours) for client in _clients(document).values())
+            for document, whole in found
+            for ours in [_bundle(whole)]
+        )
+
+    async def publish(self, bundle: bytes) -> None:
+        """Put the bundle there, over what `published` read; custom resources are served when this returns.
+
+        Raises PodiumError: somebody wrote in between, it was refused or, by Service, we are not registered.
+        """
+        if not self._found:
+            await self.published(bundle)
+        for path, whole in self._wanted(bundle).items():
+            found = self._found.get(path)
+            if self._whole:
+                await self._apply(path, whole, found)
+            elif found is not None:
+                await self._patch(path, _bundle(whole), found)
+        missing = [path for path, found in self._found.items() if found is None]
+        if missing and not self._whole:
+            raise PodiumError(
+                f"{self._connection.server}: {', '.join(missing)}: not there, so we are not registered: "
+                "apply manifests/webhooks, or use --register-url"
+            )
+
+    def _wanted(self, bundle: bytes) -> dict[str, Document]:
+        """Give the whole registration by path, what is converted before what is judged."""
+        definitions = crds.crds(self._endpoint.client(CONVERT, bundle))
+        ours = configurations(self._policy, self._endpoint, self._options, bundle)
+        return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*definitions, *ours)}
+
+    async def _read(self, path: str) -> Document | None:
+        try:
+            return msgspec.json.decode(await self._connection.get(path), type=Document)
+        except RefusedError as refused:
+            if refused.code == 404:
+                return None
+            raise
+
+    def _stand_down(self, document: Document | None) -> None:
+        for entry in document["metadata"].get("managedFields", ()) if document is not None else ():
+            manager = entry.get("manager", "")
+            ours = manager == MANAGER or manager.startswith(_PEOPLE)
+            if not ours and _mentions(entry.get("fieldsV1"), "f:caBundle"):
+                assert document is not None
+                name = f"{document['kind']} {document['metadata']['name']}"
+                raise PodiumError(
+                    f"{self._connection.server}: {name}: {manager} writes the caBundle, so we do not: "
+                    "serve its certificate with --provided-cert-dir, or stop it"
+                )
+
+    async def _apply(self, path: str, whole: Document, found: Document | None) -> None:
+        metadata = {**whole["metadata"], **_revision(found)}
+        document = {**whole, "metadata": metadata}
+        await self._connection.apply(path, document, manager=MANAGER, force=True)
+        if whole["kind"] == "CustomResourceDefinition":
+            await self._established(path)
+
+    async def _established(self, path: str) -> None:
+        for _ in range(int(_ESTABLISHED_SECONDS / _GLANCE_SECONDS)):
+            document = await self._read(path)
+            conditions = ((document or {}).get("status") or {}).get("conditions") or ()
+            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+                return
+            await self._sleep(_GLANCE_SECONDS)
+        raise PodiumError(
+            f"{self._connection.server}: {path}: not served {_ESTABLISHED_SECONDS:.0f} s after it was given: "
+            "see its conditions"
+        )
+
+    async def _patch(self, path: str, ours: Document, found: Document) -> None:
+        # Unlike the resourceVersion it stays when the server writes the status of a new custom resource.
+        generation = found["metadata"]["generation"]
+        patch = [
+            {"op": "test", "path": "/metadata/generation", "value": generation},
+            *(
+                {"op": "add", "path": f"{pointer}/caBundle", "value": ours["caBundle"]}
+                for pointer, client in _clients(found).items()
+                if not _holds(client, ours)
+            ),
+        ]
+        if len(patch) > 1:
+            content_type = "application/json-patch+json"
+            await self._connection.send("PATCH", path, patch, content_type=content_type, fieldManager=MANAGER)
+
+
+def _clients(document: Document) -> dict[str, Document]:
+    """Give every clientConfig of a registration by its JSON pointer; none where nothing is converted."""
+    if document["kind"] != "CustomResourceDefinition":
+        webhooks = document.get("webhooks") or ()
+        return {
+            f"/webhooks/{index}/clientConfig": each["clientConfig"] for index, each in enumerate(webhooks)
+        }
+    webhook = document["spec"].get("conversion", {}).get("webhook")
+    return {"/spec/conversion/webhook/clientConfig": webhook["clientConfig"]} if webhook else {}
+
+
+def _bundle(whole: Document) -> Document:
+    """Give the part of a clientConfig that is ours where the rest is not."""
+    return {"caBundle": next(iter(_clients(whole).values()))["caBundle"]}
+
+
+def _revision(found: Document | None) -> Document:
+    return {} if found is None else {"resourceVersion": found["metadata"]["resourceVersion"]}
+
+
+def _holds(found: Any, wanted: Any) -> bool:
+    """Whether a document has what is wanted; the API server adds defaults to mappings and none to lists."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(_holds(found.get(key), each) for key, each in wanted.items())
+    if isinstance(wanted, list):
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(_holds(one, each) for one, each in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)
+
+
+def _mentions(fields: Any, key: str) -> bool:
+    """Whether managed fields have a key, at any depth."""
+    return isinstance(fields, dict) and (
+        key in fields or any(_mentions(each, key) for each in fields.values())
+    )

@@ -1,0 +1,234 @@
+"""The webhook configurations, generated from the rules' targets: what an API server asks us, and what not.
+
+One entry a family, because a family is what fails together: Podium's own kinds are nobody else's and fail
+closed; pods and native kinds are everybody's and fail open, skip the system's namespaces and ours, and are
+sent only where a rule could object. A rule that is off sends nothing. Nothing is sent of deletions, of status
+(but for the label guard) and of updates of what is being deleted.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from podium.api.convert import VERSIONS
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.findings import group_of
+from podium.rules import own
+from podium.rules.admission import KINDS
+from podium.rules.case import Operation
+from podium.rules.policy import Level, Policy
+from podium.rules.target import Phase, Target
+from podium.rules.webhook import PARITY
+from podium.webhooks import cel
+
+CONFIGURATION = "podium"
+LABELS = {
+    "app.kubernetes.io/name": "podium",
+    "app.kubernetes.io/component": "webhook",
+    "app.kubernetes.io/part-of": "podium",
+}
+NAMESPACE = "podium-system"
+SERVICE = "podium-webhook"
+CONVERT = "/convert"
+
+_KINDS = {Phase.MUTATE: "MutatingWebhookConfiguration", Phase.VALIDATE: "ValidatingWebhookConfiguration"}
+
+
+class Family(StrEnum):
+    """Kinds that share a failure policy; the value is what the command line calls them."""
+
+    PODIUM = "podium"
+    PODS = "pods"
+    NATIVE = "native"
+
+    @property
+    def domain(self) -> str:
+        """The name of its webhook, which users read in refusals."""
+        return {self.PODIUM: "groups", self.PODS: "pods", self.NATIVE: "native-groups"}[self] + ".podium.dev"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the API server finds us: `https://host:port`, or a Service's namespace and name (port 443)."""
+
+    url: str | None = None
+    service: tuple[str, str] | None = None
+
+    def client(self, path: str, bundle: bytes | None) -> dict[str, Any]:
+        """Give the clientConfig for a path; without a bundle (PEM) somebody else puts it there."""
+        where: dict[str, Any]
+        if self.service is not None:
+            namespace, name = self.service
+            where = {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}
+        else:
+            where = {"url": f"{self.url}{path}"}
+        return where if bundle is None else {**where, "caBundle": base64.b64encode(bundle).decode()}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What an installation decides.
+
+    `failure` is `Fail` or `Ignore` by family, where it differs from Fail for Podium's kinds and Ignore for
+    the others. In the `exempt` namespaces pods and native kinds are not looked at.
+    """
+
+    failure: Mapping[str, str] = {}
+    exempt: tuple[str, ...] = ("kube-system", "kube-node-lease", NAMESPACE)
+    timeout_seconds: int = 3
+
+    def failure_policy(self, family: Family) -> str:
+        """Give what a call that fails means."""
+        return self.failure.get(family, "Fail" if family is Family.PODIUM else "Ignore")
+
+    def selector(self, family: Family, endpoint: Endpoint | None = None) -> dict[str, Any]:
+        """Give the namespaceSelector of a family as the field that it is, none for Podium's kinds."""
+        if family is Family.PODIUM:
+            return {}
+        ours = endpoint.service[:1] if endpoint is not None and endpoint.service is not None else ()
+        values = list(dict.fromkeys((*self.exempt, *ours)))
+        name = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}
+        return {"namespaceSelector": {"matchExpressions": [name]}}
+
+
+def active(policy: Policy, family: Family) -> Mapping[str, Level]:
+    """Give the own rules that say something in a family, by id with their levels."""
+    native = family is not Family.PODIUM
+    levels = {}
+    for rule in own.OWN_RULES:
+        rule_id = rule.cause.rule.id
+        level = policy.level(rule_id, native=native, default=rule.native if native else rule.podium)
+        if level is not Level.OFF and (rule is not own.CLASS_ALLOWED or restricts(policy, family)):
+            levels[rule_id] = level
+    return levels
+
+
+def restricts(policy: Policy, family: Family) -> bool:
+    """Whether the policy lets not every class be used by these kinds everywhere."""
+    return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
+
+
+def targets(rule: own.OwnRule, family: Family, phase: Phase) -> list[Target]:
+    """Give where an own rule is checked in a family."""
+    return [
+        target
+        for target in rule.on
+        if target.phase is phase and (target.kind == "Pod") == (family is Family.PODS)
+    ]
+
+
+def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, Any]]:
+    """Give the rules of a webhook or policy that match these targets, in every version of the family."""
+    operations: dict[str, set[Operation]] = {}
+    for target in asked:
+        plural = KINDS[target.kind].PLURAL
+        resource = f"{plural}/{target.subresource}" if target.subresource else plural
+        operations.setdefault(resource, set()).add(target.operation)
+    resources: dict[tuple[str, ...], list[str]] = {}
+    for resource, each in sorted(operations.items()):
+        resources.setdefault(tuple(sorted(each)), []).append(resource)
+    return [
+        {
+            "apiGroups": [group(family)],
+            "apiVersions": versions(family),
+            "operations": [str(operation) for operation in each],
+            "resources": names,
+            "scope": "Namespaced",
+        }
+        for each, names in sorted(resources.items())
+    ]
+
+
+def group(family: Family) -> str:
+    """Give the API group of a family."""
+    return {Family.PODIUM: PODIUM_GROUP, Family.NATIVE: NATIVE_GROUP, Family.PODS: ""}[family]
+
+
+def versions(family: Family) -> list[str]:
+    """Give every version that some server serves; others are harmless in a registration."""
+    if family is Family.PODS:
+        return ["v1"]
+    return sorted(version.partition("/")[2] for version in VERSIONS if group_of(version) == group(family))
+
+
+def condition(name: str, expression: str) -> dict[str, str]:
+    """Give one match condition; all of an entry's must be true."""
+    return {"name": name, "expression": expression}
+
+
+def configurations(
+    policy: Policy, endpoint: Endpoint, options: Options, bundle: bytes | None
+) -> list[dict[str, Any]]:
+    """Give the mutating and the validating configuration; `bundle` is the PEM of the CAs to trust."""
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": _KINDS[phase],
+            "metadata": {"name": CONFIGURATION, "labels": LABELS},
+            "webhooks": [
+                {
+                    "name": family.domain,
+                    "clientConfig": endpoint.client(f"/{phase}", bundle),
+                    **options.selector(family, endpoint),
+                    "rules": resource_rules(family, asked),
+                    "matchConditions": _conditions(policy, family, phase),
+                    "matchPolicy": "Equivalent",
+                    "failurePolicy": options.failure_policy(family),
+                    **({"reinvocationPolicy": "IfNeeded"} if phase is Phase.MUTATE else {}),
+                    "sideEffects": "None",
+                    "timeoutSeconds": options.timeout_seconds,
+                    "admissionReviewVersions": ["v1"],
+                }
+                for family in Family
+                if (asked := _asked(policy, family, phase))
+            ],
+        }
+        for phase in Phase
+    ]
+
+
+def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
+    """Give what is to be sent: for the API server's rules on Podium's kinds, for own rules that are on."""
+    parity = PARITY if family is Family.PODIUM else ()
+    theirs = [target for target in parity if target.phase is phase]
+    return theirs + [target for _, target in _own(policy, family, phase)]
+
+
+def _own(policy: Policy, family: Family, phase: Phase) -> list[tuple[own.OwnRule, Target]]:
+    levels = active(policy, family)
+    return [
+        (rule, target)
+        for rule in own.OWN_RULES
+        if (level := levels.get(rule.cause.rule.id)) is not None
+        # What an own rule mutates it mutates only to inherit.
+        and (phase is Phase.VALIDATE or level is Level.INHERIT)
+        for target in targets(rule, family, phase)
+    ]
+
+
+def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, str]]:
+    """Narrow what is sent; of pods to what a rule could object to, of the kinds of groups hardly."""
+    conditions = [condition("not-being-deleted", cel.NOT_BEING_DELETED)]
+    if family is Family.PODS:
+        concerns: dict[Operation, set[str]] = {operation: set() for operation in Operation}
+        for rule, target in _own(policy, family, phase):
+            concerns[target.operation].add(_concern(policy, rule, target))
+        created, updated = (" || ".join(sorted(each)) for each in concerns.values())
+        if created and updated:
+            created = f'request.operation == "{Operation.CREATE}" ? {created} : {updated}'
+        conditions.append(condition("a-rule-may-object", created or updated))
+        if phase is Phase.MUTATE:
+            # The kubelet compares a mirror with its static pod.
+            mirror = '!object.metadata.?annotations[?"kubernetes.io/config.mirror"].hasValue()'
+            conditions.append(condition("not-a-mirror-pod", mirror))
+    return conditions
+
+
+def _concern(policy: Policy, rule: own.OwnRule, target: Target) -> str:
+    """Say of which pods a rule may have something to say."""
+    if rule is own.CLASS_ALLOWED:
+        return f"!({cel.classes_allowed(policy.allow, pods=True)})"
+    if target.operation is Operation.UPDATE:
+        return f"({cel.LABEL_CHANGES})"
+    return f"({cel.MEMBER})" if target.members else "true"

@@ -1,0 +1,269 @@
+"""AdmissionReview, bytes to a request and a verdict to bytes: the only place that knows the wire format.
+
+Pods are the hot path, and most of any object is nothing that a rule reads (managedFields alone is half of
+it), so an object is decoded to what rules do read: identity, one label, one annotation, and the spec, of a
+pod four fields of it. A body that is no review is a ReviewError, which the server answers with 400: the API
+server then does what failurePolicy says. A review of something that Podium has no rules for is allowed,
+because a registration that is too wide must not stop a cluster.
+"""
+
+import base64
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from podium.api.convert import KEPT
+from podium.api.groups import GROUP_LABEL
+from podium.errors import PodiumError
+from podium.findings import Finding
+from podium.rules.admission import Verdict
+from podium.rules.case import Operation, Request
+from podium.rules.target import Phase
+
+API_VERSION = "admission.k8s.io/v1"
+# What the API server lets through (endpoints/filters/warning.go); it drops what is longer.
+MAX_WARNING = 256
+MAX_WARNINGS = 4096
+_ELLIPSIS = "…"
+
+
+class ReviewError(PodiumError):
+    """A body that cannot be answered as a review: HTTP 400, one line."""
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of the API server. `request` is None where Podium has no rules for what is written."""
+
+    uid: str
+    phase: Phase
+    group: str
+    version: str
+    kind: str
+    plural: str
+    operation: str
+    subresource: str
+    namespace: str
+    name: str
+    dry_run: bool
+    request: Request | None
+
+
+class _GroupVersion(msgspec.Struct, gc=False):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+
+
+class _Request(msgspec.Struct, gc=False):
+    uid: str
+    kind: _GroupVersion
+    operation: str
+    resource: _GroupVersion = msgspec.field(default_factory=_GroupVersion)
+    subResource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    dryRun: bool | None = None
+    object: Raw = Raw(b"null")
+    oldObject: Raw = Raw(b"null")
+
+
+class _Review(msgspec.Struct, gc=False):
+    apiVersion: str
+    kind: str
+    request: _Request
+
+
+class _Labels(msgspec.Struct, gc=False):
+    group: str | UnsetType | None = msgspec.field(default=UNSET, name=GROUP_LABEL)
+
+
+class _Annotations(msgspec.Struct, gc=False):
+    kept: str | UnsetType | None = msgspec.field(default=UNSET, name=KEPT)
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str | UnsetType | None = UNSET
+    generateName: str | UnsetType | None = UNSET
+    namespace: str | UnsetType | None = UNSET
+    deletionTimestamp: str | UnsetType | None = UNSET
+    labels: _Labels | UnsetType | None = UNSET
+    annotations: _Annotations | UnsetType | None = UNSET
+
+
+class _SchedulingGroup(msgspec.Struct, gc=False):
+    podGroupName: str | UnsetType | None = UNSET
+
+
+class _PodSpec(msgspec.Struct, gc=False):
+    priorityClassName: str | UnsetType | None = UNSET
+    priority: int | UnsetType | None = UNSET
+    preemptionPolicy: str | UnsetType | None = UNSET
+    schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
+
+
+class _Pod(msgspec.Struct, gc=False):
+    apiVersion: str
+    kind: str
+    metadata: _Metadata
+    spec: _PodSpec
+
+
+class _Grouping(msgspec.Struct, gc=False):
+    """A PodGroup or Workload; no rule of a webhook looks at a status."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Metadata
+    spec: Any | UnsetType = UNSET
+
+
+_reviews = msgspec.json.Decoder(_Review)
+_small: dict[str, msgspec.json.Decoder[_Pod] | msgspec.json.Decoder[_Grouping]] = {
+    "Pod": msgspec.json.Decoder(_Pod),
+    "PodGroup": msgspec.json.Decoder(_Grouping),
+    "Workload": msgspec.json.Decoder(_Grouping),
+}
+_whole = msgspec.json.Decoder(dict[str, Any])
+_encoder = msgspec.json.Encoder()
+# What msgspec raises for bytes that are not JSON of the wanted shape.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode(body: bytes, phase: Phase) -> Review:
+    """Read an AdmissionReview; raises ReviewError.
+
+    A body that is nested deeper than the interpreter's recursion limit (1000, where an object of the API has
+    some 20 levels) is refused before anything is built of it. A key that stands twice counts the last time,
+    as in Go.
+    """
+    try:
+        review = _reviews.decode(body)
+    except UNREADABLE as error:
+        raise ReviewError(f"not an AdmissionReview: {error}") from None
+    if review.apiVersion != API_VERSION or review.kind != "AdmissionReview":
+        raise ReviewError(f"not an AdmissionReview of {API_VERSION}: {review.apiVersion} {review.kind}")
+    asked = review.request
+    if not asked.uid:
+        raise ReviewError("AdmissionReview: request.uid: empty")
+    return Review(
+        uid=asked.uid,
+        phase=phase,
+        group=asked.kind.group,
+        version=asked.kind.version,
+        kind=asked.kind.kind,
+        plural=asked.resource.resource,
+        operation=asked.operation,
+        subresource=asked.subResource or "",
+        namespace=asked.namespace or "",
+        name=asked.name or "",
+        dry_run=asked.dryRun or False,
+        request=_request(asked),
+    )
+
+
+def _request(asked: _Request) -> Request | None:
+    subresource = asked.subResource or ""
+    judged = asked.kind.kind in _small and asked.operation in ("CREATE", "UPDATE")
+    if not judged or subresource not in ("", "status"):
+        return None
+    operation = Operation(asked.operation)
+    new = _object(asked, asked.object, "object")
+    old = _object(asked, asked.oldObject, "oldObject") if operation is Operation.UPDATE else None
+    return Request(operation=operation, object=new, subresource=subresource, old=old)
+
+
+def _object(asked: _Request, raw: Raw, where: str) -> dict[str, Any]:
+    """Read one of the two objects: what rules look at, or all of it where its types are not the API's."""
+    try:
+        document = _pruned(asked, raw)
+    except UNREADABLE as error:
+        raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
+    group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
+    wanted = f"{group}/{version}" if group else version
+    if document.get("apiVersion") != wanted or document.get("kind") != kind:
+        raise ReviewError(f"AdmissionReview: request.{where}: not a {wanted} {kind}, as request.kind says")
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and not metadata.get("namespace"):
+        metadata["namespace"] = asked.namespace or ""
+    return document
+
+
+def _pruned(asked: _Request, raw: Raw) -> dict[str, Any]:
+    try:
+        pruned: dict[str, Any] = msgspec.to_builtins(_small[asked.kind.kind].decode(raw))
+    except msgspec.ValidationError:
+        return _whole.decode(raw)
+    return pruned
+
+
+def encode(review: Review, verdict: Verdict) -> bytes:
+    """Write the answer to a review."""
+    response: dict[str, Any] = {"uid": review.uid, "allowed": verdict.allowed}
+    if verdict.patch and review.request is not None:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_encoder.encode(verdict.patch)).decode()
+    if not verdict.allowed:
+        response["status"] = _status(review, verdict)
+    if verdict.warnings:
+        response["warnings"] = _cut(verdict.warnings)
+    if verdict.findings:
+        rules = dict.fromkeys(finding.rule for finding in verdict.findings)
+        response["auditAnnotations"] = {"rules": ",".join(rules)}
+    return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+
+
+def _status(review: Review, verdict: Verdict) -> dict[str, Any]:
+    """Give the Status as the API server writes its own: a 403 names the resource, a 422 the kind."""
+    invalid = verdict.code == 422
+    return {
+        "status": "Failure",
+        "code": verdict.code,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "details": {
+            "name": review.name,
+            "group": review.group,
+            "kind": review.kind if invalid else review.plural,
+            "causes": [_cause(finding) for finding in verdict.causes],
+        },
+    }
+
+
+_CAUSES = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Forbidden": "FieldValueForbidden",
+    "Duplicate value": "FieldValueDuplicate",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+}
+
+
+def _cause(finding: Finding) -> dict[str, str]:
+    cause = {"field": finding.field, "message": finding.message}
+    reason = _CAUSES.get(finding.message.partition(":")[0])
+    return {"reason": reason, **cause} if reason else cause
+
+
+def _cut(warnings: list[str]) -> list[str]:
+    """Cut warnings to what reaches the client; the last that fits says that there were more."""
+    result: list[str] = []
+    room = MAX_WARNINGS
+    for warning in warnings:
+        text = _shortened(warning, min(MAX_WARNING, room))
+        if not text:
+            break
+        result.append(text)
+        room -= len(text.encode())
+    return result
+
+
+def _shortened(text: str, limit: int) -> str:
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    room = limit - len(_ELLIPSIS.encode())
+    return encoded[:room].decode(errors="ignore") + _ELLIPSIS if room > 0 else ""

@@ -1,0 +1,207 @@
+"""Where replicas keep the certificates they share: a Secret, or a folder for one machine.
+
+A store holds one document and offers one thing: replace it if it is still the one that was read. `state.json`
+is that document and the only part that is read back; ca.crt, tls.crt and tls.key beside it are copies for
+people and tools (curl --cacert), under the names that they know from other Secrets.
+"""
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from podium import files
+from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
+from podium.webhooks import certificates
+from podium.webhooks.rotation import Stored
+
+_STATE = "state.json"
+_LABELS = {
+    "app.kubernetes.io/name": "podium",
+    "app.kubernetes.io/component": "webhook",
+    "app.kubernetes.io/managed-by": "podium",
+}
+
+
+class Found(NamedTuple):
+    """What a store holds, None for nothing, and which edition that is, for `write`."""
+
+    stored: Stored | None
+    version: str
+
+
+class Store(Protocol):
+    """One shared document, replaced by compare-and-swap."""
+
+    async def read(self) -> Found:
+        """Give what is stored. Raises PodiumError when it cannot be read, or is not ours."""
+        ...
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        """Replace the edition that was read; False when somebody else was faster. Raises PodiumError."""
+        ...
+
+
+class FolderStore:
+    """A folder that its owner alone may enter, on a file system where flock and rename work."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def read(self) -> Found:
+        """Give what state.json holds."""
+        try:
+            body = self._body()
+        except OSError as error:
+            raise PodiumError(f"{self._folder / _STATE}: {error.strerror}") from None
+        if not body:
+            return Found(None, "")
+        return Found(_decode(body, str(self._folder / _STATE)), _digest(body))
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        """Replace the files; state.json first, for the others are its copies."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _lock(self._folder / ".lock") as locked:
+                body = self._body() if locked else b""
+                if not locked or (_digest(body) if body else "") != version:
+                    return False
+                for name, content in _files(stored).items():
+                    _put(self._folder / name, content)
+        except OSError as error:
+            raise PodiumError(
+                f"{self._folder}: cannot keep the certificates here: {error.strerror}"
+            ) from None
+        return True
+
+    def _body(self) -> bytes:
+        try:
+            return (self._folder / _STATE).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+
+class Writer(Protocol):
+    """As much of a Connection as a Secret takes."""
+
+    async def get(self, path: str, **query: str) -> bytes:
+        """Give the body of a 200; raises RefusedError."""
+        ...
+
+    async def send(
+        self, method: str, path: str, body: Any = None, *, content_type: str = ..., **query: str
+    ) -> bytes:
+        """Give the body of a 2xx; raises RefusedError."""
+        ...
+
+
+class SecretStore:
+    """A Secret; who makes it empty beforehand (so that `create` need not be granted) is welcome to.
+
+    Needs get, create and patch on it. Labels and whatever else others put on it stay.
+    """
+
+    def __init__(self, connection: Writer, namespace: str, name: str) -> None:
+        self._connection = connection
+        self._path = f"/api/v1/namespaces/{namespace}/secrets"
+        self._name = name
+        self._where = f"Secret {namespace}/{name}"
+
+    async def read(self) -> Found:
+        """Give what the Secret holds; its resourceVersion is the edition."""
+        try:
+            body = await self._connection.get(f"{self._path}/{self._name}")
+        except RefusedError as error:
+            if error.code == 404:
+                return Found(None, "")
+            raise
+        secret = msgspec.json.decode(body, type=_Secret)
+        if secret.data and _STATE not in secret.data:
+            raise PodiumError(f"{self._where}: holds something that is not Podium's; name another Secret")
+        state = secret.data.get(_STATE) if secret.data else None
+        stored = _decode(base64.b64decode(state), self._where) if state else None
+        return Found(stored, secret.metadata.resourceVersion)
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        """Make the Secret, or patch it if it is still the one that was read."""
+        data = {name: base64.b64encode(content).decode() for name, content in _files(stored).items()}
+        try:
+            if version:
+                patch = {"metadata": {"resourceVersion": version}, "data": data}
+                await self._connection.send(
+                    "PATCH",
+                    f"{self._path}/{self._name}",
+                    patch,
+                    content_type="application/merge-patch+json",
+                )
+            else:
+                metadata = {"name": self._name, "labels": _LABELS}
+                secret = {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "type": "Opaque",
+                    "metadata": metadata,
+                    "data": data,
+                }
+                await self._connection.send("POST", self._path, secret)
+        except RefusedError as error:
+            # 409: it was made, or changed, since; 404 to a patch: it was deleted.
+            if error.code == 409 or (error.code == 404 and version):
+                return False
+            raise
+        return True
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str
+
+
+class _Secret(msgspec.Struct):
+    metadata: _Metadata
+    data: dict[str, str] | None = None
+
+
+def _files(stored: Stored) -> Mapping[str, bytes]:
+    return {
+        _STATE: msgspec.json.encode(stored),
+        "ca.crt": stored.bundle,
+        "tls.crt": stored.serving.certificate,
+        "tls.key": stored.serving.key,
+    }
+
+
+def _decode(body: bytes, where: str) -> Stored:
+    try:
+        stored = msgspec.json.decode(body, type=Stored)
+        # The CA is what nothing works without; a bad leaf is simply replaced.
+        certificates.check(stored.signer, (), certificates.facts(stored.signer.certificate).start)
+    except (msgspec.DecodeError, PodiumError) as error:
+        raise PodiumError(f"{where}: {_STATE}: {error}; delete it to have certificates made anew") from None
+    return stored
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _put(path: Path, content: bytes) -> None:
+    files.replace(path, lambda file: file.write(content), mode=files.PRIVATE)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Hold the folder's lock, or give False at once: who has it may be stopped, and we serve meanwhile."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, files.PRIVATE), "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

@@ -1,0 +1,167 @@
+"""The TLS side of serving: one context for the process' life, whose certificate is swapped under it.
+
+Loading a pair into a live SSLContext has two traps, both seen: a pair that does not match raises and leaves a
+context with which every further handshake fails; and an RSA pair joins an ECDSA one instead of taking its
+place, so the old certificate goes on being served. So the live context holds no certificate at all. Each pair
+gets a context of its own, and once that is complete the live context's SNI callback, which OpenSSL calls for
+clients without SNI too, gives it to every handshake from then on. Open connections keep what they have.
+"""
+
+import asyncio
+import contextlib
+import os
+import ssl
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from podium.errors import PodiumError
+from podium.webhooks import certificates
+from podium.webhooks.certificates import Facts, Pair
+
+_PROBE_SECONDS = 5.0
+
+
+class Serving:
+    """The certificate being served, and which clients are.
+
+    `names` is what API servers call us by: a pair that is not good for all of them is refused. With
+    `client_ca` (a PEM file, read again by `refresh_clients`) a client needs a certificate of that CA, and
+    with `client_name` one whose common name or DNS name that is.
+    Raises PodiumError when the file is of no use.
+    """
+
+    def __init__(
+        self, names: Sequence[str], *, client_ca: Path | None = None, client_name: str | None = None
+    ) -> None:
+        if client_name and not client_ca:
+            raise PodiumError("a client name is of no use without the client CA that vouches for it")
+        self._names = tuple(names)
+        self._client_ca = client_ca
+        self._client_name = client_name
+        self._authorities = _authorities(client_ca) if client_ca else ""
+        self._pair: Pair | None = None
+        self._facts: Facts | None = None
+        self._current = self._new_context()
+        self.context = self._new_context()
+        self.context.sni_callback = self._choose
+
+    @property
+    def expiry(self) -> datetime | None:
+        """When the certificate being served expires; None before the first."""
+        return self._facts.end if self._facts else None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the certificate being served, hex; None before the first."""
+        return self._facts.fingerprint if self._facts else None
+
+    def load(self, pair: Pair, now: datetime) -> bool:
+        """Serve this pair from the next handshake on; False when it is the one being served.
+
+        Raises PodiumError for a pair that clients would not accept; what was served before still is.
+        """
+        if pair == self._pair:
+            return False
+        facts = certificates.check(pair, self._names, now)
+        self._current = self._complete(pair, self._authorities)
+        self._pair, self._facts = pair, facts
+        return True
+
+    def refresh_clients(self) -> bool:
+        """Read the client CA file again; True when it changed. Raises PodiumError; the last CA then stays."""
+        if self._client_ca is None:
+            return False
+        authorities = _authorities(self._client_ca)
+        if authorities == self._authorities:
+            return False
+        if self._pair:
+            self._current = self._complete(self._pair, authorities)
+        self._authorities = authorities
+        return True
+
+    def accepts(self, connection: ssl.SSLObject) -> bool:
+        """Tell whether the client of a finished handshake is the one that may call us."""
+        if self._client_name is None:
+            return True
+        peer = connection.getpeercert() or {}
+        # Tuples of tuples of pairs, by the ssl module's documentation; typed as a union of all its fields.
+        subject = [pair for part in peer.get("subject", ()) for pair in part]
+        named = [("commonName", self._client_name), ("DNS", self._client_name)]
+        return any(pair in named for pair in [*subject, *peer.get("subjectAltName", ())])
+
+    def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _complete(self, pair: Pair, authorities: str) -> ssl.SSLContext:
+        context = self._new_context()
+        try:
+            if authorities:
+                context.load_verify_locations(cadata=authorities)
+            with _path(pair.certificate) as certificate, _path(pair.key) as key:
+                context.load_cert_chain(certificate, key)
+        except ssl.SSLError as error:
+            # Its text is a library and a reason ("ee key too small"), never content.
+            raise PodiumError(
+                f"the certificate cannot be served: {error.reason or 'not understood'}"
+            ) from None
+        return context
+
+    def _new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if self._client_ca:
+            context.verify_mode = ssl.CERT_REQUIRED
+            # A resumed session is not verified again; it would outlive the client CA it was made under.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        return context
+
+
+async def serves(address: tuple[str, int], bundle: bytes, name: str) -> bool:
+    """Tell whether whoever listens there has a certificate for the name by one of the bundle's CAs.
+
+    No answer within 5 s is no. A listener that wants a certificate from us shows its own first (TLS 1.3).
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=bundle.decode("ascii"))
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name)
+    except (OSError, TimeoutError):  # ssl.SSLError is an OSError
+        return False
+    writer.transport.abort()
+    return True
+
+
+def _authorities(path: Path) -> str:
+    """Give the PEM certificates of a file that client certificates are to be verified by."""
+    try:
+        body = path.read_bytes()
+        certificates.facts(body)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=body.decode("ascii"))
+    except OSError as error:
+        raise PodiumError(f"{path}: {error.strerror or 'not understood'}") from None
+    except UnicodeDecodeError:
+        raise PodiumError(f"{path}: is not PEM") from None
+    except PodiumError as error:
+        raise PodiumError(f"{path}: {error}") from None
+    return body.decode("ascii")
+
+
+@contextlib.contextmanager
+def _path(content: bytes) -> Iterator[str]:
+    """Give content a path, for OpenSSL loads from files only; where the system can, one in memory."""
+    with contextlib.ExitStack() as stack:
+        if sys.platform == "linux":
+            file = stack.enter_context(os.fdopen(os.memfd_create("podium"), "w+b"))
+        else:
+            file = stack.enter_context(tempfile.TemporaryFile())
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        yield f"/dev/fd/{file.fileno()}"
