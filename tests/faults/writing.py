@@ -25,8 +25,8 @@ API = f"{PODIUM_GROUP}/v1beta1"
 CLASS, VALUE = "faults", 1000
 MERGE = "application/merge-patch+json"
 
-# What an API server says of itself while it starts.
-_NOT_YET = "not yet ready to handle request"
+# What an API server says of itself while it ends or starts.
+_AWAY = ("apiserver is shutting down", "not yet ready to handle request")
 _COUNTED = re.compile(
     r"^apiserver_admission_webhook_(?P<what>fail_open_count|rejection_count)\{(?P<labels>[^}]*)\}"
     r" (?P<value>\S+)$",
@@ -145,7 +145,7 @@ class Writer:
         began = time.monotonic()
         try:
             code, answer = client.request(method, path, body, MERGE if method == "PATCH" else "application/json")
-            away = _NOT_YET in str(answer)
+            away = any(text in str(answer) for text in _AWAY)
         except (OSError, HTTPException) as error:
             code, answer, away = 0, error, True
         wrong = "" if away else _wrong(action, kind, code, answer)

@@ -10,7 +10,9 @@ from tests.fixtures.servers import Server
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(?:console|sh)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```console\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+# A block of `sh` is one session, run as it stands.
+SESSIONS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 COMMANDS = [
     line.removeprefix("$ ") for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")
 ]
@@ -65,3 +67,19 @@ def test_live_commands_run(server_137: Server, checkout: Path) -> None:
             assert done.returncode in (0, 3), f"{line}: {done.stderr}"
     finally:
         run("podium cluster down", checkout, **environ)
+
+
+@pytest.mark.server
+def test_sessions_run(server_137: Server, checkout: Path) -> None:
+    """The session with the webhooks: the group gets its class's integer, and the pod its group's class."""
+    (session,) = SESSIONS
+    kubectl = server_137.program("kubectl").parent
+    environ = {"XDG_STATE_HOME": str(checkout / "state"), "EXTRA": str(kubectl)}
+    try:
+        done = run(f"set -eu; PATH=$PATH:$EXTRA\n{session}", checkout, **environ)
+    finally:
+        run("podium cluster down", checkout, **environ)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["train", "research", "1000"] in rows
+    assert ["train-0", "research", "1000"] in rows

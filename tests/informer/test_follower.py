@@ -235,7 +235,7 @@ def test_another_version_takes_over_without_a_gap(scene: Scene) -> None:
         f"{SERVED.api_version[:-7]}v1alpha2", "PodGroup",
         READS["scheduling.podium.dev/v1alpha2", "PodGroup"], "podgroups", namespaced=True,
     )  # fmt: skip
-    heir = Follower(older, scene.state, lambda *_: None, scene.follower.known)
+    heir = Follower(older, scene.state, lambda *_: None, heirloom=scene.follower.known)
     heir.stream_query()
     assert scene.groups == {"a": "5", "b": "7"}
     heir.take_line(event("ADDED", {**group("b", 7), "apiVersion": older.api_version}))

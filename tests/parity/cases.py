@@ -102,7 +102,7 @@ _BAD_POLICIES: tuple[tuple[str, Any], ...] = (
 
 
 def _bad_modes(dialect: Dialect) -> list[tuple[str, Any]]:
-    return [(f"mode {mode!r}", mode) for mode in dialect.bad_modes]
+    return [(f"bad mode {number}: {mode!r}", mode) for number, mode in enumerate(dialect.bad_modes)]
 
 
 def _group_creates(dialect: Dialect) -> list[Case]:

@@ -13,8 +13,8 @@ _SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
 # What a schema can only say in its own words, and upstream's words for it.
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
-    (r"in body should match", r"must consist of|must start with|Required value"),
-    (r"in body should be at least 1 chars", "Required value"),
+    (r"in body should match", r"must consist of|must start with|name part must|Required value"),
+    (r"Required value", r"name part must"),
     (r"in body should be greater than or equal to 0", "must be greater than or equal to zero"),
 )
 
@@ -27,18 +27,25 @@ def judged(cause: Cause) -> bool:
 def alike(native: Cause, podium: Cause) -> bool:
     """Whether two causes refuse the same thing."""
     (field, text), (ours, words) = native, podium
-    if "must specify one of:" in text and words.startswith("Required value"):
-        # Where upstream sees a union without members a schema sees a field that is not there.
-        return field == ours or field.startswith(f"{ours}.") or ours.startswith(f"{field}.")
+    if text.endswith("field is immutable") and _within(ours, field):
+        # Upstream looks no further at what may not change.
+        return True
+    if words.startswith("Required value") and re.search("must specify one of:|Required value", text):
+        # Where upstream sees an empty struct or union a schema sees a field that is not there.
+        return _within(field, ours) or _within(ours, field)
+    if text.startswith("Duplicate value") and words.startswith("Duplicate value"):
+        return _within(field, ours)
     if "item may not be added" in text and "item may not be added" in words:
         return re.sub(r"\[\d+\]\Z", "", field) == ours
     return field == ours and (_short(text) == _short(words) or _paraphrased(text, words))
 
 
+def _within(field: str, parent: str) -> bool:
+    return field == parent or field.startswith((f"{parent}.", f"{parent}["))
+
+
 def _short(text: str) -> str:
     """Give what is said without the value it is said of."""
-    if text.startswith(("Required value", "Duplicate value")):
-        return text.partition(":")[0]
     supported = _SUPPORTED.match(text)
     if supported:
         return f"Unsupported value: {sorted(supported[1].split(', '))}"

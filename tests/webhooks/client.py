@@ -6,7 +6,7 @@ clients do, and one that blocks hurts nobody.
 
 import asyncio
 import concurrent.futures
-import datetime
+import datetime as dt
 import functools
 import ipaddress
 import socket
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import uvloop
 from cryptography import x509
@@ -50,15 +50,15 @@ def certificate() -> bytes:
     """Make a throwaway key and certificate for loopback, as one PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "throwaway")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(ADDRESS))]), critical=False
         )
@@ -108,7 +108,7 @@ class Peer:
             self._socket = client_context().wrap_socket(self._socket, server_hostname=ADDRESS)
         self._read = b""
 
-    def __enter__(self) -> "Peer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

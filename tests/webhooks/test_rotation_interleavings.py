@@ -220,7 +220,7 @@ def _move(world: _World, kind: str, port: int, count: int) -> None:
     world.check()
 
 
-@settings(max_examples=_EXAMPLES)
+@settings(max_examples=_EXAMPLES // 4)
 @given(_moves)
 def test_no_api_server_ever_meets_a_leaf_it_cannot_verify(moves: list[tuple[str, int, int]]) -> None:
     """Whatever the interleaving, stops and kills, the invariant holds."""

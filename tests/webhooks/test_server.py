@@ -6,13 +6,12 @@ promises is not documented, so it is shown here, too: pieces, pipelining, chunks
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pytest
-from tests.webhooks.client import ADDRESS, LOOPS, Answer, Peer, Served, post, serving
+from tests.webhooks.client import ADDRESS, LOOPS, Served, post, serving
 
 from podium.errors import PodiumError
 from podium.service.http1 import Ask, Reply, Route, seconds
@@ -47,13 +46,13 @@ class Desk:
         return Reply(200, ask.body)
 
     def fail(self, ask: Ask) -> Reply:
-        raise LookupError("secret")
+        raise LookupError(f"secret {ask.path}")
 
     async def fail_later(self, ask: Ask) -> Reply:
-        raise LookupError("secret")
+        raise LookupError(f"secret {ask.path}")
 
     def much(self, ask: Ask) -> Reply:
-        return Reply(200, bytes(16 << 20))
+        return Reply(200, bytes(len(ask.body) + (16 << 20)))
 
     def routes(self) -> dict[str, Route]:
         return {
@@ -460,10 +459,11 @@ class TestDraining:
 
 async def test_an_address_that_is_taken() -> None:
     """One line, for the reader."""
-    server = Server({}, Limits(), lambda status, why: None)
+    refusals: list[tuple[int, str]] = []
+    server, other = (Server({}, Limits(), lambda *refusal: refusals.append(refusal)) for _ in range(2))
     await server.start(ADDRESS, 0)
     with pytest.raises(PodiumError, match=rf"cannot listen on {ADDRESS} port {server.port}: .*in use"):
-        await Server({}, Limits(), lambda status, why: None).start(ADDRESS, server.port)
+        await other.start(ADDRESS, server.port)
     await server.close()
 
 

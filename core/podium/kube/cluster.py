@@ -17,12 +17,14 @@ from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
 from podium.kube.informer import NOT_YET, Informer, World
-from podium.kube.watching import Follower, Say
+from podium.kube.watching import Follower, Keep, Say, whole
 from podium.state import State
 
 NOT_WATCHED = "not watched"
 
 _CHECK_SECONDS = 10.0
+# While a wanted kind is not served at all: its resources are probably being installed.
+_EAGER_SECONDS = 1.0
 # A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
 _SOON_SECONDS = 1.0
 
@@ -38,15 +40,18 @@ class Cluster:
         connection: Connection,
         kinds: Collection[Kind],
         *,
+        keep: Keep = whole,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
         say: Say,
     ) -> None:
+        """`keep` gives what is kept of each object: most of a large cluster is of no use to one process."""
         self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
         self.discovery: Discovery | None = None
         self._connection = connection
         self._kinds = frozenset(kinds)
+        self._keep = keep
         self._world = World(clock, sleep, random, say, self._notice, self._turn)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self._doubted = asyncio.Event()
@@ -126,7 +131,7 @@ class Cluster:
 
     def _start(self, served: Served, before: Follower | None, tasks: asyncio.TaskGroup) -> None:
         heirloom = before.known if before is not None else None
-        follower = Follower(served, self.state, self._world.say, heirloom)
+        follower = Follower(served, self.state, self._world.say, keep=self._keep, heirloom=heirloom)
         informer = Informer(self._connection, served, follower, self._world)
         self._informers[served.resource] = informer, tasks.create_task(informer.run(), name=served.resource)
         self._world.say("api found", {"resource": served.resource, "version": served.api_version})
@@ -170,7 +175,9 @@ class Cluster:
 
     async def _until_next_look(self) -> None:
         jitter = 1 - self._world.random() / 2
-        due = asyncio.ensure_future(self._world.sleep(_CHECK_SECONDS * jitter))
+        served = {informer.served.read.kind for informer, _ in self._informers.values()}
+        seconds = _CHECK_SECONDS if served >= self._kinds else _EAGER_SECONDS
+        due = asyncio.ensure_future(self._world.sleep(seconds * jitter))
         doubted = asyncio.ensure_future(self._doubted.wait())
         try:
             await asyncio.wait((due, doubted), return_when=asyncio.FIRST_COMPLETED)

@@ -22,6 +22,7 @@ from podium.state import Readable
 from podium.view import Name
 
 Say = Callable[[str, dict[str, Any]], None]
+Keep = Callable[[Readable], Readable]
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 # kubectl apply's copy of the whole object: half of what a group would cost in memory, and nobody's to read.
@@ -34,6 +35,11 @@ class ExpiredError(PodiumError):
 
 class WatchError(PodiumError):
     """A watch went wrong in another way: it may go on from the moment we know."""
+
+
+def whole(obj: Readable) -> Readable:
+    """Keep all of an object that its read names."""
+    return obj
 
 
 class Sink(Protocol):
@@ -88,8 +94,9 @@ class Unreadable(NamedTuple):
 class Reader:
     """How the bytes of one served kind become neutral objects."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, keep: Keep) -> None:
         self.served = served
+        self._keep = keep
         self._decoder = msgspec.json.Decoder(_named(served))
 
     def read(self, raw: bytes | msgspec.Raw) -> Readable | Unreadable:
@@ -107,7 +114,7 @@ class Reader:
             metadata.annotations.pop(_LAST_APPLIED, None)
             metadata.annotations = metadata.annotations or None
         neutral: Readable = self.served.read.neutral(value)
-        return neutral
+        return self._keep(neutral)
 
 
 def _named(served: Served) -> type[msgspec.Struct]:
@@ -130,13 +137,22 @@ class Follower:
     """
 
     def __init__(
-        self, served: Served, sink: Sink, say: Say, heirloom: Mapping[Name, Readable] | None = None
+        self,
+        served: Served,
+        sink: Sink,
+        say: Say,
+        *,
+        keep: Keep = whole,
+        heirloom: Mapping[Name, Readable] | None = None,
     ) -> None:
-        """`heirloom` is what another served version of this resource left in the sink."""
+        """`keep` gives what is kept of an object: its name, namespace, uid and resourceVersion at least.
+
+        `heirloom` is what another served version of this resource left in the sink.
+        """
         self.version = 0
         self.listed = False
         self.needs_list = True
-        self._reader = Reader(served)
+        self._reader = Reader(served, keep)
         self._sink = sink
         self._say = say
         self._known: dict[Name, Readable] = dict(heirloom or {})

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -19,7 +20,7 @@ from podium.service.http1 import Exchange, Route, Tally
 from podium.service.limits import Limits, Load
 
 # Closing waits this long for the peer's goodbye, and for what it has not read.
-_GOODBYE_SECONDS = 2.0
+_GOODBYE_SECONDS = 1.0
 # The pause after the system refused to give us a connection (no file descriptors left).
 _EXHAUSTED_SECONDS = 0.1
 _BACKLOG = 1024
@@ -153,7 +154,7 @@ class Server:
                 next(iter(self._handshakes)).cancel()
             task = loop.create_task(self._greet(peer, loop))
             self._handshakes[task] = None
-            task.add_done_callback(self._handshakes.pop)
+            task.add_done_callback(partial(self._greeted, peer))
 
     async def _greet(self, peer: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         secured = {
@@ -173,13 +174,19 @@ class Server:
             self.tally(400, "handshake")
             _log.debug("handshake failed", error=str(error))
 
+    def _greeted(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
+        del self._handshakes[task]
+        if task.cancelled():
+            # It may never have begun.
+            peer.close()
+
     async def _stop_listening(self) -> None:
-        for task in (self._accepting, *self._handshakes):
-            if task is not None:
-                task.cancel()
-        if self._accepting is not None:
-            await asyncio.wait({self._accepting})
-            self._accepting = None
+        tasks = {*self._handshakes, *({self._accepting} if self._accepting else ())}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._accepting = None
         if self._listener is not None:
             self._listener.close()
             self._listener = None

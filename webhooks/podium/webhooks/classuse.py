@@ -100,9 +100,10 @@ def _controllers() -> list[dict[str, Any]]:
         {"apiGroup": rbac, "kind": "Group", "name": "system:serviceaccounts:kube-system"},
         {"apiGroup": rbac, "kind": "User", "name": "system:kube-controller-manager"},
     ]
-    head = {"apiVersion": f"{rbac}/v1", "metadata": {"name": _ROLE, "labels": LABELS}}
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": _ROLE}
+    metadata = {"name": _ROLE, "labels": LABELS}
+    bound_to = {"roleRef": role, "subjects": subjects}
     return [
-        {**head, "kind": "ClusterRole", "rules": [rule]},
-        {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects},
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [rule]},
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": metadata, **bound_to},
     ]

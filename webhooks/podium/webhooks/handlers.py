@@ -32,8 +32,9 @@ ADMISSION_BYTES = 7 << 20
 CONVERSION_BYTES = 32 << 20
 # Conversions of more than this, some 10 ms, leave the loop to admission.
 _ASIDE_BYTES = 256 << 10
-# How long to wait for what a request names; and between two looks when the cluster keeps changing.
-_PATIENCE_SECONDS = 0.5
+# How long to wait for what a request names, if half of its time is not less; and between two looks when the
+# cluster keeps changing.
+PATIENCE_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.05
 # No more of a request than this is repeated to whoever sent it.
@@ -67,12 +68,19 @@ class Handlers:
     """Judges with what `cluster` knows and `profile` says at the time."""
 
     def __init__(
-        self, cluster: LiveView, profile: Callable[[], Profile], metrics: Metrics, log: FilteringBoundLogger
+        self,
+        cluster: LiveView,
+        profile: Callable[[], Profile],
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        *,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._cluster = cluster
         self._profile = profile
         self._metrics = metrics
         self._log = log
+        self._patience = patience
         self._aside = ThreadPoolExecutor(1, "convert")
 
     def routes(self) -> dict[str, Route]:
@@ -110,7 +118,7 @@ class Handlers:
     async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> Reply:
         """Judge again when the cluster has changed, until nothing is missing or the patience is over."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + min(_PATIENCE_SECONDS, (question.deadline - loop.time()) / 2)
+        end = loop.time() + min(self._patience, (question.deadline - loop.time()) / 2)
         pause = _FIRST_PAUSE_SECONDS
         try:
             while verdict.awaits and loop.time() < end:

@@ -113,7 +113,9 @@ class Keeper:
         found, stored = await self._settle()
         if self._publisher is None:
             due = rotation.authority_due(stored, self._now(), self._periods)
-            self._tell("authority-expires-and-nobody-publishes-another" if due else "", {})
+            self._tell(
+                _NOT_KEPT if due else "", {"error": "the CA is to be replaced, and we do not register"}
+            )
             return poll
         seen = await self._look(self._publisher, stored)
         step = rotation.decide(stored, self._me, seen, self._now(), self._periods)
@@ -195,7 +197,10 @@ class Keeper:
             return True
         await publisher.publish(stored.bundle)
         stuck = await publisher.published(stored.bundle)
-        self._say(Step.PUBLISH.value if stuck else "bundle-overwritten-by-others", {})
+        if stuck:
+            self._say(Step.PUBLISH.value, {})
+        else:
+            self._say(_NOT_KEPT, {"error": "the API server shows another caBundle than was written just now"})
         return stuck
 
     async def _leave(self) -> None:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from podium.api.groups import NATIVE_GROUP
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup, Workload
+from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
 from podium.kube.cluster import Cluster
@@ -30,6 +32,7 @@ from podium.service import probes
 from podium.service.limits import Limits
 from podium.service.server import Server
 from podium.service.signals import Stop, stopping
+from podium.state import Readable
 from podium.webhooks.handlers import Handlers
 from podium.webhooks.keeper import Keeper, Watcher
 from podium.webhooks.metrics import Metrics
@@ -41,6 +44,26 @@ from podium.webhooks.tls import Serving
 
 # What the rules look up; pods are judged by what they say themselves.
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
+
+
+def essential(obj: Readable) -> Readable:
+    """Give what is kept of an object: of a stored group or Workload the rules look up spec and identity only.
+
+    Annotations are most of an applied group; 10,000 groups take 9 MiB instead of 22.
+    """
+    if not isinstance(obj, PodGroup | Workload):
+        return obj
+    meta = obj.metadata
+    kept = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+        deletionTimestamp=meta.deletionTimestamp,
+    )
+    if isinstance(obj, Workload):
+        return msgspec.structs.replace(obj, metadata=kept)
+    return msgspec.structs.replace(obj, metadata=kept, conditions=())
 
 
 class Folder(NamedTuple):
@@ -100,7 +123,7 @@ class _Process:
         self._connection = connection
         self._log = log
         registry = service_metrics.new_registry()
-        self._cluster = Cluster(connection, KINDS, say=self._say)
+        self._cluster = Cluster(connection, KINDS, keep=essential, say=self._say)
         self._metrics = Metrics(registry)
         self._serving = Serving(
             _names(settings), client_ca=settings.client_ca, client_name=settings.client_name
@@ -176,9 +199,11 @@ class _Process:
 
     def _missing(self) -> list[str]:
         """Name what keeps us from being ready."""
-        expiry = self._serving.expiry
+        expiry, discovery = self._serving.expiry, self._cluster.discovery
         missing = {
             "not every list has been read": self._cluster.synced,
+            "no PodGroups are served": discovery is not None
+            and any(discovery.serves(group, "PodGroup") for group in (NATIVE_GROUP, PODIUM_GROUP)),
             "the certificate has expired": expiry is not None and expiry > _now(),
             "the API server does not have our caBundle": self._keeper is not None and self._keeper.registered,
             "draining": not self._server.draining,

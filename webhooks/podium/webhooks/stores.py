@@ -12,13 +12,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from podium import files
 from podium.errors import PodiumError
-from podium.kube.connection import RefusedError
+from podium.kube.connection import Connection, RefusedError
 from podium.webhooks import certificates
 from podium.webhooks.rotation import Stored
 
@@ -88,27 +88,13 @@ class FolderStore:
             return b""
 
 
-class Writer(Protocol):
-    """As much of a Connection as a Secret takes."""
-
-    async def get(self, path: str, **query: str) -> bytes:
-        """Give the body of a 200; raises RefusedError."""
-        ...
-
-    async def send(
-        self, method: str, path: str, body: Any = None, *, content_type: str = ..., **query: str
-    ) -> bytes:
-        """Give the body of a 2xx; raises RefusedError."""
-        ...
-
-
 class SecretStore:
     """A Secret; who makes it empty beforehand (so that `create` need not be granted) is welcome to.
 
     Needs get, create and patch on it. Labels and whatever else others put on it stay.
     """
 
-    def __init__(self, connection: Writer, namespace: str, name: str) -> None:
+    def __init__(self, connection: Connection, namespace: str, name: str) -> None:
         self._connection = connection
         self._path = f"/api/v1/namespaces/{namespace}/secrets"
         self._name = name

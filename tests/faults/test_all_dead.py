@@ -1,0 +1,166 @@
+"""What a cluster can still do when no replica is left, or when one has a bug.
+
+An API server that cannot call a webhook does what the failurePolicy says. Pods fail open; Podium's own kinds
+fail closed unless told otherwise; what nobody is asked about (reads in the stored version, deletions) goes on.
+"""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.faults.replicas import BUG, Fleet, fleet
+from tests.faults.writing import MERGE, group, member, new_class
+from tests.fixtures.balancer import Link
+from tests.fixtures.servers import Server, exclusive
+
+from podium import crds
+from podium.api.groups import PODIUM_GROUP
+from podium.controlplane import process
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+PATIENCE_SECONDS = 60.0
+OLDER, NEWER = (f"/apis/{PODIUM_GROUP}/{version}" for version in ("v1alpha2", "v1beta1"))
+FAILED = 'failed calling webhook "groups.podium.dev"'
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Server]:
+    """A cluster of our own with its controllers, for namespaces to be emptied."""
+    with exclusive(NEWEST, workload_api=False, controllers=True) as server:
+        new_class(server)
+        yield server
+
+
+@contextlib.contextmanager
+def one(cluster: Server, folder: Path, **wanted: Any) -> Iterator[Fleet]:
+    """Have one replica, with the bug."""
+    with fleet(cluster, folder, 1, folder=str(folder / "ca"), bug=True, **wanted) as started:
+        yield started
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what the cluster does by itself."""
+    assert process.wait_until(condition, seconds=PATIENCE_SECONDS), f"waited for: {what}"
+
+
+def settled(cluster: Server) -> str:
+    """Give a new namespace in which pods can be made."""
+    name = cluster.new_namespace()
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    until(lambda: cluster.request("GET", account)[0] == 200, "the namespace's account")
+    return name
+
+
+class Space:
+    """One namespace, and short words for what is done in it."""
+
+    def __init__(self, cluster: Server) -> None:
+        self.cluster = cluster
+        self.name = settled(cluster)
+
+    def groups(self, name: str = "", root: str = NEWER) -> str:
+        return f"{root}/namespaces/{self.name}/podgroups/{name}".rstrip("/")
+
+    def pods(self) -> str:
+        return f"/api/v1/namespaces/{self.name}/pods"
+
+    def make_group(self, name: str) -> tuple[int, Any]:
+        return self.cluster.request("POST", self.groups(), group(name))
+
+    def change_group(self, name: str) -> tuple[int, Any]:
+        return self.cluster.request("PATCH", self.groups(name), {"metadata": {"labels": {"a": "b"}}}, MERGE)
+
+    def make_member(self, name: str) -> tuple[int, Any]:
+        return self.cluster.request("POST", self.pods(), member(name))
+
+
+def failures(replica_metrics: str) -> float:
+    """Give the exceptions that a replica has counted."""
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(replica_metrics)
+        for sample in family.samples
+        if sample.name == "podium_admission_errors_total" and sample.labels == {"why": "exception"}
+    )
+
+
+def test_a_bug_is_an_error_and_never_a_denial(cluster: Server, tmp_path: Path) -> None:
+    """A rule that raises: HTTP 500 to the API server, counted and logged; pods pass, groups get the error."""
+    with one(cluster, tmp_path) as started:
+        space, (replica,) = Space(cluster), started.replicas
+        assert space.make_group("fine")[0] == 201
+        before = failures(replica.get("/metrics")[1])
+        code, answer = space.make_group(BUG)
+        assert code == 500, answer
+        assert FAILED in answer["message"]
+        assert "denied" not in answer["message"]
+        assert failures(replica.get("/metrics")[1]) == before + 1
+        assert space.make_member(BUG)[0] == 201
+        assert failures(replica.get("/metrics")[1]) == before + 2
+        logged = [event for event in replica.events if event["event"] == "judging failed"]
+        assert [event["kind"] for event in logged] == ["PodGroup", "Pod"]
+        assert all("a bug in a rule" in event["exception"] for event in logged)
+        assert space.make_group("fine-too")[0] == 201
+
+
+def test_a_network_that_swallows_costs_pods_no_more_than_the_timeout(cluster: Server, tmp_path: Path) -> None:
+    """Nobody answers, nobody refuses: the API server gives up after timeoutSeconds and does as it is told."""
+    with one(cluster, tmp_path) as started:
+        space = Space(cluster)
+        assert space.make_group("before")[0] == 201
+        started.balancer.set(Link.SILENT)
+        assert space.make_member("before")[0] == 201
+        code, answer = space.make_group("after")
+        assert code == 500, answer
+        assert FAILED in answer["message"]
+
+
+def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) -> None:
+    """All dead: pods are made, groups are read and not written, namespaces and definitions can go."""
+    with one(cluster, tmp_path) as started:
+        space, doomed = Space(cluster), Space(cluster)
+        for each in (space, doomed):
+            assert each.make_group("gang")[0] == 201
+            assert each.make_member("gang")[0] == 201
+        assert cluster.request("GET", space.groups("gang", OLDER))[0] == 200
+        started.end(started.replicas[0], signal.SIGKILL)
+
+        assert space.make_member("orphan")[0] == 201
+        for code, answer in (space.make_group("late"), space.change_group("gang")):
+            assert code == 500, answer
+            assert FAILED in answer["message"]
+        assert cluster.request("GET", space.groups("gang"))[1]["spec"]["priority"] == 1000
+        assert len(cluster.request("GET", space.groups())[1]["items"]) == 1
+        code, answer = cluster.request("GET", space.groups("gang", OLDER))
+        assert code == 500, answer
+        assert "conversion webhook" in answer["message"]
+        assert cluster.request("DELETE", space.groups("gang"))[0] == 200
+
+        path = f"/api/v1/namespaces/{doomed.name}"
+        assert cluster.request("DELETE", path)[0] == 200
+        until(lambda: cluster.request("GET", path)[0] == 404, "the namespace is gone")
+
+
+def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_path: Path) -> None:
+    """With podium=Ignore groups are written unjudged; and all of Podium can be removed with nobody there."""
+    with one(cluster, tmp_path, failure={"podium": "Ignore"}) as started:
+        space = Space(cluster)
+        assert space.make_group("gang")[0] == 201
+        started.end(started.replicas[0], signal.SIGKILL)
+
+        code, made = space.make_group("late")
+        assert code == 201, made
+        assert "priority" not in made["spec"]
+        assert space.change_group("gang")[0] == 200
+
+        for definition in crds.crds():
+            name = definition["metadata"]["name"]
+            path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+            assert cluster.request("DELETE", path)[0] == 200
+            until(lambda path=path: cluster.request("GET", path)[0] == 404, f"{name} is gone")
