@@ -4,6 +4,7 @@ Parts take minutes and are measured when what they measure changes, so each sect
 figures of other parts stay as they are.
 """
 
+import math
 import os
 import platform
 import re
@@ -43,6 +44,11 @@ def spread(values: Iterable[float], unit: str, digits: int = 2) -> str:
     return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
+def quantile(ascending: Sequence[float], share: float) -> float:
+    """Give the least value that this share of all does not exceed (nearest rank)."""
+    return ascending[max(math.ceil(share * len(ascending)), 1) - 1]
+
+
 def machine() -> str:
     """Describe the machine in a line."""
     model = "unknown processor"
@@ -66,11 +72,12 @@ def render(section: Section, on: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def merged(text: str, title: str, section: str, order: Sequence[str]) -> str:
-    """Put one section, of this title, into the text of the file; the others stay, in the order of titles."""
-    found = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
-    sections = {
-        name: f"## {name}\n{body.rstrip()}\n" for name, body in zip(found[::2], found[1::2], strict=True)
-    }
-    sections[title] = section
-    return "\n".join([_HEAD, *(sections[name] for name in order if name in sections)])
+def merged(text: str, section: str) -> str:
+    """Put one section into the text of the file, in the place of that of the same title; others stay."""
+    _, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    sections = {_title(each): each.rstrip() + "\n" for each in [*found, section]}
+    return "\n".join([_HEAD, *sections.values()])
+
+
+def _title(section: str) -> str:
+    return section.partition("\n")[0]

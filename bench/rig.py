@@ -17,7 +17,7 @@ import msgspec
 from podium.controlplane import folders, golang
 from podium.errors import PodiumError
 
-MODULE = Path(__file__).with_name("webhook")
+MODULE = Path(__file__).with_name("golang")
 # The processor of the server that is timed, and that of everything else.
 SERVER, REST = 0, 1
 CONNECTIONS = 16

@@ -1,7 +1,7 @@
 """`podium webhook` beside the same webhook in Go: throughput, latency and memory, each on one processor.
 
 Podium runs whole, as users start it, against a real API server with 10,000 groups; so what is timed has its
-rules, metrics, limits, logs and informers. The peer (bench/webhook/peer) gets the same certificate, the same
+rules, metrics, limits, logs and informers. The peer (bench/golang/peer) gets the same certificate, the same
 requests and what it must know of classes and groups, and has to give the same answers before it is timed.
 """
 
@@ -76,7 +76,7 @@ def set_up(server: Server) -> None:
         ("/apis/scheduling.k8s.io/v1/priorityclasses", reviews.priority_class()),
         ("/api/v1/namespaces", {"metadata": {"name": reviews.NAMESPACE}}),
     ):
-        _created(server.request("POST", path, document))
+        created(server.request("POST", path, document))
 
 
 @contextlib.contextmanager
@@ -183,7 +183,7 @@ def fill(server: Server) -> None:
     def write(share: list[str]) -> None:
         with contextlib.closing(server.access.client()) as client:
             for name in share:
-                _created(client.request("POST", _GROUPS_PATH, reviews.applied(reviews.pod_group(name))))
+                created(client.request("POST", _GROUPS_PATH, reviews.applied(reviews.pod_group(name))))
 
     with ThreadPoolExecutor(_WRITERS) as pool:
         list(pool.map(write, [names[index::_WRITERS] for index in range(_WRITERS)]))
@@ -201,6 +201,7 @@ def _components(server: Server) -> list[int]:
     return [running.process.pid for running in cluster.components.values()]
 
 
-def _created(answer: tuple[int, Any]) -> None:
+def created(answer: tuple[int, Any]) -> None:
+    """Check that something was made; PodiumError with the answer when it was not."""
     if answer[0] != 201:
         raise PodiumError(f"HTTP {answer[0]}: {answer[1]}")

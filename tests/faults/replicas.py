@@ -1,42 +1,21 @@
-"""Replicas of the webhook behind a balancer, as a Deployment and its Service would have them.
-
-`python -m tests.faults.replicas SETTINGS` is one replica: the process that `podium webhook` runs, with waits
-of seconds where an installation waits for minutes, and, when asked, with a rule that has a bug. SETTINGS is
-JSON of `Wanted`.
-"""
+"""Replicas of the webhook behind a balancer, as a Deployment and its Service would have them."""
 
 import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.faults.replica import Wanted
 from tests.fixtures.balancer import Backend, Balancer
 from tests.fixtures.servers import Server
 from tests.webhooks.running import Running, free_port
 
-# A bug breaks whatever has this in its name.
-BUG = "bug"
+_SHOWN = 3000
 _HERE = Path(__file__).parents[2]
-
-
-class Wanted(msgspec.Struct, kw_only=True):
-    """What a replica is to be."""
-
-    kubeconfig: str
-    port: int
-    url: str
-    folder: str = ""  # of the certificates; without one they are in the Secret
-    secret: tuple[str, str] = ("", "")
-    failure: Mapping[str, str] = {}
-    drain_seconds: float = 1.0
-    grace_seconds: float = 3.0
-    poll_seconds: float = 0.3
-    bug: bool = False
 
 
 class Fleet:
@@ -55,8 +34,10 @@ class Fleet:
         folder = self._folder / f"replica-{self._count}"
         self._count += 1
         folder.mkdir(parents=True)
-        wanted = Wanted(port=port or free_port(), url=f"https://127.0.0.1:{self.balancer.port}", **self.wanted)
-        line = [sys.executable, "-m", "tests.faults.replicas", msgspec.json.encode(wanted).decode()]
+        wanted = Wanted(
+            port=port or free_port(), url=f"https://127.0.0.1:{self.balancer.port}", **self.wanted
+        )
+        line = [sys.executable, "-m", "tests.faults.replica", msgspec.json.encode(wanted).decode()]
         with (folder / "webhook.log").open("wb") as log:
             process = subprocess.Popen(line, cwd=_HERE, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         started = Running(process, folder, wanted.port)
@@ -86,6 +67,11 @@ class Fleet:
         while len(self.replicas) < 2:
             self.start()
 
+    @property
+    def log(self) -> str:
+        """What the replicas have written last, to be shown when something is wrong."""
+        return "".join(f"\nreplica at {each.port}:\n{each.log[-_SHOWN:]}" for each in self.replicas)
+
     def close(self) -> None:
         """Kill whatever runs."""
         for replica in self.replicas:
@@ -104,40 +90,3 @@ def fleet(server: Server, logs: Path, count: int = 2, **wanted: Any) -> Iterator
         for _ in range(count):
             made.start()
         yield made
-
-
-def _main(wanted: Wanted) -> None:
-    """Be a replica."""
-    import uvloop
-
-    from podium.service import logs
-    from podium.webhooks import handlers, process
-    from podium.webhooks.registration import Endpoint, Options
-    from podium.webhooks.rotation import Periods
-
-    if wanted.bug:
-        right = handlers.judge
-
-        def judge(phase: Any, request: Any, view: Any, profile: Any) -> Any:
-            if BUG in request.object["metadata"]["name"]:
-                raise ZeroDivisionError("a bug in a rule")
-            return right(phase, request, view, profile)
-
-        handlers.judge = judge
-    settings = process.Settings(
-        certificates=process.Folder(Path(wanted.folder)) if wanted.folder else process.Secret(*wanted.secret),
-        kubeconfig=wanted.kubeconfig,
-        port=wanted.port,
-        metrics_port=0,
-        register=Endpoint(url=wanted.url),
-        options=Options(failure=wanted.failure),
-        drain_seconds=wanted.drain_seconds,
-        periods=Periods(
-            grace=timedelta(seconds=wanted.grace_seconds), poll=timedelta(seconds=wanted.poll_seconds)
-        ),
-    )
-    uvloop.run(process.run(settings, logs.configure("json", "info")))
-
-
-if __name__ == "__main__":
-    _main(msgspec.json.decode(sys.argv[1], type=Wanted))

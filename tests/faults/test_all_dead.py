@@ -1,7 +1,8 @@
 """What a cluster can still do when no replica is left, or when one has a bug.
 
 An API server that cannot call a webhook does what the failurePolicy says. Pods fail open; Podium's own kinds
-fail closed unless told otherwise; what nobody is asked about (reads in the stored version, deletions) goes on.
+fail closed unless told otherwise; what nobody is asked about (reads in the stored version, deletions) goes
+on.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.faults.replicas import BUG, Fleet, fleet
+from tests.faults.replica import BUG
+from tests.faults.replicas import Fleet, fleet
 from tests.faults.writing import MERGE, group, member, new_class
 from tests.fixtures.balancer import Link
 from tests.fixtures.servers import Server, exclusive
@@ -47,6 +49,11 @@ def one(cluster: Server, folder: Path, **wanted: Any) -> Iterator[Fleet]:
 def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for what the cluster does by itself."""
     assert process.wait_until(condition, seconds=PATIENCE_SECONDS), f"waited for: {what}"
+
+
+def until_gone(cluster: Server, path: str) -> None:
+    """Wait until something that was deleted is."""
+    until(lambda: cluster.request("GET", path)[0] == 404, f"{path} is gone")
 
 
 def settled(cluster: Server) -> str:
@@ -144,7 +151,7 @@ def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) 
 
         path = f"/api/v1/namespaces/{doomed.name}"
         assert cluster.request("DELETE", path)[0] == 200
-        until(lambda: cluster.request("GET", path)[0] == 404, "the namespace is gone")
+        until_gone(cluster, path)
 
 
 def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_path: Path) -> None:
@@ -163,4 +170,4 @@ def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_pa
             name = definition["metadata"]["name"]
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
             assert cluster.request("DELETE", path)[0] == 200
-            until(lambda path=path: cluster.request("GET", path)[0] == 404, f"{name} is gone")
+            until_gone(cluster, path)

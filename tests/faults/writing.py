@@ -1,9 +1,10 @@
 """Writers that keep an API server busy while something breaks, and remember how each write ended.
 
-Each client goes round: make a group, a member, change the group, try to take the member out of it, delete
-both. A write can only be right if the webhook has acted on it: a group has got its class's integer, and the
-member's label, which only the webhook guards, stays. So a webhook that is passed over is seen as well as one
-that fails. What the API server counts of failed calls (`webhook_failures`) is the second witness.
+Each client goes round: make a group, a member, change the group, read it in the version that has to be
+converted, try to take the member out of it, delete both. A write can only be right if the webhook has acted
+on it: a group has got its class's integer, and the member's label, which only the webhook guards, stays. So a
+webhook that is passed over is seen as well as one that fails. What the API server counts of failed calls
+(`webhook_failures`) is the second witness.
 """
 
 import contextlib
@@ -21,12 +22,12 @@ from tests.fixtures.servers import Server
 from podium.api.groups import GROUP_LABEL, PODIUM_GROUP
 from podium.controlplane.client import Client
 
-API = f"{PODIUM_GROUP}/v1beta1"
+API, OLDER = f"{PODIUM_GROUP}/v1beta1", f"{PODIUM_GROUP}/v1alpha2"
 CLASS, VALUE = "faults", 1000
 MERGE = "application/merge-patch+json"
 
 # What an API server says of itself while it ends or starts.
-_AWAY = ("apiserver is shutting down", "not yet ready to handle request")
+_AWAY = ("apiserver is shutting down", "not yet ready to handle request", "before all known HTTP paths")
 _COUNTED = re.compile(
     r"^apiserver_admission_webhook_(?P<what>fail_open_count|rejection_count)\{(?P<labels>[^}]*)\}"
     r" (?P<value>\S+)$",
@@ -53,6 +54,16 @@ class Write(NamedTuple):
         return f"{self.began:.3f} +{self.seconds:.3f} s: {self.action} {self.kind}: {self.code} {self.wrong}"
 
 
+class _Step(NamedTuple):
+    """One request of a round."""
+
+    action: str
+    kind: str
+    method: str
+    path: str
+    body: Any = None
+
+
 class Record:
     """All writes so far."""
 
@@ -74,26 +85,27 @@ class Record:
         """Give the longest write in seconds."""
         return max(write.seconds for write in list(self.writes))
 
-    @property
-    def rate(self) -> float:
-        """Give the writes a second from the first to the last."""
+    def __str__(self) -> str:
+        """Say what the machine gave: fewer writes a second than wanted when it has other work."""
         writes = sorted(self.writes)
-        return len(writes) / (writes[-1].ended - writes[0].began)
+        rate = len(writes) / (writes[-1].ended - writes[0].began)
+        return f"{len(writes)} writes, {rate:.0f} a second, the slowest {self.slowest:.3f} s"
 
 
-class _AwayError(Exception):
-    """The API server does not answer."""
+class _RoundOverError(Exception):
+    """A write went wrong, or the API server is away: the next ones of the round would fail of that alone."""
 
 
 class Writer:
     """Some clients that write `rate` times a second, together, from `start` to `stop`."""
 
-    def __init__(self, server: Server, namespace: str, rate: float, clients: int) -> None:
+    def __init__(self, server: Server, namespace: str, rate: float, clients: int, *, older: bool) -> None:
         self.record = Record()
         self.clients = clients
         self._server = server
         self._namespace = namespace
         self._rate = rate
+        self._older = older
         self._rounds = itertools.count()
         self._turns = itertools.count()
         self._over = threading.Event()
@@ -122,39 +134,42 @@ class Writer:
     def _write(self) -> None:
         with contextlib.closing(self._server.access.client()) as client:
             while not self._over.is_set():
-                with contextlib.suppress(_AwayError):
+                with contextlib.suppress(_RoundOverError):
                     self._round(client, f"w{next(self._rounds)}")
 
     def _round(self, client: Client, name: str) -> None:
         groups = f"/apis/{API}/namespaces/{self._namespace}/podgroups"
+        older = f"/apis/{OLDER}/namespaces/{self._namespace}/podgroups"
         pods = f"/api/v1/namespaces/{self._namespace}/pods"
         changed = {"metadata": {"labels": {"changed": "yes"}}}
         left = {"metadata": {"labels": {GROUP_LABEL: None}}}
-        self._send(client, "create", "PodGroup", "POST", groups, group(name))
-        self._send(client, "create", "Pod", "POST", pods, member(name))
-        self._send(client, "change", "PodGroup", "PATCH", f"{groups}/{name}", changed)
-        self._send(client, "leave", "Pod", "PATCH", f"{pods}/{name}", left)
-        self._send(client, "delete", "Pod", "DELETE", f"{pods}/{name}")
-        self._send(client, "delete", "PodGroup", "DELETE", f"{groups}/{name}")
+        self._send(client, _Step("create", "PodGroup", "POST", groups, group(name)))
+        self._send(client, _Step("create", "Pod", "POST", pods, member(name)))
+        self._send(client, _Step("change", "PodGroup", "PATCH", f"{groups}/{name}", changed))
+        if self._older:
+            self._send(client, _Step("convert", "PodGroup", "GET", f"{older}/{name}"))
+        self._send(client, _Step("leave", "Pod", "PATCH", f"{pods}/{name}", left))
+        self._send(client, _Step("delete", "Pod", "DELETE", f"{pods}/{name}"))
+        self._send(client, _Step("delete", "PodGroup", "DELETE", f"{groups}/{name}"))
 
-    def _send(
-        self, client: Client, action: str, kind: str, method: str, path: str, body: Any = None
-    ) -> None:
+    def _send(self, client: Client, step: "_Step") -> None:
         """Write once, when it is its turn, and remember how it went."""
         self._over.wait(self._began + next(self._turns) / self._rate - time.monotonic())
+        action, kind, method, path, body = step
         began = time.monotonic()
         try:
-            code, answer = client.request(method, path, body, MERGE if method == "PATCH" else "application/json")
+            code, answer = client.request(
+                method, path, body, MERGE if method == "PATCH" else "application/json"
+            )
             away = any(text in str(answer) for text in _AWAY)
         except (OSError, HTTPException) as error:
             code, answer, away = 0, error, True
         wrong = "" if away else _wrong(action, kind, code, answer)
-        self.record.writes.append(
-            Write(began, time.monotonic(), kind, action, 0 if away else code, wrong)
-        )
+        self.record.writes.append(Write(began, time.monotonic(), kind, action, 0 if away else code, wrong))
         if away:
             self._over.wait(0.1)
-            raise _AwayError
+        if away or wrong:
+            raise _RoundOverError
 
 
 def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
@@ -165,7 +180,7 @@ def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
         return "" if refused else f"the label is not guarded: {said if code >= 400 else 'accepted'}"
     if code >= 300:
         return said
-    if kind == "PodGroup" and answer["kind"] == kind and answer["spec"].get("priority") != VALUE:
+    if kind == "PodGroup" and "spec" in answer and answer["spec"].get("priority") != VALUE:
         return f"the webhook has not acted: {answer['spec']}"
     return ""
 
@@ -206,9 +221,11 @@ def webhook_failures(server: Server) -> Counter[str]:
 
 
 @contextlib.contextmanager
-def writing(server: Server, namespace: str, rate: float = 200, clients: int = 8) -> Iterator[Writer]:
-    """Write while the block runs."""
-    writer = Writer(server, namespace, rate, clients)
+def writing(
+    server: Server, namespace: str, *, rate: float = 200, clients: int = 16, older: bool = True
+) -> Iterator[Writer]:
+    """Write while the block runs; `older` says whether conversions are asked for."""
+    writer = Writer(server, namespace, rate, clients, older=older)
     writer.start()
     try:
         yield writer

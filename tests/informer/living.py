@@ -120,7 +120,7 @@ class Scene:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self.time.advance(step)
-                await asyncio.sleep(0.001)  # noqa: ASYNC110 - there is no one event for all of it
+                await asyncio.sleep(0.001)
 
     async def look(self) -> None:
         """Let time pass until the server was asked once more what it serves."""

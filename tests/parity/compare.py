@@ -56,10 +56,10 @@ def exchanges(sides: Sides, namespace: str, case: Case) -> Iterator[Exchange]:
     """Put a case to both by every way that fits it; every way has objects of its own."""
     ways = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
     for way in ways:
-        yield from _tried(sides, _named(case, way, namespace), case, way)
+        yield from _tried(sides, named(case, way, namespace), case, way)
 
 
-def _named(case: Case, way: Way, namespace: str) -> Document:
+def named(case: Case, way: str, namespace: str) -> Document:
     """Give the document of a case with a name of its own: part of the case's, for whoever reads a log."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in str(case).lower())
     given = case.document.get("metadata", {})

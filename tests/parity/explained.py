@@ -26,7 +26,8 @@ _PROTECTION = "scheduling.k8s.io/podgroup-protection"
 # Fields that Podium's kinds always have and the native ones behind gates that these servers have closed.
 _GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
 _GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
-_COMPOSITE = re.compile(r"\.(parentCompositePodGroupName|compositePodGroupTemplates): field not declared")
+_COMPOSITES = "parentCompositePodGroupName|compositePodGroupTemplates"
+_COMPOSITE = re.compile(rf'\.({_COMPOSITES}): field not declared|unknown field "spec\.({_COMPOSITES})"')
 # Go writes some of these where they are absent, and leaves others out where they are empty.
 _WRITTEN = (
     ("podGroupTemplateRef", None),
@@ -34,6 +35,8 @@ _WRITTEN = (
     ("message", ""),
     ("priorityClassName", ""),
 )
+# v1alpha2 fixes the list of templates as a whole.
+_TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutable"),)
 
 
 class Explanation(NamedTuple):
@@ -171,7 +174,7 @@ def _missing_workload(exchange: Exchange) -> Exchange:
 
 
 def _blind_replace(exchange: Exchange) -> Exchange:
-    """1.36 takes a PUT without a resourceVersion; custom resources never do."""
+    """1.36 takes a PUT without a resourceVersion; custom resources never do, whatever else is wrong."""
     needed = any(field == "metadata.resourceVersion" for field, _ in exchange.podium.causes)
     asked = exchange.way is Way.REPLACE_BLINDLY and needed
     return _both(exchange) if asked and exchange.native.causes != exchange.podium.causes else exchange
@@ -182,7 +185,8 @@ _NOT_OF_TYPE = re.compile(
     r"|in body must match \w+|in body should be greater than or equal to -2147483648"
 )
 _NOT_DECODED = re.compile(
-    r"cannot be handled as a|unable to convert|cannot unmarshal|parsing time|failed to create typed patch"
+    r"cannot be handled as a|unable to convert|cannot unmarshal|unrecognized type|parsing time"
+    r"|failed to create typed patch"
 )
 
 
@@ -252,7 +256,7 @@ EXPLAINED = (
     Explanation("wrong-type", _wrong_type),
     Explanation("wrapped-integer", _wrapped_integer),
     Explanation("applied-null", _applied_null),
-    Explanation("blind-replace", _blind_replace, ("1.36",)),
+    Explanation("blind-replace", _blind_replace),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),
     Explanation("schema-text", _schema_text),

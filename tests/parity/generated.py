@@ -1,11 +1,11 @@
 """The scripts of the differential, put to two servers at once: breadth beside the table of rows.
 
 A script names what it changes by ordinal, because only servers decide what exists. Here that is what exists
-on both: what one refused and the other took is out of the script. Left out are pods, which are native on both
-servers, default classes, which scripts running side by side would share, and generated names, which differ.
+on both: what one refused and the other took is out of the script. Left out are default classes, which scripts
+running side by side would share, and generated names, which differ.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.differential.edits import edited
@@ -25,18 +25,19 @@ class _Held(NamedTuple):
     stored: list[Document]  # as each side has it
 
 
-def run(sides: Sides, scenario: Scenario) -> Iterator[Exchange]:
-    """Run one script in a namespace of its own; classes have the script's name in theirs."""
+def run(sides: Sides, scenario: Scenario, *kinds: Kind) -> Iterator[Exchange]:
+    """Run what a script says of these kinds in a namespace of its own; classes have its name in theirs."""
     for side in sides:
         scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scenario.namespace}})
-    script = _Script(sides, scenario)
+    script = _Script(sides, scenario, kinds)
     for number, step in enumerate(scenario.steps):
         yield from script.play(f"{scenario.namespace}, step {number}", step)
 
 
 class _Script:
-    def __init__(self, sides: Sides, scenario: Scenario) -> None:
+    def __init__(self, sides: Sides, scenario: Scenario, kinds: Collection[Kind]) -> None:
         self.sides = sides
+        self.kinds = kinds
         self.namespace = scenario.namespace
         self.classes: dict[str, int] = {}
         self.held: dict[tuple[str, str], _Held] = {}
@@ -50,9 +51,9 @@ class _Script:
             case Create(document) | Replace(document) if self.compared(document):
                 way = Way.CREATE if isinstance(step, Create) else Way.REPLACE_BLINDLY
                 yield self.written(name, way, document, [(document, None)] * 2)
-            case Change(Kind.GROUP | Kind.WORKLOAD):
+            case Change(kind) if kind in self.kinds:
                 yield from self.changed(name, step)
-            case Delete(Kind.GROUP | Kind.WORKLOAD):
+            case Delete(kind) if kind in self.kinds:
                 self.delete(step)
             case _:
                 pass
@@ -60,7 +61,7 @@ class _Script:
     def compared(self, document: Document) -> bool:
         metadata = document["metadata"]
         named = metadata.get("name") or not metadata.get("generateName")
-        return bool(document["kind"] in (Kind.GROUP, Kind.WORKLOAD) and named)
+        return bool(document["kind"] in self.kinds and named)
 
     def written(
         self,
@@ -122,7 +123,7 @@ class _Script:
         held = self.held[key]
         for side in self.sides:
             path = f"{side.path(held.sent)}/{key[1]}"
-            side.client.request("DELETE", path)
+            side.client.request("DELETE", path, {"gracePeriodSeconds": 0})
             left = side.read(held.sent)
             if left is not None and left["metadata"].get("finalizers") == _PROTECTED:
                 body = {"metadata": {"finalizers": None}}

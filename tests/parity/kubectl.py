@@ -23,7 +23,7 @@ _CODES = {
     "Conflict": 409,
     "Invalid": 422,
     "InternalError": 500,
-    "kubectl": 0,  # kubectl sent nothing
+    "kubectl": 600,  # kubectl's own
 }
 # A refusal begins a line; what follows it until the next belongs to it.
 _REFUSAL = re.compile(r"^(?=Error from server|The \w+ \"|Apply failed|error: )", re.MULTILINE)

@@ -70,13 +70,14 @@ class Side(NamedTuple):
 
     def path(self, document: Document) -> str:
         """Where objects of its kind are."""
-        namespace = document["metadata"]["namespace"]
-        root = f"/apis/{self.group}/{self.version}"
-        return f"{root}/namespaces/{namespace}/{document['kind'].lower()}s"
+        api_version = self.own(document)["apiVersion"]
+        root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        return f"{root}/namespaces/{document['metadata']['namespace']}/{document['kind'].lower()}s"
 
     def own(self, document: Document) -> Document:
-        """Give a document in this side's API group."""
-        return {**document, "apiVersion": f"{self.group}/{self.version}"}
+        """Give a document in this side's API group; pods are the same everywhere."""
+        pod = document["kind"] == "Pod"
+        return {**document, "apiVersion": "v1" if pod else f"{self.group}/{self.version}"}
 
     def write(
         self,

@@ -1,6 +1,7 @@
 """A webhook that allows everything and remembers what it was asked, and requests that show the warnings."""
 
 import contextlib
+import functools
 import http.client
 import http.server
 import json
@@ -8,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -37,25 +39,31 @@ def send(
     user: str = "",
     groups: Sequence[str] = (),
 ) -> Answer:
-    """Send one request, as another user where one is named."""
-    parts = urlsplit(server.url)
-    context = ssl.create_default_context(cafile=str(server.access.authority))
+    """Send one request on the kept connection, as another user where one is named."""
+    connection = _connection(server.url, server.access.authority)
+    connection.putrequest(method, path)
+    connection.putheader("Authorization", f"Bearer {server.access.token}")
+    if user:
+        connection.putheader("Impersonate-User", user)
+    for group in groups:
+        connection.putheader("Impersonate-Group", group)
+    content = b"" if body is None else json.dumps(body).encode()
+    connection.putheader("Content-Type", content_type)
+    connection.putheader("Content-Length", str(len(content)))
+    connection.endheaders(content)
+    response = connection.getresponse()
+    # 299 - "text": quotes and backslashes in the text are escaped.
+    texts = [value.split(" ", 2)[2] for value in response.headers.get_all("Warning", [])]
+    return Answer(response.status, json.loads(response.read()), [json.loads(text) for text in texts])
+
+
+@functools.cache
+def _connection(url: str, authority: Path) -> http.client.HTTPSConnection:
+    parts = urlsplit(url)
+    context = ssl.create_default_context(cafile=str(authority))
     connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=60, context=context)
-    with contextlib.closing(connection):
-        connection.putrequest(method, path)
-        connection.putheader("Authorization", f"Bearer {server.access.token}")
-        if user:
-            connection.putheader("Impersonate-User", user)
-        for group in groups:
-            connection.putheader("Impersonate-Group", group)
-        content = b"" if body is None else json.dumps(body).encode()
-        connection.putheader("Content-Type", content_type)
-        connection.putheader("Content-Length", str(len(content)))
-        connection.endheaders(content)
-        response = connection.getresponse()
-        # 299 - "text": quotes and backslashes in the text are escaped.
-        texts = [value.split(" ", 2)[2] for value in response.headers.get_all("Warning", [])]
-        return Answer(response.status, json.loads(response.read()), [json.loads(text) for text in texts])
+    connection.connect()
+    return connection
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -69,8 +77,8 @@ def until(condition: Callable[[], bool], what: str) -> None:
 class Recorder:
     """Where the API server is sent, and what it has asked there; `url` has no path."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self) -> None:
+        self.url = ""
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def take(self, name: str) -> list[str]:
@@ -121,10 +129,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def recording(server: Server) -> Iterator[Recorder]:
     """Serve on loopback with the API server's own certificate, which is for 127.0.0.1."""
-    handler = type("Handler", (_Handler,), {})
+    recorder = Recorder()
+    handler = type("Handler", (_Handler,), {"recorder": recorder})
     listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     listener.daemon_threads = True
-    handler.recorder = recorder = Recorder(f"https://127.0.0.1:{listener.server_address[1]}")
+    recorder.url = f"https://127.0.0.1:{listener.server_address[1]}"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificates = server.folder / "certificates"
     context.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -81,7 +82,7 @@ class Desk:
 
     def start(self, path: str, body: bytes, seconds: float = 3.0) -> Reply | Awaitable[Reply]:
         deadline = asyncio.get_running_loop().time() + seconds
-        return self.routes[path].handler(Ask(path, body, deadline))
+        return self.routes[path].handler(Ask(path, body, deadline, time.perf_counter()))
 
     def ask(self, path: str, document: Document, old: Document | None = None) -> dict[str, Any]:
         """Give the response to a review that is answered at once."""

@@ -366,6 +366,62 @@ class TestWhatAnotherWebhookDid:
         assert (code, "metadata.name: Too long" in message) == (422, True)
 
 
+STD = priority_class("std", value=5, globalDefault=True)
+# The class that a group names; what the replica that stamped it knows, and the one that validates; what that
+# one looks for.
+BEHIND: list[tuple[str, str, list[Document], list[Document], str]] = [
+    ("a value", GOLD, [priority_class(GOLD, value=7)], [], f"another PriorityClass {GOLD}"),
+    (
+        "a policy",
+        GOLD,
+        [priority_class(GOLD, value=1000, preemptionPolicy="Never")],
+        [],
+        f"another PriorityClass {GOLD}",
+    ),
+    ("a class", "new", [priority_class("new", value=3)], [], "PriorityClass new"),
+    ("a new default", "", [STD], [], "PriorityClass std"),
+    ("another default", "", [changed(STD, "metadata.name", "d")], [STD], "PriorityClass d"),
+    ("no default any more", "", [], [STD], "another default PriorityClass"),
+]
+
+
+class TestAReplicaThatIsBehind:
+    """One replica stamps, another validates; its cache may be older, so it looks again before it refuses."""
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize(
+        ("name", "ahead", "behind", "awaited"), [row[1:] for row in BEHIND], ids=[row[0] for row in BEHIND]
+    )
+    def test_a_stamp_that_does_not_fit_is_awaited(
+        self, version: str, name: str, ahead: list[Document], behind: list[Document], awaited: str
+    ) -> None:
+        spec = {**GANG, "priorityClassName": name} if name else GANG
+        made = mutate(ours(spec, version), view=cluster(*ahead)).patched
+        answer = validate(made, view=cluster(*behind))
+        assert answer.response["status"]["code"] == 403
+        assert answer.verdict.awaits == (awaited,)
+        again = validate(made, view=cluster(*ahead))
+        assert again.response["allowed"]
+        assert again.verdict.awaits == ()
+
+    def test_a_default_that_is_not_known_as_one_yet_fits(self) -> None:
+        """The stamp names it, and that is enough."""
+        made = mutate(ours(GANG), view=cluster(STD)).patched
+        answer = validate(made, view=cluster(changed(STD, "globalDefault", False)))
+        assert (answer.response["allowed"], answer.verdict.awaits) == (True, ())
+
+    def test_what_is_wrong_with_the_fields_is_refused_at_once(self) -> None:
+        """No other class would mend it."""
+        made = changed(mutate(ours(GANG)).patched, "spec.schedulingPolicy", {"gang": {"minCount": 0}})
+        answer = validate(made)
+        assert (answer.response["status"]["code"], answer.verdict.awaits) == (422, ())
+
+    def test_the_mutating_phase_refuses_at_once(self) -> None:
+        """There the integer is the client's own."""
+        answer = mutate(ours({**GANG, "priorityClassName": GOLD, "priority": 5}))
+        assert (answer.response["status"]["code"], answer.verdict.awaits) == (403, ())
+
+
 class TestAWorkload:
     """Nothing of a Workload is mutated when it is created."""
 

@@ -296,7 +296,8 @@ def _of_version(api_version: str) -> Iterator[tuple[Document, str]]:
 
 def test_groups_and_workloads(scene: Scene) -> None:
     """Of both families, in every version, with the fields that the mutating webhook gives."""
-    refused, warned = set(), set()
+    refused: set[tuple[str, str]] = set()
+    warned: set[tuple[str, str]] = set()
     for document, namespace in groups(scene.server):
         patched, wanted = scene.webhook(document, namespace=namespace)
         assert scene.put(patched, namespace) == wanted, document

@@ -1,6 +1,5 @@
 """The publisher on real API servers: registering, reading back, mending, and keeping its hands off."""
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.recorder import send
+from tests.webhooks.recorder import send, until
 
 from podium import crds
 from podium.api.groups import PODIUM_GROUP
@@ -42,16 +41,13 @@ def used(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@pytest_asyncio.fixture
-async def server(used: Server) -> AsyncIterator[Server]:
+@pytest.fixture
+def server(used: Server) -> Iterator[Server]:
     """A server where nobody is registered."""
     yield used
     for place in PLACES:
         send(used, "DELETE", place)
-    for place in PLACES:
-        async with asyncio.timeout(30):
-            while send(used, "GET", place).code != 404:
-                await asyncio.sleep(0.05)
+    until(lambda: all(send(used, "GET", place).code == 404 for place in PLACES), "everything to be gone")
 
 
 @pytest_asyncio.fixture

@@ -201,8 +201,8 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("case", UPDATED)
-def test_what_is_asked_of_a_pod_that_changes(scene: Scene, case: str, request: pytest.FixtureRequest) -> None:
-    """Only what changes or removes the label, on the pod and through its status; nothing once it is deleted."""
+def test_what_is_asked_of_a_pod_that_changes(scene: Scene, case: str) -> None:
+    """What changes or removes the label, on the pod and through its status; nothing once it is deleted."""
     labels, patch, asked = UPDATED[case]
     name = case.replace(" ", "-")
     where = f"/api/v1/namespaces/default/pods/{name}"
@@ -231,7 +231,7 @@ def test_what_is_asked_of_a_pod_that_changes(scene: Scene, case: str, request: p
 @pytest.mark.parametrize("version", ("v1alpha2", "v1beta1"))
 @pytest.mark.parametrize("plural", ("podgroups", "workloads"))
 def test_what_is_asked_of_podiums_kinds(scene: Scene, plural: str, version: str, namespace: str) -> None:
-    """All that is created and updated, in every namespace and as it was written; not the status, no deletion."""
+    """All that is created and updated, everywhere and as it was written; not the status, no deletion."""
     api_version, name = f"{PODIUM_GROUP}/{version}", f"{plural}-{version}"
     where = groups(api_version, plural, namespace)
     body = document(api_version, plural, name)
@@ -273,7 +273,7 @@ def test_what_is_asked_of_native_kinds(scene: Scene, plural: str) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_without_the_workload_api_too(minor: str) -> None:
-    """Servers take the configurations; a mutating webhook sees the field that they drop, a later one does not."""
+    """Servers take the configurations; a mutating webhook sees the field that they drop."""
     with exclusive(RELEASES[minor], workload_api=False) as server, recording(server) as recorder:
         register(server, recorder, conversion=False)
         classes(server)

@@ -172,7 +172,7 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("no text", json.dumps(asked(pod({GROUP_LABEL: "g"}))).encode().replace(b'"g"', b'"\xff"'), "utf-8"),
     ("half a character", json.dumps(asked(pod({GROUP_LABEL: "\ud800"}))).encode(), "hex escape"),
-    ("deep in the object", nested(5000), "not an AdmissionReview: maximum recursion depth"),
+    ("deep in the object", nested(100_000), "not an AdmissionReview: maximum recursion depth"),
     ("deep everywhere", b'{"request":' * 100_000, "not an AdmissionReview: maximum recursion depth"),
 ]
 

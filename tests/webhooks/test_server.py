@@ -278,15 +278,15 @@ def test_a_bug_is_500(serve: Serve, path: str, capsys: pytest.CaptureFixture[str
     assert "secret" in capsys.readouterr().out
 
 
-def test_too_many_in_flight_are_shed(serve: Serve, desk: Desk) -> None:
-    served = serve(in_flight=2)
+def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:
+    served = serve(waiting=2)
     with served.peer() as one, served.peer() as two, served.peer() as three:
         one.send(post("/wait"))
         two.send(post("/wait"))
         served.until(lambda _: len(desk.waiting) == 2, "two wait")
         shed = three.ask(post("/wait"))
         assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
-        assert served.refusals == [(429, "in-flight")]
+        assert served.refusals == [(429, "waiting")]
         served.soon(desk.waiting[0])
         assert one.answer().status == 200
         assert three.ask(post("/echo")).status == 200

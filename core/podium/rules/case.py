@@ -86,14 +86,11 @@ class Case:
         self.request = request
         self.view = view
         self.profile = profile
-        self.minor = profile.minor
         self.ref = ref
         # How refusals call the object; before validation the server makes up the rest of a generateName.
         self.name = ref.name or "Unknown"
-        self.version = ref.apiVersion.rpartition("/")[2]
-        self.native = ref.group != PODIUM_GROUP
-        self.kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
-        self.resource = f"{plural}.{ref.group}" if ref.group else plural
+        self.group, _, self.version = ref.apiVersion.rpartition("/")
+        self.native = self.group != PODIUM_GROUP
         self.plural = plural
         self.update = request.operation is Operation.UPDATE
         self.status = request.subresource == "status"
@@ -103,6 +100,21 @@ class Case:
         self.changes: dict[str, Any] = {}
         # What a rule looked for in vain, though it may be on its way: `PriorityClass gold`.
         self.awaits: list[str] = []
+
+    @property
+    def minor(self) -> int:
+        """Kubernetes' minor version."""
+        return self.profile.minor
+
+    @property
+    def kind(self) -> str:
+        """The kind as field errors call it: `PodGroup.scheduling.k8s.io`."""
+        return f"{self.ref.kind}.{self.group}" if self.group else self.ref.kind
+
+    @property
+    def resource(self) -> str:
+        """The resource as plugins call it: `podgroups.scheduling.k8s.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def own_rules(self) -> bool:

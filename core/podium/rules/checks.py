@@ -14,11 +14,6 @@ from podium.rules.shape import Check, Write, by_key
 Errors = Sequence[FieldError] | None
 
 
-def optional(_path: str, new: Any, _old: Any, _write: Write) -> Errors:
-    """Stop at an absent value."""
-    return [] if new is None else None
-
-
 def required(cause: Cause) -> Check:
     """Refuse an absent value, and zero: for Go a `minCount: 0` is a missing one."""
 

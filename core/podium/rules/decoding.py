@@ -44,26 +44,21 @@ def decode(shape: Shape, raw: Mapping[str, Any], unknown: list[str]) -> Document
     Raises WrongTypeError for the first value, in the document's order, that Go could not decode.
     """
     seen: Document = {}
-    by_name = shape.by_name
-    known = len(unknown)
     for name, value in raw.items():
-        field = by_name.get(name)
+        field = shape.by_name.get(name)
         if field is None:
             if shape.opened:
                 seen[name] = value
             else:
                 unknown.append(name)
-                known += 1
-        elif type(value) is field.plain:
-            seen[name] = value
         elif value is not None:
+            before = len(unknown)
             try:
                 seen[name] = field.read(field, value, unknown)
             except WrongTypeError as error:
                 raise error.within(shape.go, name) from None
-            if len(unknown) > known:
-                _prefix(unknown, known, name)
-                known = len(unknown)
+            if len(unknown) > before:
+                _prefix(unknown, before, name)
     return _open_form(shape, seen) if shape.opened else _canonical(shape, seen)
 
 
@@ -71,7 +66,8 @@ def _canonical(shape: Shape, seen: Document) -> Document:
     document: Document = {}
     for field in shape.fields:
         name = field.name
-        if name in seen and ((value := seen[name]) or (field.pointer and value is not None)):
+        value = seen.get(name)
+        if value or (value is not None and field.pointer):
             document[name] = value
         elif field.always:
             document[name] = zero(field)
@@ -91,10 +87,7 @@ def _open_form(shape: Shape, seen: Document) -> Document:
 
 def zero(field: Field) -> Any:
     """Give what Go writes for an absent value: of a struct its own zero form, else the field's `zero`."""
-    shape = field.shape
-    if shape is None or field.zero is None:
-        return field.zero
-    return decode(shape, {}, []) if shape.always else {}
+    return decode(field.shape, {}, []) if field.shape is not None and field.zero is not None else field.zero
 
 
 def time_error(shape: Shape, raw: Any) -> WrongTypeError | None:
@@ -147,8 +140,16 @@ def _json_type(value: Any) -> str:
             return "number"
 
 
-def _read_nothing_else(field: Field, value: Any, _unknown: list[str]) -> Any:
-    raise WrongTypeError(_json_type(value), field.go)
+def _read_text(field: Field, value: Any, _unknown: list[str]) -> str:
+    if type(value) is not str:
+        raise WrongTypeError(_json_type(value), field.go)
+    return value
+
+
+def _read_bool(field: Field, value: Any, _unknown: list[str]) -> bool:
+    if type(value) is not bool:
+        raise WrongTypeError(_json_type(value), field.go)
+    return value
 
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
@@ -231,7 +232,7 @@ def _read_anything(_field: Field, value: Any, _unknown: list[str]) -> Any:
 
 def text(name: str, go: str = "string", **options: Any) -> Field:
     """Make a string field; `go` names a string type of its own."""
-    return Field(name, _read_nothing_else, go, plain=str, zero="", **options)
+    return Field(name, _read_text, go, zero="", **options)
 
 
 def integer(name: str, go: str = "int32", **options: Any) -> Field:
@@ -241,7 +242,7 @@ def integer(name: str, go: str = "int32", **options: Any) -> Field:
 
 def boolean(name: str, **options: Any) -> Field:
     """Make a bool field."""
-    return Field(name, _read_nothing_else, "bool", plain=bool, zero=False, **options)
+    return Field(name, _read_bool, "bool", zero=False, **options)
 
 
 def time(name: str, **options: Any) -> Field:

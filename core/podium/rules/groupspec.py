@@ -17,7 +17,6 @@ from podium.rules.checks import (
     maximum,
     minimum,
     no_set_no_unset,
-    optional,
     required,
     required_pointer,
     spelled,
@@ -26,7 +25,7 @@ from podium.rules.checks import (
 )
 from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import Cause, refusal
-from podium.rules.shape import Check, Field, Shape
+from podium.rules.shape import Check, Field, Shape, optional
 
 MAX_CLAIMS = 4
 

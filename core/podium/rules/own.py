@@ -17,7 +17,7 @@ from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
 from podium.api.reads import READS
 from podium.findings import Severity
-from podium.rules import fields
+from podium.rules import fields, podgroup
 from podium.rules.audit.groups import (
     BASIC_WITH_GROUP_DISRUPTION,
     GROUP_UNLIKE_TEMPLATE,
@@ -195,15 +195,18 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
 def _inherit_from_template(case: Case, new: Document) -> None:
     if level(case, UNLIKE_TEMPLATE) is Level.OFF:
         return
-    group = _read(new)
     sent = case.request.object.get("spec") or {}
     spec = new["spec"]
     no_policy = not spec["schedulingPolicy"]
     no_mode = sent.get("disruptionMode") is None
     no_class = "priorityClassName" not in spec and "priority" not in spec
-    if group.template_ref is None or not (no_policy or no_mode or no_class):
+    if not spec.get(podgroup.REFERENCE[case.version]) or not (no_policy or no_mode or no_class):
         return
-    key = GroupKey(case.native, case.ref.namespace, group.template_ref.workload)
+    group = _read(new)
+    ref = group.template_ref
+    if ref is None or not ref.workload:
+        return
+    key = GroupKey(case.native, case.ref.namespace, ref.workload)
     if key not in case.view.workloads:
         case.awaits.append(f"Workload {key.namespace}/{key.name}")
     template = _template_of(case, group)

@@ -11,7 +11,6 @@ from podium.rules.checks import (
     gated,
     immutable,
     max_items,
-    optional,
     required,
     spelled,
     union,
@@ -30,7 +29,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import Document, Field, Shape, drop_gated, validate
+from podium.rules.shape import Document, Field, Shape, drop_gated, optional, validate
 
 FIXED = refusal(
     "group-immutable",
@@ -109,6 +108,12 @@ PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 MAX_REASON = 1024
 MAX_MESSAGE = 32 * 1024
 _CONDITION_STATUSES = ("False", "True", "Unknown")
+# Where each version names the template that a group was made from.
+REFERENCE = {
+    "v1alpha2": "podGroupTemplateRef",
+    "v1alpha3": "workloadRef",
+    "v1beta1": "workloadRef",
+}
 
 
 def _reference(version: str) -> tuple[Field, ...]:
@@ -134,7 +139,7 @@ def _reference(version: str) -> tuple[Field, ...]:
         )
         go = f"{version}.WorkloadReference"
         return parent, pointer(
-            "workloadRef", Shape("WorkloadReference", (workload, template)), go, stops=stops
+            REFERENCE[version], Shape("WorkloadReference", (workload, template)), go, stops=stops
         )
     inner = pointer(
         "workload",
@@ -145,7 +150,7 @@ def _reference(version: str) -> tuple[Field, ...]:
     )
     shape = Shape("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
     go = f"{version}.PodGroupTemplateReference"
-    return (pointer("podGroupTemplateRef", shape, go, always=True, stops=stops),)
+    return (pointer(REFERENCE[version], shape, go, always=True, stops=stops),)
 
 
 def _spec(version: str) -> Shape:

@@ -21,14 +21,18 @@ class Write(NamedTuple):
 
 
 # A check of one field or struct: (path, new, old, write) to errors; None goes on. In `stops` an empty
-# list ends the field silently: an optional value that is absent has nothing more to check.
+# list ends the field silently.
 Check = Callable[[str, Any, Any, Write], Sequence[FieldError] | None]
+
+
+def optional(_path: str, new: Any, _old: Any, _write: Write) -> Sequence[FieldError] | None:
+    """Stop at an absent value, which has nothing more to check."""
+    return [] if new is None else None
 
 
 class Field:
     """One field: how Go reads it, what becomes of its zero value, which gate guards it, what checks it.
 
-    A value of the Python type `plain` is taken as it is, any other is for `read`.
     `pointer` keeps a zero value that was written; `always` writes the field even when it is zero or nil.
     `stops` are all evaluated, and any of them ends the field; `checks` and the shape's own follow.
     """
@@ -39,7 +43,6 @@ class Field:
         read: "Reader",
         go: str,
         *,
-        plain: type | None = None,
         pointer: bool = False,
         always: bool = False,
         zero: Any = None,
@@ -53,7 +56,6 @@ class Field:
         self.name = name
         self.read = read
         self.go = go
-        self.plain = plain
         self.pointer = pointer
         self.always = always
         self.zero = zero
@@ -63,6 +65,7 @@ class Field:
         self.gate = gate
         self.stops = tuple(stops)
         self.checks = tuple(checks)
+        self.optional = optional in stops
 
 
 class Shape:
@@ -79,8 +82,6 @@ class Shape:
         self.checks = tuple(checks)
         self.opened = opened
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
-        self.rank: Mapping[str, int] = {field.name: index for index, field in enumerate(fields)}
-        self.always = tuple(field for field in fields if field.always)
         self.checked = tuple(
             field for field in fields if field.stops or field.checks or _has_checks(field.shape)
         )
@@ -117,6 +118,9 @@ def validate(shape: Shape, path: str, new: Document, old: Document | None, write
     for field in shape.checked:
         name = field.name
         value = new.get(name)
+        if value is None and field.optional and not write.update:
+            # Most fields of a new object are this, and no check would say anything.
+            continue
         stored = None if old is None else old.get(name)
         if not (write.update and old is not None and value == stored):
             errors += _validate_field(field, f"{path}.{name}", value, stored, write)

@@ -136,7 +136,21 @@ def _validate(case: Case, rules: KindRules) -> None:
 
 
 def _check_stamped(case: Case, new: Document) -> None:
-    """Refuse a new group that lost, to a webhook behind ours, what its class gives it."""
+    """Refuse a new group that lost, to a webhook behind ours, what its class gives it.
+
+    A stamp that does not fit is awaited, too: the replica that put it there may know more than this one, of a
+    class made anew or another default.
+    """
+    try:
+        _compare_stamp(case, new)
+    except Refused:
+        name = new["spec"].get("priorityClassName", "")
+        if not case.awaits:
+            case.awaits.append(f"another PriorityClass {name}" if name else "another default PriorityClass")
+        raise
+
+
+def _compare_stamp(case: Case, new: Document) -> None:
     given = dict(new["spec"])
     podgroup.mutate(case, new, None)
     for field, value in case.changes.items():

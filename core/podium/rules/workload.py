@@ -11,7 +11,6 @@ from podium.rules.checks import (
     immutable,
     max_items,
     no_add_no_remove,
-    optional,
     required,
     spelled,
     union,
@@ -28,7 +27,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import Check, Document, Field, Shape, drop_gated, validate
+from podium.rules.shape import Check, Document, Field, Shape, drop_gated, optional, validate
 
 PLURAL = "workloads"
 NAMESPACED = True

@@ -13,9 +13,8 @@ class Limits(NamedTuple):
     # An API server keeps 25 idle connections to a host and opens more in a burst: 400 at most with its
     # default of 400 requests at once. Room for two of them, and for strangers.
     connections: int = 1000
-    # Requests being judged; nearly all are answered before another is looked at, so these are waiting for
-    # the cluster to bring what they name.
-    in_flight: int = 100
+    # Requests whose answer has to wait, for the cluster to bring what they name; others wait for nothing.
+    waiting: int = 100
     # Bodies being received or judged, and answers that wait for their reader, of all connections together.
     held_bytes: int = 64 << 20
     # An API server's own headers are under 2 KiB.
@@ -39,4 +38,5 @@ class Load:
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.waiting = 0
         self.held_bytes = 0

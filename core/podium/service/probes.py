@@ -13,7 +13,7 @@ from podium.service.limits import Limits
 from podium.service.metrics import exposition
 
 # Nobody but the node and a few scrapers has business here.
-LIMITS = Limits(connections=64, in_flight=16, held_bytes=16 << 20)
+LIMITS = Limits(connections=64, waiting=16, held_bytes=16 << 20)
 
 _TEXT: Mapping[str, str] = {"Content-Type": "text/plain; charset=utf-8"}
 

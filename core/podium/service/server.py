@@ -16,7 +16,7 @@ from functools import partial
 import structlog
 
 from podium.errors import PodiumError
-from podium.service.http1 import Exchange, Route, Tally
+from podium.service.http1 import Exchange, Route, Tally, Turn
 from podium.service.limits import Limits, Load
 
 # Closing waits this long for the peer's goodbye, and for what it has not read.
@@ -47,6 +47,7 @@ class Server:
         self.limits = limits
         self.tally = tally
         self.load = Load()
+        self.turn: Turn
         self.draining = False
         self.port = 0
         self._context = context
@@ -67,6 +68,7 @@ class Server:
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 is any free one, see `port`. Raises PodiumError when that cannot be."""
         loop = asyncio.get_running_loop()
+        self.turn = Turn(loop)
         try:
             family, _, _, _, address = (
                 await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -73,7 +73,7 @@ def _set(bracket: str) -> str:
     """Give the same set, spelled out; an empty one matches nothing."""
     # Sorted, the hyphen comes first, where it means no range.
     found = "".join(sorted(each for each in _ALPHABET if fnmatchcase(each, bracket)))
-    return f"[{found}]" if found else r"[^\x00-\x{10FFFF}]"
+    return f"[{found}]" if found else r"[^\s\S]"
 
 
 def allowance(allow: Sequence[Allowance]) -> str:

@@ -60,8 +60,7 @@ class LiveView(Protocol):
 
 class _Question(NamedTuple):
     review: Review
-    deadline: float
-    began: float
+    ask: Ask
 
 
 class Handlers:
@@ -96,7 +95,6 @@ class Handlers:
         self._aside.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self, phase: Phase, ask: Ask) -> Reply | Awaitable[Reply]:
-        began = time.perf_counter()
         if not self._cluster.synced:
             # An API server asks again, where it would take a refusal for an answer.
             self._metrics.refused(503, "not synced")
@@ -105,7 +103,7 @@ class Handlers:
             review = decode(ask.body, phase)
         except ReviewError as error:
             return self._unreadable(error)
-        question = _Question(review, ask.deadline, began)
+        question = _Question(review, ask)
         try:
             revision = self._cluster.state.revision
             verdict = self._judge(review)
@@ -118,7 +116,7 @@ class Handlers:
     async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> Reply:
         """Judge again when the cluster has changed, until nothing is missing or the patience is over."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + min(self._patience, (question.deadline - loop.time()) / 2)
+        end = loop.time() + min(self._patience, (question.ask.deadline - loop.time()) / 2)
         pause = _FIRST_PAUSE_SECONDS
         try:
             while verdict.awaits and loop.time() < end:
@@ -142,7 +140,7 @@ class Handlers:
     def _reply(self, question: _Question, verdict: Verdict) -> Reply:
         review = question.review
         body = encode(review, verdict)
-        self._metrics.judged(review, verdict, time.perf_counter() - question.began)
+        self._metrics.judged(review, verdict, time.perf_counter() - question.ask.began)
         log = self._log.info if verdict.findings else self._log.debug
         log(
             outcome(verdict),
@@ -160,23 +158,22 @@ class Handlers:
         return Reply(200, body)
 
     def _convert(self, ask: Ask) -> Reply | Awaitable[Reply]:
-        began = time.perf_counter()
         if len(ask.body) > _ASIDE_BYTES:
-            return self._convert_aside(ask, began)
+            return self._convert_aside(ask)
         try:
-            return self._converted(convert_review(ask.body), began)
+            return self._converted(convert_review(ask.body), ask)
         except ReviewError as error:
             return self._unreadable(error)
 
-    async def _convert_aside(self, ask: Ask, began: float) -> Reply:
+    async def _convert_aside(self, ask: Ask) -> Reply:
         loop = asyncio.get_running_loop()
         try:
-            return self._converted(await loop.run_in_executor(self._aside, convert_review, ask.body), began)
+            return self._converted(await loop.run_in_executor(self._aside, convert_review, ask.body), ask)
         except ReviewError as error:
             return self._unreadable(error)
 
-    def _converted(self, body: bytes, began: float) -> Reply:
-        self._metrics.converted(time.perf_counter() - began)
+    def _converted(self, body: bytes, ask: Ask) -> Reply:
+        self._metrics.converted(time.perf_counter() - ask.began)
         return Reply(200, body)
 
     def _unreadable(self, error: ReviewError) -> Reply:

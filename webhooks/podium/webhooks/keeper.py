@@ -192,7 +192,7 @@ class Keeper:
         return Seen(waited, frozenset(proven))
 
     async def _publish(self, publisher: Publisher, found: Found, stored: Stored) -> bool:
-        """Publish, if the store is still what it was before the API server was read; tell whether it stuck."""
+        """Publish, if the store is still as it was before the API server was read; tell whether it stuck."""
         if (await self._store.read()).version != found.version:
             return True
         await publisher.publish(stored.bundle)

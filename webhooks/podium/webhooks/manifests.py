@@ -31,10 +31,11 @@ def documents() -> dict[str, list[dict[str, Any]]]:
 
 def render() -> dict[str, str]:
     """Give the files by path."""
-    return {path: _text(each) for path, each in documents().items()}
+    return {path: text(each) for path, each in documents().items()}
 
 
-def _text(each: list[dict[str, Any]]) -> str:
+def text(each: list[dict[str, Any]]) -> str:
+    """Write documents as one file of YAML."""
     import yaml  # noqa: PLC0415 - nothing else here needs it
 
     class Dumper(yaml.SafeDumper):

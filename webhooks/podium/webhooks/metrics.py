@@ -32,7 +32,7 @@ class Metrics:
         )
         duration = Histogram(
             "podium_admission_duration_seconds",
-            "Time from the whole request to its answer.",
+            "Time from the header of a request to its answer.",
             ["phase"],
             buckets=_BUCKETS,
             registry=registry,
@@ -51,7 +51,7 @@ class Metrics:
         )
         self._conversion_duration = Histogram(
             "podium_conversion_duration_seconds",
-            "Time from the whole request to its answer.",
+            "Time from the header of a request to its answer.",
             buckets=_BUCKETS,
             registry=registry,
         )

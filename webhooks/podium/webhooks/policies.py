@@ -43,7 +43,7 @@ class Check(NamedTuple):
 class Twin(NamedTuple):
     """A rule in CEL: what its expressions share by name, and its checks.
 
-    `invalid` is for what the webhook answers as a field error: 422, at every level, with the field.
+    `invalid` is for what the webhook answers as a field error: 422, and with the field.
     """
 
     rule: own.OwnRule
@@ -203,7 +203,7 @@ def _policy(twin: Twin, family: Family, level: Level, options: Options) -> list[
             for check in twin.checks
         ],
     }
-    return bound(f"{rule.id}.{family.domain}", spec, "Deny" if forbids or twin.invalid else "Warn")
+    return bound(f"{rule.id}.{family.domain}", spec, "Deny" if level is Level.DENY else "Warn")
 
 
 def bound(name: str, spec: dict[str, Any], action: str) -> list[dict[str, Any]]:

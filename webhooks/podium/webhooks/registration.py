@@ -99,14 +99,16 @@ def active(policy: Policy, family: Family) -> Mapping[str, Level]:
     for rule in own.OWN_RULES:
         rule_id = rule.cause.rule.id
         level = policy.level(rule_id, native=native, default=rule.native if native else rule.podium)
-        if level is not Level.OFF and (rule is not own.CLASS_ALLOWED or restricts(policy, family)):
+        if level is not Level.OFF and _speaks(rule, policy, family):
             levels[rule_id] = level
     return levels
 
 
-def restricts(policy: Policy, family: Family) -> bool:
-    """Whether the policy lets not every class be used by these kinds everywhere."""
-    return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
+def _speaks(rule: own.OwnRule, policy: Policy, family: Family) -> bool:
+    """Whether a rule that is on can have something to say of these kinds."""
+    if rule is own.CLASS_ALLOWED:
+        return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
+    return rule is not own.NAME_LENGTH or family is Family.PODIUM
 
 
 def targets(rule: own.OwnRule, family: Family, phase: Phase) -> list[Target]:

@@ -22,7 +22,8 @@ from podium.rules.case import Operation, Request
 from podium.rules.target import Phase
 
 API_VERSION = "admission.k8s.io/v1"
-# What the API server lets through (endpoints/filters/warning.go); it drops what is longer.
+# Bytes of one warning and of all: with more than this much text an API server shortens every warning to 256
+# characters and drops what comes after 4096, of other webhooks too (endpoints/filters/warning.go).
 MAX_WARNING = 256
 MAX_WARNINGS = 4096
 _ELLIPSIS = "…"
@@ -134,9 +135,9 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode(body: bytes, phase: Phase) -> Review:
     """Read an AdmissionReview; raises ReviewError.
 
-    A body that is nested deeper than the interpreter's recursion limit (1000, where an object of the API has
-    some 20 levels) is refused before anything is built of it. A key that stands twice counts the last time,
-    as in Go.
+    A body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in later
+    ones; an object of the API has some 20) is refused while it is scanned, before anything is built of it. A
+    key that stands twice counts the last time, as in Go.
     """
     try:
         review = _reviews.decode(body)
@@ -249,7 +250,7 @@ def _cause(finding: Finding) -> dict[str, str]:
 
 
 def _cut(warnings: list[str]) -> list[str]:
-    """Cut warnings to what reaches the client; the last that fits says that there were more."""
+    """Cut warnings to what reaches the client; what was cut ends in an ellipsis."""
     result: list[str] = []
     room = MAX_WARNINGS
     for warning in warnings:

@@ -166,8 +166,10 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
 def _decode(body: bytes, where: str) -> Stored:
     try:
         stored = msgspec.json.decode(body, type=Stored)
-        # The CA is what nothing works without; a bad leaf is simply replaced.
-        certificates.check(stored.signer, (), certificates.facts(stored.signer.certificate).start)
+        # Nothing works without the CAs; a bad leaf is simply replaced.
+        for ca in (stored.signer, stored.next):
+            if ca is not None:
+                certificates.check(ca, (), certificates.facts(ca.certificate).start)
     except (msgspec.DecodeError, PodiumError) as error:
         raise PodiumError(f"{where}: {_STATE}: {error}; delete it to have certificates made anew") from None
     return stored

@@ -1,5 +1,5 @@
 // The webhook in Go that Podium's is timed beside, and the load that is put on both.
-module podium.dev/bench/webhook
+module podium.dev/bench
 
 go 1.26.0
 

@@ -1,0 +1,69 @@
+"""One replica: `python -m tests.faults.replica WANTED`, where WANTED is JSON of `Wanted`.
+
+The process that `podium webhook` runs, with waits of seconds where an installation waits for longer and, when
+asked, with a rule that has a bug.
+"""
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import uvloop
+
+from podium.rules.webhook import judge
+from podium.service import logs
+from podium.webhooks import handlers, process
+from podium.webhooks.registration import Endpoint, Options
+from podium.webhooks.rotation import Periods
+
+# A bug breaks whatever has this in its name.
+BUG = "bug"
+
+
+class Wanted(msgspec.Struct, kw_only=True):
+    """What a replica is to be; its certificates are in `folder`, or else in the Secret."""
+
+    kubeconfig: str
+    port: int
+    url: str
+    folder: str = ""
+    secret: tuple[str, str] = ("", "")
+    failure: Mapping[str, str] = {}
+    bug: bool = False
+
+
+def settings(wanted: Wanted) -> process.Settings:
+    """Give the whole of what the process is told."""
+    return process.Settings(
+        certificates=process.Folder(Path(wanted.folder)) if wanted.folder else process.Secret(*wanted.secret),
+        kubeconfig=wanted.kubeconfig,
+        port=wanted.port,
+        metrics_port=0,
+        register=Endpoint(url=wanted.url),
+        options=Options(failure=wanted.failure),
+        # Ten times what the balancer takes to hear that we leave.
+        drain_seconds=1.0,
+        periods=Periods(grace=timedelta(seconds=3), poll=timedelta(seconds=0.3)),
+    )
+
+
+def broken(phase: Any, request: Any, view: Any, profile: Any) -> Any:
+    """Judge as always, but for a bug."""
+    if BUG in request.object["metadata"]["name"]:
+        raise ZeroDivisionError("a bug in a rule")
+    return judge(phase, request, view, profile)
+
+
+def main(wanted: Wanted) -> None:
+    """Be a replica until told to stop."""
+    with mock.patch.object(handlers, "judge", broken) if wanted.bug else contextlib.nullcontext():
+        uvloop.run(process.run(settings(wanted), logs.configure("json", "info")))
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Wanted))

@@ -1,0 +1,74 @@
+"""The bench measures what it says: its requests get a patch, its sections replace themselves and no other."""
+
+import asyncio
+
+import msgspec
+import pytest
+from bench import __main__ as bench
+from bench import results, reviews, stages
+from bench.results import Row, Section
+
+from podium.service.http1 import Ask, Reply
+
+REVIEWS = {"pod": (reviews.pod_review(), 5_300), "PodGroup": (reviews.group_review(), 1_650)}
+
+
+@pytest.mark.parametrize("kind", REVIEWS)
+def test_reviews_are_of_the_size_that_is_quoted(kind: str) -> None:
+    """A pod of 5.3 KB, a PodGroup of 1.6 KB: the figures in the README name these sizes."""
+    body, size = REVIEWS[kind]
+    assert abs(len(body) - size) < 60
+    asked = msgspec.json.decode(body)["request"]
+    assert (asked["kind"]["kind"], asked["operation"]) == (kind, "CREATE")
+
+
+@pytest.mark.parametrize("kind", REVIEWS)
+async def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
+    """The state that the stages make by hand is the one that the requests need to be patched."""
+    body, _ = REVIEWS[kind]
+    reply = stages.judged()(Ask("/mutate", body, asyncio.get_running_loop().time() + 10))
+    assert isinstance(reply, Reply)
+    response = msgspec.json.decode(reply.body)["response"]
+    assert (reply.status, response["allowed"], response["patchType"]) == (200, True, "JSONPatch")
+
+
+def test_canned_answers_carry_the_uid_that_was_sent() -> None:
+    """The load looks for its uid in each answer, so a server without rules must give it back."""
+    for body, _ in REVIEWS.values():
+        reply = stages.canned()(Ask("/mutate", body, 0.0))
+        assert (
+            msgspec.json.decode(reply.body)["response"]["uid"] == msgspec.json.decode(body)["request"]["uid"]
+        )
+
+
+class TestResults:
+    def test_a_section_takes_the_place_of_its_own(self) -> None:
+        """A part that is measured anew leaves the others, and their order, alone."""
+        text = ""
+        for title, figure in (("Start", "1 ms"), ("Audit", "2 s"), ("Start", "3 ms")):
+            text = results.merged(text, results.render(Section(title, [Row("it", figure)]), "a machine"))
+        assert [line for line in text.splitlines() if line.startswith(("## ", "| it"))] == [
+            "## Start",
+            "| it | 3 ms |",
+            "## Audit",
+            "| it | 2 s |",
+        ]
+
+    def test_the_file_is_one_that_parts_can_be_put_into(self) -> None:
+        """Putting back a section of the checked-in file changes nothing."""
+        text = bench.RESULTS.read_text(encoding="utf-8")
+        start = text.index("## ")
+        assert results.merged(text, text[start : text.index("## ", start + 1)]) == text
+
+    @pytest.mark.parametrize(
+        ("count", "share", "value"),
+        [(1, 0.99, 1), (100, 0.99, 99), (200, 0.5, 100), (3, 0.5, 2), (10, 0.99, 10)],
+    )
+    def test_quantiles_are_values_that_were_measured(self, count: int, share: float, value: int) -> None:
+        """The nearest rank, never a mean of two."""
+        assert results.quantile(range(1, count + 1), share) == value
+
+    def test_a_part_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """`python -m bench tea` says which parts there are, and measures nothing."""
+        assert bench.main(["tea"]) == 2
+        assert capsys.readouterr().err == f"no part tea: there are {', '.join(bench.PARTS)}\n"

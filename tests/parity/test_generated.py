@@ -1,0 +1,53 @@
+"""Breadth: generated scripts of writes are answered alike, and native objects do not feel the webhooks.
+
+`PODIUM_SEED` repeats a run; `PODIUM_DIFFERENTIAL=full` makes it long.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.differential.generator import Kind, scenario
+from tests.parity import generated
+from tests.parity.compare import Exchange
+from tests.parity.explained import explained
+from tests.parity.sides import Sides
+
+pytestmark = pytest.mark.server
+
+_THREADS = 6
+_FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
+_SCRIPTS = 120 if _FULL else 12
+
+
+def test_generated_writes_are_answered_alike(sides: Sides) -> None:
+    """Random creates, updates and status updates of Podium's kinds fare as those of native ones."""
+    wrong = []
+    for exchange in _exchanges(sides, Kind.GROUP, Kind.WORKLOAD):
+        rest, names = explained(exchange)
+        if not rest.equal:
+            wrong.append(f"{rest}\n  after {names}\n  sent {exchange.case.document}")
+    assert not wrong, f"{sides}: {len(wrong)} differ\n" + "\n".join(wrong[:10])
+
+
+def test_native_objects_do_not_feel_the_webhooks(gated: Sides) -> None:
+    """Where the Workload API is served, every native write is answered as without Podium, to the letter."""
+    wrong = [str(one) for one in _exchanges(gated, Kind.GROUP, Kind.WORKLOAD, Kind.POD) if not one.equal]
+    assert not wrong, f"{gated}: {len(wrong)} differ\n" + "\n".join(wrong[:10])
+
+
+def _exchanges(sides: Sides, *kinds: Kind) -> Iterator[Exchange]:
+    seed = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
+    minor = sides.native.server.release.minor
+
+    def played(index: int) -> list[Exchange]:
+        with sides.anew() as own:
+            return list(generated.run(own, scenario(seed, index, minor), *kinds))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        made = [exchange for script in pool.map(played, range(_SCRIPTS)) for exchange in script]
+    assert len(made) > _SCRIPTS
+    yield from made

@@ -1,0 +1,91 @@
+"""The generated policies, without a server: which there are, and what they do."""
+
+from typing import Any
+
+import pytest
+
+from podium.data import folder
+from podium.rules import own
+from podium.rules.own import OWN_RULES
+from podium.rules.policy import Allowance, Level, Policy
+from podium.webhooks import classuse
+from podium.webhooks.policies import UNSAID, policies, twins
+from podium.webhooks.registration import Family, Options
+
+ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
+
+
+def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Give policy and binding by their name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in policies(policy, options or Options()):
+        found.setdefault(each["metadata"]["name"], []).append(each)
+    return found
+
+
+def test_every_own_rule_has_a_twin_or_a_reason() -> None:
+    twinned = {twin.rule for family in Family for twin in twins(Policy(), family)}
+    assert twinned | set(UNSAID) == set(OWN_RULES)
+    assert not twinned & set(UNSAID)
+
+
+def test_the_page_says_which() -> None:
+    page = (folder("manifests").parent / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    rows = dict(
+        line[2:-2].split(" | ", 1) for line in page.splitlines() if line.startswith("| ") and " | " in line
+    )
+    for rule in OWN_RULES:
+        said = rows[rule.cause.rule.id]
+        assert said == f"no: {UNSAID[rule]}" if rule in UNSAID else said.startswith("yes")
+
+
+@pytest.mark.parametrize(("level", "action"), [(Level.DENY, "Deny"), (Level.WARN, "Warn")])
+def test_the_level_is_the_action(level: Level, action: str) -> None:
+    """And a refusal names no field, for the webhook's names none; a field error always does."""
+    levels = {rule.cause.rule.id: level for rule in OWN_RULES}
+    found = by_name(Policy(levels=levels, allow=ALLOW))
+    assert len(found) == 10
+    for name, (policy, binding) in found.items():
+        assert (policy["kind"], binding["kind"]) == (
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        )
+        assert binding["spec"] == {"policyName": name, "validationActions": [action]}
+        invalid = name.startswith(own.NAME_LENGTH.cause.rule.id)
+        for validation in policy["spec"]["validations"]:
+            assert validation["reason"] == ("Invalid" if invalid else "Forbidden")
+            has_field = validation["messageExpression"].startswith(('"metadata.', '"spec.'))
+            assert has_field == (invalid or level is Level.WARN)
+
+
+def test_a_rule_that_is_off_has_no_policy() -> None:
+    """Nor one that nobody restricted anything by."""
+    levels = {rule.cause.rule.id: Level.OFF for rule in OWN_RULES}
+    assert by_name(Policy(levels=levels, allow=ALLOW)) == {}
+    assert not any(name.startswith("class-allowed") for name in by_name(Policy()))
+    quiet = by_name(Policy(native=levels))
+    assert {name.partition(".")[2] for name in quiet} == {Family.PODIUM.domain}
+
+
+def test_the_exemptions_are_the_webhooks() -> None:
+    options = Options(failure={"native": "Fail"}, exempt=("kube-system", "mine"))
+    for name, (policy, _) in by_name(Policy(allow=ALLOW), options).items():
+        family = next(each for each in Family if name.endswith(f".{each.domain}") and name.count(each.domain))
+        constraints = policy["spec"]["matchConstraints"]
+        podium = name.endswith(".groups.podium.dev")
+        assert ("namespaceSelector" in constraints) == (not podium)
+        assert policy["spec"]["failurePolicy"] == options.failure_policy(family)
+        if not podium:
+            (selected,) = constraints["namespaceSelector"]["matchExpressions"]
+            assert selected["values"] == ["kube-system", "mine"]
+
+
+def test_class_use_refuses_and_lets_the_clusters_controllers() -> None:
+    policy, binding, role, bound_to = classuse.policy(Options())
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert role["rules"] == [
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["use"]}
+    ]
+    assert bound_to["roleRef"]["name"] == role["metadata"]["name"]
+    assert bound_to["subjects"][0]["name"] == "system:serviceaccounts:kube-system"

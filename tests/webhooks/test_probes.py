@@ -1,0 +1,150 @@
+"""What a process says of itself: probes, metrics, logs; and how it is told to stop."""
+
+import asyncio
+import io
+import json
+import logging
+import os
+import signal
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.parser import text_string_to_metric_families
+from tests.webhooks.client import Answer, serving
+
+from podium.service import logs
+from podium.service.metrics import Reading, new_registry
+from podium.service.probes import LIMITS, Probes
+from podium.service.signals import stopping
+from podium.webhooks.metrics import Metrics
+
+
+def get(
+    missing: list[str], path: str, registry: CollectorRegistry | None = None, accept: str = "*/*"
+) -> Answer:
+    """Ask the plain port of a process."""
+    routes = Probes(lambda: missing, registry or CollectorRegistry()).routes()
+    with serving(routes, LIMITS, tls=False) as served, served.peer() as peer:
+        return peer.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("missing", "path", "status", "body"),
+    [
+        pytest.param([], "/livez", 200, b"ok\n", id="alive"),
+        pytest.param(["lists"], "/livez", 200, b"ok\n", id="alive though not ready"),
+        pytest.param([], "/readyz?verbose", 200, b"ok\n", id="ready"),
+        pytest.param(
+            ["lists", "draining"], "/readyz", 503, b"not ready: lists\nnot ready: draining\n", id="not"
+        ),
+        pytest.param([], "/healthz", 404, b"Not Found\n", id="nothing else"),
+    ],
+)
+def test_probes(missing: list[str], path: str, status: int, body: bytes) -> None:
+    answer = get(missing, path)
+    assert (answer.status, answer.body) == (status, body)
+
+
+def registry_with_all() -> CollectorRegistry:
+    registry = new_registry()
+    metrics = Metrics(registry)
+    metrics.read(
+        in_flight=lambda: 3,
+        cache_ages=lambda: {"podgroups.scheduling.podium.dev": 1.5},
+        expiries=lambda: {"serving": 1_800_000_000.0},
+    )
+    metrics.refused(429, "waiting")
+    metrics.refused(400, "review")
+    metrics.converted(0.01)
+    return registry
+
+
+def test_metrics_are_read_when_they_are_asked_for() -> None:
+    answer = get([], "/metrics", registry_with_all())
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for sample in family.samples
+    }
+    assert found["podium_admission_in_flight",] == 3
+    assert found["podium_cache_age_seconds", "podgroups.scheduling.podium.dev"] == 1.5
+    assert found["podium_certificate_expiry_timestamp_seconds", "serving"] == 1_800_000_000
+    assert found["podium_admission_shed_total", "waiting"] == 1
+    assert found["podium_admission_errors_total", "review"] == 1
+    assert found["podium_conversion_duration_seconds_count",] == 1
+    assert found["process_resident_memory_bytes",] > 0
+    assert not [name for name, *_ in found if name.endswith("_created")]
+
+
+def test_open_metrics_for_who_asks_for_it() -> None:
+    answer = get([], "/metrics", registry_with_all(), "application/openmetrics-text; version=1.0.0")
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.body.endswith(b"# EOF\n")
+
+
+def test_a_reading_that_fails_is_not_silent() -> None:
+    """The scrape is 500: a metric that vanished would look like a process that is fine."""
+
+    def unreadable() -> dict[str, float]:
+        raise OSError("gone")
+
+    registry = CollectorRegistry()
+    Counter("fine", "Fine.", registry=registry)
+    registry.register(Reading("broken", "Broken.", "label", unreadable))
+    assert get([], "/metrics", registry).status == 500
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_of_json_for_each_event() -> None:
+    """Time, level and event first; an exception is one string, whatever bytes it holds."""
+    stream = io.StringIO()
+    log = logs.configure("json", "info", stream)
+    log.debug("unseen")
+    log.info("seen", zone=1, area="\ud800\n")
+    log.error("failed", exc_info=LookupError("why"))
+    seen, failed = lines(stream)
+    assert list(seen) == ["time", "level", "event", "zone", "area"]
+    assert (seen["level"], seen["event"], seen["area"]) == ("info", "seen", "\ud800\n")
+    assert seen["time"].endswith("Z")
+    assert failed["exception"] == "LookupError: why"
+
+
+def test_lines_for_a_terminal() -> None:
+    stream = io.StringIO()
+    logs.configure("text", "info", stream).info("serving", port=9443)
+    (line,) = stream.getvalue().splitlines()
+    assert "serving" in line
+    assert line.endswith("port=9443")
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_libraries_speak_the_same_way_when_it_matters(level: str) -> None:
+    """Never below a warning: kubernetes_asyncio would write the bodies of responses."""
+    stream = io.StringIO()
+    logs.configure("json", level, stream)
+    library = logging.getLogger("kubernetes_asyncio.client.rest")
+    library.debug("response body: %s", "secret")
+    library.info("too much")
+    library.warning("odd: %s", "%d")
+    library.error("worse", exc_info=LookupError("why"))
+    odd, worse = lines(stream)
+    assert (odd["level"], odd["event"], odd["logger"]) == ("warning", "odd: %d", library.name)
+    assert (worse["level"], worse["exception"]) == ("error", "LookupError: why")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_signals_ask_and_then_insist(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with stopping() as stop:
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(stop.asked.wait(), 10)
+        assert not stop.insisted.is_set()
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(stop.insisted.wait(), 10)
+    assert signal.getsignal(number) in (before, signal.SIG_DFL, signal.default_int_handler)

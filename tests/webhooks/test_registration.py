@@ -1,0 +1,197 @@
+"""The generated webhook configurations, without a server: what policies and options make of them."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium import crds
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.data import folder
+from podium.documents.yamldoc import load_all
+from podium.rules.own import OWN_RULES
+from podium.rules.policy import Allowance, Level, Policy
+from podium.webhooks import cel, manifests
+from podium.webhooks.policies import policies
+from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+
+URL = Endpoint(url="https://127.0.0.1:9443")
+OFF = {rule.cause.rule.id: Level.OFF for rule in OWN_RULES}
+INHERIT = {"member-priority": Level.INHERIT}
+GROUPS, PODS, NATIVE = "groups.podium.dev", "pods.podium.dev", "native-groups.podium.dev"
+
+
+def registered(
+    policy: Policy | None = None, options: Options | None = None, endpoint: Endpoint = URL
+) -> list[dict[str, Any]]:
+    return configurations(policy or Policy(), endpoint, options or Options(), b"PEM")
+
+
+def webhooks(configuration: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in configuration["webhooks"]}
+
+
+def sent(webhook: dict[str, Any]) -> set[str]:
+    """Give what a webhook is sent: `CREATE pods`."""
+    return {
+        f"{operation} {resource}"
+        for rule in webhook["rules"]
+        for operation in rule["operations"]
+        for resource in rule["resources"]
+    }
+
+
+def test_the_manifests_are_fresh() -> None:
+    """`python -m podium.webhooks.manifests manifests` would change nothing."""
+    root = folder("manifests")
+    checked_in = {
+        str(path.relative_to(root)): path.read_text(encoding="utf-8")
+        for part in ("webhooks", "policies")
+        for path in (root / part).iterdir()
+    }
+    assert checked_in == manifests.render()
+
+
+def test_the_manifests_mean_what_was_rendered() -> None:
+    for path, text in manifests.render().items():
+        assert [*load_all(text.encode())] == manifests.documents()[path]
+
+
+def test_the_command_prints_and_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["manifests"])
+    manifests.main()
+    every = [document for each in manifests.documents().values() for document in each]
+    assert [*load_all(capsys.readouterr().out.encode())] == every
+    monkeypatch.setattr("sys.argv", ["manifests", str(tmp_path)])
+    manifests.main()
+    for path, text in manifests.render().items():
+        assert (tmp_path / path).read_text(encoding="utf-8") == text
+
+
+def test_the_manifests_register_one_service_without_a_bundle() -> None:
+    """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
+    found = manifests.documents()
+    clients = [
+        webhook["clientConfig"]
+        for configuration in found["webhooks/configurations.yaml"]
+        for webhook in configuration["webhooks"]
+    ]
+    clients += [each["spec"]["conversion"]["webhook"]["clientConfig"] for each in found["webhooks/crds.yaml"]]
+    assert {client["service"]["path"] for client in clients} == {"/mutate", "/validate", CONVERT}
+    service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}
+    for client in clients:
+        assert client == {"service": {**service, "path": client["service"]["path"]}}
+
+
+def test_with_the_usual_levels() -> None:
+    """Pods are not mutated, and validated as far as a rule is on."""
+    mutating, validating = (webhooks(each) for each in registered())
+    assert {name: sent(each) for name, each in mutating.items()} == {
+        GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"}
+    }
+    assert {name: sent(each) for name, each in validating.items()} == {
+        GROUPS: {f"{how} {what}" for how in ("CREATE", "UPDATE") for what in ("podgroups", "workloads")},
+        PODS: {"CREATE pods", "UPDATE pods", "UPDATE pods/status"},
+        NATIVE: {"CREATE podgroups", "CREATE workloads"},
+    }
+
+
+def test_a_rule_that_is_off_sends_nothing() -> None:
+    """With all of them off, the API server's rules on Podium's kinds are left."""
+    for every in registered(Policy(levels=OFF)):
+        assert list(webhooks(every)) == [GROUPS]
+    for rule in ("group-label-immutable", "member-priority", "membership-conflict"):
+        (_, validating) = registered(Policy(levels=OFF | {rule: Level.WARN}))
+        wanted = {"UPDATE pods", "UPDATE pods/status"} if "label" in rule else {"CREATE pods"}
+        assert {name: sent(each) for name, each in webhooks(validating).items() if name != GROUPS} == {
+            PODS: wanted
+        }
+    (_, validating) = registered(Policy(levels=OFF, native={"system-class-on-group": Level.WARN}))
+    assert sent(webhooks(validating)[NATIVE]) == {"CREATE workloads"}
+
+
+def test_pods_are_mutated_to_inherit_only() -> None:
+    """And never a mirror of a static pod."""
+    mutating, _ = (webhooks(each) for each in registered(Policy(levels=INHERIT)))
+    assert sent(mutating[PODS]) == {"CREATE pods"}
+    names = [condition["name"] for condition in mutating[PODS]["matchConditions"]]
+    assert names == ["not-being-deleted", "a-rule-may-object", "not-a-mirror-pod"]
+    assert mutating[PODS]["reinvocationPolicy"] == "IfNeeded"
+    (mutating, _) = (webhooks(each) for each in registered(Policy(podium=INHERIT)))
+    assert PODS not in mutating
+
+
+def test_classes_are_looked_at_where_they_are_restricted() -> None:
+    """An allowance for groups does not send pods that are in none, nor the other way round."""
+    only = {**OFF, "class-allowed": Level.DENY}
+    for pods, groups, wanted in ((("a",), None, {PODS}), (None, ("a",), {NATIVE}), (None, None, set())):
+        allow = (Allowance(namespaces=("*",), pods=pods, groups=groups),)
+        (_, validating) = registered(Policy(levels=only, allow=allow))
+        assert set(webhooks(validating)) - {GROUPS} == wanted
+        assert {each.partition(".")[2] for each in named(Policy(levels=only, allow=allow))} == wanted | (
+            {GROUPS} if groups else set()
+        )
+
+
+def named(policy: Policy) -> list[str]:
+    return [each["metadata"]["name"] for each in policies(policy, Options()) if "Binding" not in each["kind"]]
+
+
+def test_every_version_and_nothing_else_is_registered() -> None:
+    """No wildcard, no deletion, no status but that of pods, and every name has the three parts it needs."""
+    versions = {
+        PODIUM_GROUP: ["v1alpha2", "v1beta1"],
+        NATIVE_GROUP: ["v1alpha2", "v1alpha3", "v1beta1"],
+        "": ["v1"],
+    }
+    for configuration in registered(Policy(levels=INHERIT)):
+        for name, webhook in webhooks(configuration).items():
+            assert re.fullmatch(r"[a-z-]+\.podium\.dev", name)
+            for rule in webhook["rules"]:
+                (group,) = rule["apiGroups"]
+                assert rule["apiVersions"] == versions[group]
+                assert set(rule["operations"]) <= {"CREATE", "UPDATE"}
+                assert set(rule["resources"]) <= {"podgroups", "workloads", "pods", "pods/status"}
+
+
+def test_options_and_endpoints() -> None:
+    """Failure policies by family, exempt namespaces with the Service's own, and the seconds."""
+    options = Options(
+        failure={"native": "Fail", "podium": "Ignore"}, exempt=("kube-system",), timeout_seconds=7
+    )
+    endpoint = Endpoint(service=("mine", "hook"))
+    _, validating = (webhooks(each) for each in registered(options=options, endpoint=endpoint))
+    failure = {name: each["failurePolicy"] for name, each in validating.items()}
+    assert failure == {GROUPS: "Ignore", PODS: "Ignore", NATIVE: "Fail"}
+    assert {each["timeoutSeconds"] for each in validating.values()} == {7}
+    assert "namespaceSelector" not in validating[GROUPS]
+    for name in (PODS, NATIVE):
+        (selected,) = validating[name]["namespaceSelector"]["matchExpressions"]
+        assert (selected["operator"], selected["values"]) == ("NotIn", ["kube-system", "mine"])
+    service = {"namespace": "mine", "name": "hook", "path": "/validate", "port": 443}
+    assert validating[PODS]["clientConfig"] == {"service": service, "caBundle": "UEVN"}
+    (url,) = {each["webhooks"][0]["clientConfig"]["url"] for each in registered()[:1]}
+    assert url == "https://127.0.0.1:9443/mutate"
+
+
+def test_both_custom_resources_are_converted_by_the_same_process() -> None:
+    for crd in crds.crds(URL.client(CONVERT, None)):
+        assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == {
+            "url": "https://127.0.0.1:9443/convert"
+        }
+
+
+NAMES = st.text("ab-.09z", max_size=6)
+PATTERNS = st.lists(st.text("ab-.09z*?[]!^\\(|$", max_size=8), max_size=3)
+
+
+@given(NAMES, PATTERNS)
+def test_patterns_mean_in_cel_what_they_mean_to_the_rules(name: str, patterns: list[str]) -> None:
+    """Regular expressions in what Python and RE2 read alike, against fnmatch itself."""
+    literal = re.fullmatch(r'x\.matches\("(.*)"\)', cel.matches("x", patterns))
+    assert literal
+    expression = literal[1].replace('\\"', '"').replace("\\\\", "\\")
+    allowed = Allowance(namespaces=tuple(patterns)).covers(name)
+    assert (re.search(expression, name) is not None) == (allowed or not (patterns or name))
