@@ -21,7 +21,7 @@ from bench.results import ROUNDS, Row, Section, spread
 from podium.rules.target import Phase
 from podium.rules.webhook import judge
 from podium.service import logs
-from podium.service.http1 import Ask
+from podium.service.messages import Ask
 from podium.service.metrics import new_registry
 from podium.webhooks import review
 from podium.webhooks.certificates import authority, leaf, new_key
@@ -104,7 +104,7 @@ def alone(body: bytes) -> list[tuple[str, str]]:
     verdict = judge(Phase.MUTATE, request, known.state, profile)
     metrics = Metrics(new_registry())
     log = logs.configure("json", "info")
-    ask, handler = Ask("/mutate", body, deadline=float("inf")), stages.judged()
+    ask, handler = Ask("/mutate", body, deadline=float("inf"), began=0.0), stages.judged()
     parts: dict[str, Callable[[], object]] = {
         "the whole handler": lambda: handler(ask),
         "decode": lambda: review.decode(body, Phase.MUTATE),

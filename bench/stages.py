@@ -9,6 +9,7 @@ import asyncio
 import base64
 import ssl
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,8 @@ from podium.api.reads import READS
 from podium.rules.case import Profile
 from podium.rules.policy import Level, Policy
 from podium.service import logs
-from podium.service.http1 import Ask, Reply, Route
 from podium.service.limits import Limits
+from podium.service.messages import Ask, Reply, Route
 from podium.service.metrics import new_registry
 from podium.service.server import Server
 from podium.state import State
@@ -94,9 +95,10 @@ async def serve_aiohttp(answer: Callable[[Ask], Reply], context: ssl.SSLContext 
     loop = asyncio.get_running_loop()
 
     async def handle(request: web.BaseRequest) -> web.Response:
+        began = time.perf_counter()
         timeout = request.query.get("timeout", "10s")
         body = await request.read()
-        reply = answer(Ask(request.path, body, loop.time() + float(timeout.rstrip("s"))))
+        reply = answer(Ask(request.path, body, loop.time() + float(timeout.rstrip("s")), began))
         return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     factory = web.Server(handle, access_log=None, keepalive_timeout=300.0)

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.faults.replica import BUG
 from tests.faults.replicas import Fleet, fleet
-from tests.faults.writing import MERGE, group, member, new_class
+from tests.faults.writing import MERGE, group, member, new_class, webhook_failures
 from tests.fixtures.balancer import Link
 from tests.fixtures.servers import Server, exclusive
 
@@ -136,12 +136,14 @@ def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) 
             assert each.make_group("gang")[0] == 201
             assert each.make_member("gang")[0] == 201
         assert cluster.request("GET", space.groups("gang", OLDER))[0] == 200
+        counted = webhook_failures(cluster)
         started.end(started.replicas[0], signal.SIGKILL)
 
         assert space.make_member("orphan")[0] == 201
         for code, answer in (space.make_group("late"), space.change_group("gang")):
             assert code == 500, answer
             assert FAILED in answer["message"]
+        assert webhook_failures(cluster) - counted == {"pods.podium.dev": 1, "groups.podium.dev": 2}
         assert cluster.request("GET", space.groups("gang"))[1]["spec"]["priority"] == 1000
         assert len(cluster.request("GET", space.groups())[1]["items"]) == 1
         code, answer = cluster.request("GET", space.groups("gang", OLDER))

@@ -10,6 +10,7 @@ webhook that is passed over is seen as well as one that fails. What the API serv
 import contextlib
 import itertools
 import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -73,6 +74,10 @@ class Record:
     def failures(self, *kinds: str) -> list[Write]:
         """Give the writes that went wrong, of these kinds or of all."""
         return [write for write in list(self.writes) if write.wrong and (not kinds or write.kind in kinds)]
+
+    def unanswered(self) -> list[Write]:
+        """Give the writes that no API server answered."""
+        return [write for write in list(self.writes) if not write.code]
 
     def done(self, kind: str, action: str) -> int:
         """Count the writes that were right."""
@@ -231,3 +236,4 @@ def writing(
         yield writer
     finally:
         writer.stop()
+        sys.stderr.write(f"{writer.record}\n")

@@ -1,16 +1,14 @@
 """The bench measures what it says: its requests get a patch, its sections replace themselves and no other."""
 
-import asyncio
-
 import msgspec
 import pytest
 from bench import __main__ as bench
 from bench import results, reviews, stages
 from bench.results import Row, Section
 
-from podium.service.http1 import Ask, Reply
+from podium.service.messages import Ask, Reply
 
-REVIEWS = {"pod": (reviews.pod_review(), 5_300), "PodGroup": (reviews.group_review(), 1_650)}
+REVIEWS = {"Pod": (reviews.pod_review(), 5_300), "PodGroup": (reviews.group_review(), 1_650)}
 
 
 @pytest.mark.parametrize("kind", REVIEWS)
@@ -23,10 +21,10 @@ def test_reviews_are_of_the_size_that_is_quoted(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REVIEWS)
-async def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
+def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
     """The state that the stages make by hand is the one that the requests need to be patched."""
     body, _ = REVIEWS[kind]
-    reply = stages.judged()(Ask("/mutate", body, asyncio.get_running_loop().time() + 10))
+    reply = stages.judged()(Ask("/mutate", body, deadline=float("inf"), began=0.0))
     assert isinstance(reply, Reply)
     response = msgspec.json.decode(reply.body)["response"]
     assert (reply.status, response["allowed"], response["patchType"]) == (200, True, "JSONPatch")
@@ -35,10 +33,9 @@ async def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
 def test_canned_answers_carry_the_uid_that_was_sent() -> None:
     """The load looks for its uid in each answer, so a server without rules must give it back."""
     for body, _ in REVIEWS.values():
-        reply = stages.canned()(Ask("/mutate", body, 0.0))
-        assert (
-            msgspec.json.decode(reply.body)["response"]["uid"] == msgspec.json.decode(body)["request"]["uid"]
-        )
+        reply = stages.canned()(Ask("/mutate", body, deadline=0.0, began=0.0))
+        sent, got = (msgspec.json.decode(text) for text in (body, reply.body))
+        assert got["response"]["uid"] == sent["request"]["uid"]
 
 
 class TestResults:

@@ -1,5 +1,7 @@
 """What pages and lines come to, without a server: tables, and any history at all."""
 
+import json
+import tracemalloc
 from typing import Any
 
 import hypothesis.strategies as st
@@ -254,6 +256,40 @@ def test_what_kubectl_apply_remembers_is_not_kept() -> None:
     scene.stream(event("ADDED", one), event("ADDED", two), bookmark(7, ends_list=True))
     kept = {key.name: found.metadata.annotations for key, found in scene.state.groups.items()}
     assert kept == {"a": None, "b": {"team": "x"}}
+
+
+def _applied_gang(number: int) -> Stored:
+    """A gang as kubectl applied it: 1.5 KB."""
+    made = group(f"train-{number:06d}-workers", number + 1, priorityClassName="train-high", priority=1000)
+    made["spec"]["schedulingPolicy"] = {"gang": {"minCount": 8}}
+    made["spec"]["disruptionMode"] = {"all": {}}
+    made["spec"]["workloadRef"] = {"workloadName": f"train-{number}", "templateName": "workers"}
+    metadata = made["metadata"]
+    metadata["labels"] = {"app.kubernetes.io/name": "train", "app.kubernetes.io/instance": f"train-{number}"}
+    metadata["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(made)}
+    metadata["creationTimestamp"] = "2026-11-21T13:00:00Z"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"train-{number}", "uid": f"{number:036d}"}
+    metadata["ownerReferences"] = [owner | {"controller": True}]
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}
+    made["status"] = {
+        "conditions": [condition | {"message": "all of them", "lastTransitionTime": "2026-11-21T13:00:00Z"}]
+    }
+    return made
+
+
+def test_ten_thousand_groups_are_less_than_25_mib() -> None:
+    """With nothing left out; a copy of each somewhere would show."""
+    scene = Scene()
+    scene.follower.stream_query()
+    lines = [event("ADDED", _applied_gang(number)) for number in range(10_000)]
+    tracemalloc.start()
+    try:
+        scene.hear(*lines, bookmark(20_000, ends_list=True))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(scene.state.groups) == 10_000
+    assert size < 25 * 2**20
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

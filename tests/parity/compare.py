@@ -94,7 +94,7 @@ def _wanted(side: Side, sent: Document, case: Case, way: Way) -> tuple[Document,
     first = side.write(Way.APPLY if way is Way.APPLY else Way.CREATE, sent)
     assert first.allowed, f"{case}: {first}"
     if case.deleted:
-        code, answer = side.client.request("DELETE", f"{side.path(sent)}/{sent['metadata']['name']}")
+        code, answer = side.client.request("DELETE", side.place(sent))
         assert code == 200, answer
     stored = side.read(sent)
     assert stored is not None

@@ -34,6 +34,7 @@ _WRITTEN = (
     ("schedulingConstraints", None),
     ("message", ""),
     ("priorityClassName", ""),
+    ("conditions", []),
 )
 # v1alpha2 fixes the list of templates as a whole.
 _TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutable"),)
@@ -196,7 +197,9 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     native = exchange.native
     said = [native.message, *(message for field, message in native.causes if field == "patch")]
     theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
-    return _both(exchange) if ours and theirs else exchange
+    # Where both decode, that is metadata, and only the path in the text is another.
+    both = exchange.podium.code == 400 and "cannot unmarshal" in exchange.podium.message
+    return _both(exchange) if theirs and (ours or both) else exchange
 
 
 def _wrapped_integer(exchange: Exchange) -> Exchange:

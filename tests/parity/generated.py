@@ -76,9 +76,10 @@ class _Script:
             for side, what in zip(self.sides, wanted, strict=True)
         )
         case = Case("generated", name, sent["kind"], sent, subresource="status" if subresource else "")
-        named = bool(sent["metadata"].get("name"))
-        stored = [found(side, sent) if named and native.allowed else None for side in self.sides]
-        self.hold(sent)
+        stored: list[Document | None] = [None, None]
+        if native.allowed or podium.allowed:
+            stored = [found(side, sent) for side in self.sides]
+            self.hold(sent)
         return Exchange(
             case=case,
             way=way,
@@ -90,13 +91,12 @@ class _Script:
         )
 
     def hold(self, sent: Document) -> None:
-        key = (sent["kind"], sent["metadata"].get("name") or "")
-        if key[1]:
-            read = [side.read(sent) for side in self.sides]
-            stored = [one for one in read if one is not None]
-            self.held.pop(key, None)
-            if len(stored) == len(read):
-                self.held[key] = _Held(sent, stored)
+        key = (sent["kind"], sent["metadata"]["name"])
+        read = [side.read(sent) for side in self.sides]
+        stored = [one for one in read if one is not None]
+        self.held.pop(key, None)
+        if len(stored) == len(read):
+            self.held[key] = _Held(sent, stored)
 
     def changed(self, name: str, step: Change) -> Iterator[Exchange]:
         key = self.pick(step.kind, step.pick)
@@ -122,7 +122,7 @@ class _Script:
             return
         held = self.held[key]
         for side in self.sides:
-            path = f"{side.path(held.sent)}/{key[1]}"
+            path = side.place(held.sent)
             side.client.request("DELETE", path, {"gracePeriodSeconds": 0})
             left = side.read(held.sent)
             if left is not None and left["metadata"].get("finalizers") == _PROTECTED:

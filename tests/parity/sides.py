@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from tests.differential.recording import canonical
@@ -74,6 +75,10 @@ class Side(NamedTuple):
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         return f"{root}/namespaces/{document['metadata']['namespace']}/{document['kind'].lower()}s"
 
+    def place(self, document: Document) -> str:
+        """Where one object is, whatever its name."""
+        return f"{self.path(document)}/{quote(str(document['metadata'].get('name')), safe='')}"
+
     def own(self, document: Document) -> Document:
         """Give a document in this side's API group; pods are the same everywhere."""
         pod = document["kind"] == "Pod"
@@ -92,7 +97,7 @@ class Side(NamedTuple):
         """Write `document`, in place of `stored` (this server's own) where that is given."""
         path = self.path(document)
         if way is not Way.CREATE:
-            path += f"/{document['metadata']['name']}{subresource and '/'}{subresource}"
+            path = self.place(document) + (f"/{subresource}" if subresource else "")
         method, body, content_type = self._request(way, self.own(document), stored)
         force = "&force=true" if way is Way.APPLY_OVER else ""
         manager = "another" if way in (Way.APPLY_BESIDE, Way.APPLY_OVER) else "parity"
@@ -116,7 +121,7 @@ class Side(NamedTuple):
 
     def read(self, document: Document) -> Document | None:
         """Give what is stored, as it is, if there is such an object."""
-        code, answer = self.client.request("GET", f"{self.path(document)}/{document['metadata']['name']}")
+        code, answer = self.client.request("GET", self.place(document))
         assert code in (200, 404), answer
         return answer if code == 200 else None
 

@@ -10,6 +10,7 @@ Cause = tuple[str, str]  # a field, and what is said of it
 # The value in the middle of a refusal.
 _VALUE = re.compile(r'\AInvalid value: ("(\\.|[^"\\])*"|\{.*?\}|\[.*?\]|[-\w.]+): ')
 _SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
+_FIXED = re.compile(r"field is immutable$|field cannot be (set once created|cleared once set)$")
 # What a schema can only say in its own words, and upstream's words for it.
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
@@ -27,7 +28,7 @@ def judged(cause: Cause) -> bool:
 def alike(native: Cause, podium: Cause) -> bool:
     """Whether two causes refuse the same thing."""
     (field, text), (ours, words) = native, podium
-    if text.endswith("field is immutable") and _within(ours, field):
+    if _FIXED.search(text) and _within(ours, field):
         # Upstream looks no further at what may not change.
         return True
     if words.startswith("Required value") and re.search("must specify one of:|Required value", text):

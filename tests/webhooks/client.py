@@ -24,8 +24,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from podium.service.http1 import Route
 from podium.service.limits import Limits, Load
+from podium.service.messages import Route
 from podium.service.server import Server
 
 ADDRESS = "127.0.0.1"

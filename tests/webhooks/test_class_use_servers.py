@@ -38,11 +38,11 @@ def refusal(user: str, name: str) -> str:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server where everybody may write anything, and jane may use the class low."""
+    """A server with the shipped policies, where everybody may write anything and jane may use the class low."""
     with exclusive(RELEASES[request.param]) as made, recording(made) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", made.access.authority.read_bytes())
         install(made, crds.crds(client))
-        made.kubectl("apply", "-f", str(folder("manifests") / "policies" / "class-use.yaml"))
+        made.kubectl("apply", "-f", str(folder("manifests") / "policies"))
         for name, value in (("low", 1), ("high", 9)):
             assert send(made, "POST", CLASSES, priority_class(name, value=value)).code == 201
         verbs = ("create", "update", "patch", "delete", "get")

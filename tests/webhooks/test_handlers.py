@@ -18,7 +18,7 @@ from podium.api.reads import READS
 from podium.rules.case import Profile
 from podium.rules.policy import Level, Policy
 from podium.service import logs
-from podium.service.http1 import Ask, Reply
+from podium.service.messages import Ask, Reply
 from podium.service.metrics import new_registry
 from podium.state import State
 from podium.webhooks.handlers import PATIENCE_SECONDS, Handlers
@@ -115,6 +115,9 @@ def response(reply: Reply | Awaitable[Reply]) -> dict[str, Any]:
     return answer
 
 
+REFUSED = {"schedulingPolicy": {"gang": {"minCount": -1}}, "priorityClassName": GOLD, "priority": 1000}
+
+
 def podium_group(spec: Document) -> Document:
     return group(spec, native=False)
 
@@ -129,7 +132,7 @@ GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 async def test_an_answer_is_counted_and_logged() -> None:
     """By what decided it; refusals at info, with the request's UID and no value of the object."""
     desk = Desk()
-    refused = desk.ask("/validate", podium_group({**GANG, "priority": 5, "priorityClassName": GOLD}))
+    refused = desk.ask("/validate", podium_group(REFUSED))
     assert not refused["allowed"]
     (labels,) = desk.counted("podium_admission_requests")
     assert labels[:4] == ("validate", "PodGroup", "CREATE", "denied")

@@ -12,6 +12,7 @@ from tests.webhooks.recorder import send, until
 from podium import crds
 from podium.api.groups import PODIUM_GROUP
 from podium.controlplane.releases import RELEASES
+from podium.data import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect
 from podium.rules.policy import Policy
@@ -198,8 +199,9 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
 async def test_by_service_only_the_bundle_is_written(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """What the administrator changed stays, and applying the manifests again keeps the bundle."""
-    install(server)
+    """What the administrator changed stays, and applying the shipped manifests again keeps the bundle."""
+    shipped = ("apply", "--server-side", "--force-conflicts", "-f", str(folder("manifests") / "webhooks"))
+    server.kubectl(*shipped)
     edit(server, PLACES[3], "kubectl-edit", "/webhooks/0/failurePolicy", "Ignore")
     before = [without_bundle(read(server, place)) for place in PLACES]
     ours = publisher(connection, BY_SERVICE)
@@ -207,7 +209,7 @@ async def test_by_service_only_the_bundle_is_written(
     await ours.publish(bundle)
     assert await ours.published(bundle)
     assert [without_bundle(read(server, place)) for place in PLACES] == before
-    install(server)
+    server.kubectl(*shipped)
     assert await ours.published(bundle)
     for place in PLACES:
         managers = {each["manager"] for each in read(server, place)["metadata"]["managedFields"]}

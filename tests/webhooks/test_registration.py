@@ -4,11 +4,13 @@ import re
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podium import crds
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.cli.manifests import command
 from podium.data import folder
 from podium.documents.yamldoc import load_all
 from podium.rules.own import OWN_RULES
@@ -54,31 +56,45 @@ def test_the_manifests_are_fresh() -> None:
     assert checked_in == manifests.render()
 
 
-def test_the_manifests_mean_what_was_rendered() -> None:
-    for path, text in manifests.render().items():
-        assert [*load_all(text.encode())] == manifests.documents()[path]
-
-
-def test_the_command_prints_and_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr("sys.argv", ["manifests"])
-    manifests.main()
-    every = [document for each in manifests.documents().values() for document in each]
-    assert [*load_all(capsys.readouterr().out.encode())] == every
+def test_the_manifests_can_be_written_anew(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["manifests", str(tmp_path)])
     manifests.main()
     for path, text in manifests.render().items():
         assert (tmp_path / path).read_text(encoding="utf-8") == text
 
 
+def printed(*arguments: str) -> list[Any]:
+    """What `podium manifests` prints, read back."""
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return [*load_all(result.output.encode())]
+
+
+@pytest.mark.parametrize("what", manifests.FILES)
+def test_the_command_prints_what_is_checked_in(what: str) -> None:
+    (path,) = (path for name, path in manifests.FILES.items() if name == what)
+    assert printed(what) == [*load_all((folder("manifests") / path).read_bytes())]
+
+
+def test_the_command_heeds_a_policy(tmp_path: Any) -> None:
+    """Levels, failure policies and the Service are those of the command line."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "{apiVersion: config.podium.dev/v1, kind: AdmissionPolicy, levels: {member-priority: inherit}}"
+    )
+    mutating, _ = printed(
+        "webhooks", "--config", str(policy), "--service", "ns/svc", "--on-failure", "pods=Fail"
+    )
+    (pods,) = (each for each in mutating["webhooks"] if each["name"] == PODS)
+    assert pods["failurePolicy"] == "Fail"
+    assert pods["clientConfig"]["service"]["namespace"] == "ns"
+    assert pods["clientConfig"]["service"]["name"] == "svc"
+
+
 def test_the_manifests_register_one_service_without_a_bundle() -> None:
     """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
-    found = manifests.documents()
-    clients = [
-        webhook["clientConfig"]
-        for configuration in found["webhooks/configurations.yaml"]
-        for webhook in configuration["webhooks"]
-    ]
-    clients += [each["spec"]["conversion"]["webhook"]["clientConfig"] for each in found["webhooks/crds.yaml"]]
+    clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
+    clients += [each["spec"]["conversion"]["webhook"]["clientConfig"] for each in printed("crds")]
     assert {client["service"]["path"] for client in clients} == {"/mutate", "/validate", CONVERT}
     service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}
     for client in clients:

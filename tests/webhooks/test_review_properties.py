@@ -6,7 +6,18 @@ from typing import Any
 import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.admission.scene import Document, group, template, workload
+from tests.admission.scene import (
+    BASIC,
+    GANG,
+    GOLD,
+    NEVER,
+    Document,
+    group,
+    mode,
+    stored,
+    template,
+    workload,
+)
 from tests.admission.strategies import (
     HEADERS,
     INHERIT,
@@ -18,6 +29,8 @@ from tests.admission.strategies import (
     modes,
     names,
     pods,
+    priorities,
+    scheduling_policies,
     sent,
     some,
 )
@@ -171,6 +184,45 @@ def test_both_phases_say_together_what_admit_says(document: Document, by: Profil
     rules = KINDS[document["kind"]]
     spec = canonical(rules.shape(document["apiVersion"].rpartition("/")[2]), first.patched, [])["spec"]
     assert _without_nulls(spec) == whole.admitted["spec"]
+
+
+STORED = [
+    stored(make(spec, version, native=False, name="old"), WORLDS[True], PODIUM)
+    for version in ("v1alpha2", "v1beta1")
+    for make, spec in (
+        (group, GANG),
+        (group, {**BASIC, "priorityClassName": NEVER}),
+        (group, {**GANG, "priorityClassName": GOLD, "disruptionMode": mode(version, whole=True)}),
+        (
+            workload,
+            {"podGroupTemplates": [template(priorityClassName=GOLD), template("b", priorityClassName=GOLD)]},
+        ),
+    )
+]
+EDITS: dict[str, st.SearchStrategy[Any]] = {
+    **priorities,
+    "schedulingPolicy": scheduling_policies | st.just({"gang": {"minCount": 3}}),
+    "disruptionMode": modes,
+    "podGroupTemplates": st.lists(templates, max_size=2),
+}
+
+
+@given(
+    old=st.sampled_from(STORED), edit=some(EDITS), gone=st.sets(st.sampled_from(sorted(EDITS))), by=by_podium
+)
+def test_both_phases_say_of_an_update_what_admit_says(
+    old: Document, edit: Document, gone: set[str], by: Profile
+) -> None:
+    """Some fields of what is stored are changed, others left out."""
+    spec = {field: value for field, value in {**old["spec"], **edit}.items() if field not in gone}
+    sent = {**old, "spec": spec}
+    whole = review(Request(operation=Operation.UPDATE, object=sent, old=old), WORLDS[True], by)
+    # What cannot be decoded is the schema's to refuse, between the two phases.
+    assume(whole.code != 400)
+    first = ask(Phase.MUTATE, sent, old, view=WORLDS[True], by=by)
+    second = ask(Phase.VALIDATE, first.patched, old, view=WORLDS[True], by=by)
+    assert first.verdict.allowed
+    assert (second.verdict.code, second.verdict.message) == (whole.code, whole.message)
 
 
 def _without_nulls(document: Document) -> Any:

@@ -14,8 +14,8 @@ import pytest
 from tests.webhooks.client import ADDRESS, LOOPS, Served, post, serving
 
 from podium.errors import PodiumError
-from podium.service.http1 import Ask, Reply, Route, seconds
 from podium.service.limits import Limits
+from podium.service.messages import Ask, Reply, Route, seconds
 from podium.service.server import Server
 
 JSON = "application/json"
@@ -370,6 +370,16 @@ def test_a_client_that_leaves_ends_its_request(serve: Serve, desk: Desk) -> None
         served.until(lambda _: served.server.load.in_flight == 1, "it waits")
     assert desk.cancelled.wait(10)
     served.until(lambda _: served.server.load.in_flight == 0, "it is forgotten")
+
+
+def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None:
+    """The request and the goodbye come together: whatever the handler has begun is ended without complaint."""
+    served = serve(tls=False)
+    for _ in range(20):
+        with served.peer() as peer:
+            peer.send(post("/wait"))
+    served.until(lambda _: served.server.connections == 0, "all have left")
+    assert served.server.load.waiting == 0
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:

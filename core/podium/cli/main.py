@@ -31,6 +31,9 @@ COMMANDS: dict[str, Entry] = {
     "admit": Entry("podium.cli.admit", "Show what admission would do to a manifest, and why."),
     "convert": Entry("podium.cli.convert", "Rewrite PodGroups and Workloads for another API version."),
     "webhook": Entry("podium.cli.webhook", "Serve admission and conversion to an API server."),
+    "manifests": Entry(
+        "podium.cli.manifests", "Print the webhooks' manifests and policies, for your policy."
+    ),
     "dump": Entry("podium.cli.dump", "Write what Podium reads of a cluster to a file, fit to share."),
     "cluster": Entry("podium.cli.cluster", "Start and stop a real control plane on this machine."),
 }

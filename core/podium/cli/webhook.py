@@ -8,31 +8,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from podium.cli.webhookoptions import ObjectName, policy_of, policy_options
+
 if TYPE_CHECKING:
-    from podium.rules.policy import Policy
     from podium.service.logs import Format
-
-_FAMILIES = ("podium", "pods", "native")
-
-
-class _ObjectName(click.ParamType[tuple[str, str]]):
-    """NAMESPACE/NAME."""
-
-    name = "NAMESPACE/NAME"
-
-    def convert(
-        self,
-        value: str | tuple[str, str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[str, str]:
-        """Split at the slash."""
-        if isinstance(value, tuple):
-            return value
-        namespace, slash, name = value.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
-        return namespace, name
 
 
 class _Url(click.ParamType[str]):
@@ -48,27 +27,7 @@ class _Url(click.ParamType[str]):
         return value.rstrip("/")
 
 
-class _FailurePolicy(click.ParamType[tuple[str, str]]):
-    """KIND=Fail or KIND=Ignore."""
-
-    name = "KIND=Fail|Ignore"
-
-    def convert(
-        self,
-        value: str | tuple[str, str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[str, str]:
-        """Split at the equals sign."""
-        if isinstance(value, tuple):
-            return value
-        family, _, policy = value.partition("=")
-        if family not in _FAMILIES or policy not in ("Fail", "Ignore"):
-            self.fail(f"{value} is not one of {', '.join(_FAMILIES)}, then =Fail or =Ignore", param, ctx)
-        return family, policy
-
-
-_object_name = _ObjectName()
+_object_name = ObjectName()
 
 
 @click.command()
@@ -99,14 +58,7 @@ _object_name = _ObjectName()
     type=_object_name,
     help="Keep the caBundle right where the manifests registered this Service.",
 )
-@click.option("--config", metavar="FILE", help="An AdmissionPolicy: levels of the rules, allowed classes.")
-@click.option(
-    "--on-failure",
-    "failure_policies",
-    multiple=True,
-    type=_FailurePolicy(),
-    help="What an API server that cannot reach us does; podium=Fail, pods=Ignore, native=Ignore unless told.",
-)
+@policy_options
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(0, 300),
@@ -179,7 +131,7 @@ def command(
         client_name=client_name,
         register=endpoint,
         options=registration.Options(failure=dict(failure_policies)),
-        policy=_policy(config),
+        policy=policy_of(config),
         drain_seconds=drain_seconds,
     )
     log = logs.configure(_format(log_format), log_level)
@@ -192,13 +144,3 @@ def _format(given: str | None) -> "Format":
             return given
         case _:
             return "text" if sys.stderr.isatty() else "json"
-
-
-def _policy(path: str | None) -> "Policy":
-    if path is None:
-        from podium.rules.policy import Policy  # noqa: PLC0415 - as above
-
-        return Policy()
-    from podium.cli.policyfile import read_policy  # noqa: PLC0415 - pydantic, only where a file is read
-
-    return read_policy(path)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
 from podium.errors import PodiumError
+from podium.findings import group_of
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
@@ -23,7 +24,7 @@ from podium.state import State
 NOT_WATCHED = "not watched"
 
 _CHECK_SECONDS = 10.0
-# While a wanted kind is not served at all: its resources are probably being installed.
+# While something wanted is not served at all: it is probably being installed.
 _EAGER_SECONDS = 1.0
 # A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
 _SOON_SECONDS = 1.0
@@ -41,16 +42,21 @@ class Cluster:
         kinds: Collection[Kind],
         *,
         keep: Keep = whole,
+        groups: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
         say: Say,
     ) -> None:
-        """`keep` gives what is kept of each object: most of a large cluster is of no use to one process."""
+        """`keep` gives what is kept of each object: most of a large cluster is of no use to one process.
+
+        `groups` are API groups that will be served before long, if they are not yet.
+        """
         self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
         self.discovery: Discovery | None = None
         self._connection = connection
         self._kinds = frozenset(kinds)
+        self._groups = frozenset(groups)
         self._keep = keep
         self._world = World(clock, sleep, random, say, self._notice, self._turn)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
@@ -175,8 +181,10 @@ class Cluster:
 
     async def _until_next_look(self) -> None:
         jitter = 1 - self._world.random() / 2
-        served = {informer.served.read.kind for informer, _ in self._informers.values()}
-        seconds = _CHECK_SECONDS if served >= self._kinds else _EAGER_SECONDS
+        served = [informer.served for informer, _ in self._informers.values()]
+        kinds, groups = {each.read.kind for each in served}, {group_of(each.api_version) for each in served}
+        complete = kinds >= self._kinds and groups >= self._groups
+        seconds = _CHECK_SECONDS if complete else _EAGER_SECONDS
         due = asyncio.ensure_future(self._world.sleep(seconds * jitter))
         doubted = asyncio.ensure_future(self._doubted.wait())
         try:

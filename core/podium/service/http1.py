@@ -14,70 +14,23 @@ Requests of all connections are judged together once a turn of the event loop, s
 
 import asyncio
 import enum
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from email.utils import formatdate
-from functools import lru_cache
-from http import HTTPStatus
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, cast
-from urllib.parse import parse_qs
+from typing import Any, Protocol, cast
 
 import structlog
 from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
 from podium.service.limits import Limits, Load
-
-JSON = "application/json"
-RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
-_JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
+from podium.service.messages import Ask, Reply, Route, Tally, head, is_of, plain, target
 
 # What is handed to a transport, and taken from it, at once.
 _PIECE = 64 << 10
 # llhttp's bounds for one line and for the number of header fields.
 _LINE, _FIELDS = 8190, 64
 
-_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART = re.compile(f"{_NUMBER}({'|'.join(sorted(_UNITS, key=len, reverse=True))})")
-_DURATION = re.compile(f"(?:{_PART.pattern})+")
-
 _log = structlog.get_logger()
-
-
-class Ask(NamedTuple):
-    """A whole request; `deadline` is a time of the event loop's clock, `began` one of perf_counter."""
-
-    path: str
-    body: bytes
-    deadline: float
-    began: float
-    accept: str = ""
-
-
-class Reply(NamedTuple):
-    """An answer."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = _JSON_HEADERS
-
-
-# A Reply at once is the fast path: the request costs no task.
-Handler = Callable[[Ask], Reply | Awaitable[Reply]]
-# Told the status and the reason of each request that is refused here, or that a handler failed.
-Tally = Callable[[int, str], None]
-
-
-class Route(NamedTuple):
-    """Who answers a path, and what it must be asked with; `body_limit` in bytes."""
-
-    method: str
-    handler: Handler
-    content_type: str = ""
-    body_limit: int = 0
 
 
 class Shared(Protocol):
@@ -192,7 +145,7 @@ class Exchange(asyncio.Protocol):
         self._body = bytearray()
         self._ask: Ask | None = None
         self._reply: Reply | Awaitable[Reply] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[Reply] | None = None
         self._last = False
         self._linger = False
 
@@ -302,7 +255,7 @@ class Exchange(asyncio.Protocol):
         self._state = _State.BODY
         self._began = time.perf_counter()
         self._last = self._last or message.should_close or message.upgrade
-        self._path, seconds = _target(message.path)
+        self._path, seconds = target(message.path)
         if seconds is None:
             seconds = self._limits.default_seconds
         self._deadline = self._loop.time() + min(seconds, self._limits.longest_seconds)
@@ -316,7 +269,7 @@ class Exchange(asyncio.Protocol):
             self._refuse(404, "path")
         elif message.method != route.method:
             self._refuse(405, "method", {"Allow": route.method})
-        elif route.content_type and not _is(headers.get("Content-Type", ""), route.content_type):
+        elif route.content_type and not is_of(headers.get("Content-Type", ""), route.content_type):
             self._refuse(415, "content type")
         elif int(headers.get("Content-Length", 0)) > route.body_limit:
             self._refuse(413, "large body")
@@ -374,26 +327,29 @@ class Exchange(asyncio.Protocol):
             self._go_on()
         elif reply is not None:
             self._load.waiting += 1
-            self._task = self._loop.create_task(self._await_reply(reply))
+            self._task = asyncio.ensure_future(reply, loop=self._loop)
+            self._task.add_done_callback(self._replied)
+            self._expect(self._deadline - self._loop.time(), self._late)
 
-    async def _await_reply(self, pending: Awaitable[Reply]) -> None:
-        limit = asyncio.timeout_at(self._deadline)
-        try:
-            async with limit:
-                reply = await pending
-        except Exception as error:  # noqa: BLE001 - as above
-            if limit.expired():
-                self._shared.tally(504, "late")
-                reply = _plain(504)
-            else:
-                reply = self._failed(error)
-        self._answer(reply)
+    def _replied(self, task: "asyncio.Future[Reply]") -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if task is self._task:
+            self._expect_nothing()
+            self._answer(task.result() if error is None else self._failed(error))
+            self._go_on()
+
+    def _late(self) -> None:
+        """Answer instead of a handler that takes longer than its client waits."""
+        assert self._task is not None
+        self._task.cancel()
+        self._shared.tally(504, "late")
+        self._answer(plain(504))
         self._go_on()
 
-    def _failed(self, error: Exception) -> Reply:
+    def _failed(self, error: BaseException) -> Reply:
         self._shared.tally(500, "exception")
         _log.error("handler failed", path=self._path, exc_info=error)
-        return _plain(500)
+        return plain(500)
 
     def _answer(self, reply: Reply) -> None:
         self._settle()
@@ -408,20 +364,15 @@ class Exchange(asyncio.Protocol):
         self._shared.tally(status, why)
         half = self._state is not _State.BODY or not self._payload.is_eof()
         self._last = self._last or half
-        self._send(_plain(status, headers), linger=half)
+        self._send(plain(status, headers), linger=half)
 
     def _send(self, reply: Reply, *, linger: bool = False) -> None:
         self._last = self._last or self._shared.draining
-        lines = [_status_line(reply.status), _date(int(time.time()))]
-        lines += [f"{name}: {value}\r\n" for name, value in reply.headers.items()]
-        if self._last:
-            lines.append("Connection: close\r\n")
-        head = f"{''.join(lines)}Content-Length: {len(reply.body)}\r\n\r\n".encode()
         self._state = _State.BUSY
         self._body = bytearray()
         self._hold(len(reply.body) - self._held)
         self._linger = linger
-        self._unsent = memoryview(head + reply.body)
+        self._unsent = memoryview(head(reply, time.time(), last=self._last) + reply.body)
         self._flush()
 
     def _flush(self) -> None:
@@ -489,39 +440,3 @@ class Exchange(asyncio.Protocol):
         if self._task is not None:
             self._task = None
             self._load.waiting -= 1
-
-
-def _plain(status: int, headers: Mapping[str, str] | None = None) -> Reply:
-    said = {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}
-    if status == 429:
-        said |= RETRY
-    return Reply(status, f"{HTTPStatus(status).phrase}\n".encode(), said)
-
-
-@lru_cache(maxsize=64)
-def _status_line(status: int) -> str:
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
-
-
-@lru_cache(maxsize=1)
-def _date(second: int) -> str:
-    return f"Date: {formatdate(second, usegmt=True)}\r\n"
-
-
-def _is(given: str, wanted: str) -> bool:
-    return given == wanted or given.partition(";")[0].strip().lower() == wanted
-
-
-@lru_cache(maxsize=256)
-def _target(target: str) -> tuple[str, float | None]:
-    """Split a request target into its path and the seconds of its `timeout`, if it has one we can read."""
-    path, _, query = target.partition("?")
-    values = parse_qs(query).get("timeout", [])
-    return path, seconds(values[0]) if values else None
-
-
-def seconds(duration: str) -> float | None:
-    """Read a Go duration, as API servers write them (`3s`, `1m30s`, `1.5s`); None for anything else."""
-    if not _DURATION.fullmatch(duration):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

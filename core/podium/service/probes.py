@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 
-from podium.service.http1 import Ask, Reply, Route
 from podium.service.limits import Limits
+from podium.service.messages import Ask, Reply, Route
 from podium.service.metrics import exposition
 
 # Nobody but the node and a few scrapers has business here.

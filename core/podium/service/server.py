@@ -16,8 +16,9 @@ from functools import partial
 import structlog
 
 from podium.errors import PodiumError
-from podium.service.http1 import Exchange, Route, Tally, Turn
+from podium.service.http1 import Exchange, Turn
 from podium.service.limits import Limits, Load
+from podium.service.messages import Route, Tally
 
 # Closing waits this long for the peer's goodbye, and for what it has not read.
 _GOODBYE_SECONDS = 1.0
@@ -93,7 +94,8 @@ class Server:
             for connection in list(self._connections):
                 connection.retire()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.longest_seconds):
+                # The longest that a process is given to end is 30 s, unless somebody asked for more.
+                async with asyncio.timeout(self.limits.default_seconds):
                     while self._connections:
                         self._empty.clear()
                         await self._empty.wait()

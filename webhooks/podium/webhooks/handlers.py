@@ -20,7 +20,7 @@ from podium.rules.admission import Verdict
 from podium.rules.case import Profile
 from podium.rules.target import Phase
 from podium.rules.webhook import NO_OPINION, judge
-from podium.service.http1 import JSON, RETRY, Ask, Reply, Route
+from podium.service.messages import JSON, RETRY, Ask, Reply, Route
 from podium.view import View
 from podium.webhooks.conversion import convert_review
 from podium.webhooks.metrics import Metrics, outcome

@@ -1,7 +1,7 @@
-"""The manifests of the webhooks and the policies, as they are checked in: by Service, with the usual levels.
+"""The manifests of the webhooks and the policies: what an administrator's AdmissionPolicy makes of them.
 
-`python -m podium.webhooks.manifests manifests` writes them; without a folder they are printed. What an
-administrator's AdmissionPolicy changes is a matter of `registration.configurations` and `policies.policies`.
+`python -m podium.webhooks.manifests manifests` writes those that are checked in: by Service, with the usual
+levels; `podium manifests` prints them for a policy of one's own.
 """
 
 import sys
@@ -14,24 +14,37 @@ from podium.webhooks import classuse
 from podium.webhooks.policies import policies
 from podium.webhooks.registration import CONVERT, NAMESPACE, SERVICE, Endpoint, Options, configurations
 
+# Each kind of manifest by the name that the command line has for it, and its file below manifests/.
+FILES = {
+    "crds": "webhooks/crds.yaml",
+    "webhooks": "webhooks/configurations.yaml",
+    "policies": "policies/twin.yaml",
+    "class-use": "policies/class-use.yaml",
+}
 
-def documents() -> dict[str, list[dict[str, Any]]]:
-    """Give the manifests by their path below manifests/.
+
+def documents(what: str, policy: Policy, service: tuple[str, str], options: Options) -> list[dict[str, Any]]:
+    """Give the manifests of one of FILES, for webhooks behind a Service (namespace, name).
 
     The caBundle is not among them: the webhook or cert-manager writes it, and applying them keeps it.
     """
-    endpoint, options = Endpoint(service=(NAMESPACE, SERVICE)), Options()
-    return {
-        "webhooks/crds.yaml": crds.crds(endpoint.client(CONVERT, None)),
-        "webhooks/configurations.yaml": configurations(Policy(), endpoint, options, None),
-        "policies/twin.yaml": policies(Policy(), options),
-        "policies/class-use.yaml": classuse.policy(options),
-    }
+    endpoint = Endpoint(service=service)
+    match what:
+        case "crds":
+            return crds.crds(endpoint.client(CONVERT, None))
+        case "webhooks":
+            return configurations(policy, endpoint, options, None)
+        case "policies":
+            return policies(policy, options)
+        case _:
+            return classuse.policy(options)
 
 
 def render() -> dict[str, str]:
-    """Give the files by path."""
-    return {path: text(each) for path, each in documents().items()}
+    """Give the files that are checked in, by path."""
+    return {
+        path: text(documents(what, Policy(), (NAMESPACE, SERVICE), Options())) for what, path in FILES.items()
+    }
 
 
 def text(each: list[dict[str, Any]]) -> str:
@@ -48,14 +61,11 @@ def text(each: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the files into the folder that the command line names, or print them."""
-    for path, text in render().items():
-        if len(sys.argv) > 1:
-            target = Path(sys.argv[1]) / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-        else:
-            sys.stdout.write(f"---\n{text}")
+    """Write the files that are checked in into the folder that the command line names."""
+    for path, content in render().items():
+        target = Path(sys.argv[1]) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

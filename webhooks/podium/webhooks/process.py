@@ -123,7 +123,9 @@ class _Process:
         self._connection = connection
         self._log = log
         registry = service_metrics.new_registry()
-        self._cluster = Cluster(connection, KINDS, keep=essential, say=self._say)
+        # Who is registered is called about Podium's resources, so they are there or will be.
+        self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
+        self._cluster = Cluster(connection, KINDS, keep=essential, groups=self._groups, say=self._say)
         self._metrics = Metrics(registry)
         self._serving = Serving(
             _names(settings), client_ca=settings.client_ca, client_name=settings.client_name
@@ -137,8 +139,9 @@ class _Process:
             context=self._serving.context,
             accepts=self._serving.accepts,
         )
+        # Who calls the plain port with nonsense is no client of the webhooks.
         self._probes = Server(
-            probes.Probes(self._missing, registry).routes(), probes.LIMITS, self._metrics.refused
+            probes.Probes(self._missing, registry).routes(), probes.LIMITS, lambda _status, _why: None
         )
         self._metrics.read(
             in_flight=lambda: self._server.load.in_flight,
@@ -202,8 +205,9 @@ class _Process:
         expiry, discovery = self._serving.expiry, self._cluster.discovery
         missing = {
             "not every list has been read": self._cluster.synced,
-            "no PodGroups are served": discovery is not None
-            and any(discovery.serves(group, "PodGroup") for group in (NATIVE_GROUP, PODIUM_GROUP)),
+            "Podium's PodGroups are not served": all(
+                discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
+            ),
             "the certificate has expired": expiry is not None and expiry > _now(),
             "the API server does not have our caBundle": self._keeper is not None and self._keeper.registered,
             "draining": not self._server.draining,

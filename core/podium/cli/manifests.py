@@ -1,0 +1,40 @@
+"""`podium manifests`: what to apply to a cluster, made for one's own policy; it applies nothing."""
+
+from collections.abc import Sequence
+
+import click
+
+from podium.cli.webhookoptions import ObjectName, policy_of, policy_options
+
+_KINDS = ("crds", "webhooks", "policies", "class-use")
+_SERVICE = ("podium-system", "podium-webhook")
+
+
+@click.command()
+@click.argument("what", type=click.Choice(_KINDS))
+@click.option(
+    "--service",
+    type=ObjectName(),
+    default=_SERVICE,
+    show_default="podium-system/podium-webhook",
+    help="The Service of the webhooks.",
+)
+@policy_options
+def command(
+    *,
+    what: str,
+    service: tuple[str, str],
+    config: str | None,
+    failure_policies: Sequence[tuple[str, str]],
+) -> None:
+    """Print manifests as YAML, to be applied with `kubectl apply --server-side -f -`.
+
+    crds: the custom resources, converted by the webhooks. webhooks: their registration, without a caBundle,
+    which they write themselves. policies: the twin, rules that the API server checks without us. class-use:
+    whoever names a PriorityClass needs the verb `use` on it.
+    """
+    from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` needs none of it
+
+    options = registration.Options(failure=dict(failure_policies))
+    documents = manifests.documents(what, policy_of(config), service, options)
+    click.echo(manifests.text(documents), nl=False)

@@ -1,0 +1,99 @@
+"""HTTP as values: what a handler is asked, what it says, and the few bytes that a server adds to it."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+JSON = "application/json"
+RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
+_JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
+
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(f"{_NUMBER}({'|'.join(sorted(_UNITS, key=len, reverse=True))})")
+_DURATION = re.compile(f"(?:{_PART.pattern})+")
+
+
+class Ask(NamedTuple):
+    """A whole request; `deadline` is a time of the event loop's clock, `began` one of perf_counter."""
+
+    path: str
+    body: bytes
+    deadline: float
+    began: float
+    accept: str = ""
+
+
+class Reply(NamedTuple):
+    """An answer."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = _JSON_HEADERS
+
+
+# A Reply at once is the fast path: the request costs no task.
+Handler = Callable[[Ask], Reply | Awaitable[Reply]]
+# Told the status and the reason of each request that is refused here, or that a handler failed.
+Tally = Callable[[int, str], None]
+
+
+class Route(NamedTuple):
+    """Who answers a path, and what it must be asked with; `body_limit` in bytes."""
+
+    method: str
+    handler: Handler
+    content_type: str = ""
+    body_limit: int = 0
+
+
+def plain(status: int, headers: Mapping[str, str] | None = None) -> Reply:
+    """Give an answer that says its status and no more; of a 429, that one may ask again."""
+    said = {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}
+    if status == 429:
+        said |= RETRY
+    return Reply(status, f"{HTTPStatus(status).phrase}\n".encode(), said)
+
+
+def head(reply: Reply, now: float, *, last: bool) -> bytes:
+    """Write all of a response before its body; `now` is Unix time, `last` closes the connection behind it."""
+    lines = [_status_line(reply.status), _date(int(now))]
+    lines += [f"{name}: {value}\r\n" for name, value in reply.headers.items()]
+    if last:
+        lines.append("Connection: close\r\n")
+    return f"{''.join(lines)}Content-Length: {len(reply.body)}\r\n\r\n".encode()
+
+
+@lru_cache(maxsize=64)
+def _status_line(status: int) -> str:
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return f"Date: {formatdate(second, usegmt=True)}\r\n"
+
+
+def is_of(given: str, wanted: str) -> bool:
+    """Whether a Content-Type is of a media type, whatever its parameters."""
+    return given == wanted or given.partition(";")[0].strip().lower() == wanted
+
+
+@lru_cache(maxsize=256)
+def target(raw: str) -> tuple[str, float | None]:
+    """Split a request target into its path and the seconds of its `timeout`, if it has one we can read."""
+    path, _, query = raw.partition("?")
+    values = parse_qs(query).get("timeout", [])
+    return path, seconds(values[0]) if values else None
+
+
+def seconds(duration: str) -> float | None:
+    """Read a Go duration, as API servers write them (`3s`, `1m30s`, `1.5s`); None for anything else."""
+    if not _DURATION.fullmatch(duration):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
