@@ -249,7 +249,7 @@ def condition() -> Schema:
                 "type": "string",
                 "maxLength": _MAX_KEY,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-                r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                rf"(([A-Za-z0-9][-A-Za-z0-9_.]{{0,{LABEL_LIMIT - 2}}})?[A-Za-z0-9])$",
             },
             "status": {
                 "description": "Whether it holds.",
@@ -266,6 +266,10 @@ def condition() -> Schema:
                 "description": "When the status last changed.",
                 "type": "string",
                 "format": "date-time",
+                # The time that Go takes for none.
+                "x-kubernetes-validations": [
+                    rule("self != timestamp('0001-01-01T00:00:00Z')", "must not be empty", reason="Required")
+                ],
             },
             "reason": {
                 "description": "Why, in one CamelCase word.",

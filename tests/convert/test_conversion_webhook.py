@@ -158,3 +158,23 @@ def test_what_is_fixed_is_fixed_in_either_version(converting: Server) -> None:
         assert code == 422
         assert f"spec.{field}: Invalid value: " in refused["message"]
         assert "field is immutable" in refused["message"]
+
+
+def test_unlike_templates_of_v1alpha2_can_be_labelled_in_v1beta1(converting: Server) -> None:
+    """That version allows them; the other, which does not, takes them only as they are stored."""
+    templates = [
+        {"name": name, "schedulingPolicy": GANG, "priority": index} for index, name in enumerate("ab")
+    ]
+    create(converting, OLDER, "Workload", "unlike", {"podGroupTemplates": templates})
+    seen = ask(converting, "GET", path(STORED, "Workload", "unlike"))
+    labelled = ask(
+        converting,
+        "PUT",
+        path(STORED, "Workload", "unlike"),
+        seen | {"metadata": seen["metadata"] | {"labels": {"seen": "yes"}}},
+    )
+    assert labelled["spec"] == {"podGroupTemplates": templates}
+    more = [templates[0] | {"schedulingPolicy": {"gang": {"minCount": 3}}}, templates[1]]
+    wanted = labelled | {"spec": {"podGroupTemplates": more}}
+    code, refused = converting.request("PUT", path(STORED, "Workload", "unlike"), wanted)
+    assert (code, "detected multiple priority configurations" in refused["message"]) == (422, True)

@@ -47,7 +47,7 @@ def settings(wanted: Wanted) -> process.Settings:
         register=Endpoint(url=wanted.url),
         options=Options(failure=wanted.failure),
         # Ten times what the balancer takes to hear that we leave.
-        drain_seconds=1.0,
+        drain_seconds=2.0,
         periods=Periods(grace=timedelta(seconds=3), poll=timedelta(seconds=0.3)),
     )
 

@@ -143,9 +143,13 @@ class Scene:
 
 @asynccontextmanager
 async def following(
-    fake: Fake, folder: Path, kinds: tuple[Kind, ...], resources: dict[str, Resource]
+    fake: Fake,
+    folder: Path,
+    kinds: tuple[Kind, ...],
+    resources: dict[str, Resource],
+    groups: tuple[str, ...] = (),
 ) -> AsyncIterator[Scene]:
-    """Follow some kinds of a fake server; resources by path."""
+    """Follow some kinds of a fake server; resources by path, groups that will be served before long."""
     for path, resource in resources.items():
         fake.answers[path] = resource.answer
     time = Time()
@@ -154,6 +158,7 @@ async def following(
         cluster = Cluster(
             connection,
             kinds,
+            groups=groups,
             clock=time.clock,
             sleep=time.sleep,
             random=lambda: 0.0,

@@ -10,7 +10,7 @@ from tests.informer.living import Resource, following
 from tests.informer.scripted import priority_class
 from tests.live.fake import Fake, status
 
-from podium.api.groups import NATIVE_GROUP
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind
 from podium.kube.discovery import Discovery, Served, settle
@@ -121,6 +121,21 @@ async def test_an_api_that_appears_is_followed_and_its_field_counts(tmp_path: Pa
         assert scene.serves_native()
         assert set(scene.state.members(TRAIN)) == {"train-0"}
         assert "PodGroup" not in scene.state.unread
+
+
+async def test_an_api_that_will_be_there_is_looked_for_each_second(tmp_path: Path) -> None:
+    """Whoever installs custom resources need not wait long; then looks are rare again."""
+    fake = Fake()
+    ours = "/apis/scheduling.podium.dev/v1beta1"
+    resources = {GROUPS: Resource(10, _group(7)), f"{ours}/podgroups": Resource(10)}
+    async with following(fake, tmp_path, (Kind.POD_GROUP,), resources, groups=(PODIUM_GROUP,)) as scene:
+        await scene.cluster.ready()
+        await scene.until(lambda: scene.time.waits == [1.0])
+        fake.resources[ours] = [("podgroups", "PodGroup", True)]
+        scene.time.advance(1.0)
+        await scene.until(lambda: scene.time.waits == [1.0, 10.0])
+        await scene.cluster.ready()
+        assert set(scene.cluster.ages()) == {f"podgroups.{group}" for group in (NATIVE_GROUP, PODIUM_GROUP)}
 
 
 async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:

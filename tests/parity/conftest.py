@@ -1,4 +1,4 @@
-"""The servers that parity is judged on: for each minor one with the Workload API and one without."""
+"""The servers that parity is judged on, for each minor: with the Workload API and without, with Podium and without."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import RELEASES, Release
 
 _IDS = [release.version for release in RELEASES.values()]
-# For Podium's own rules where the Workload API is served: pods take after their group.
+# Where the Workload API is served: pods take after their group.
 _INHERIT = {
     "apiVersion": "config.podium.dev/v1",
     "kind": "AdmissionPolicy",
@@ -29,34 +29,50 @@ _INHERIT = {
 @pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
 def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     """Native kinds of a server with the Workload API, and Podium's kinds of one without."""
-    with _pair(request.param, POLICY, tmp_path_factory.mktemp("webhook")) as (native, podium):
-        version = VERSIONS[native.release.minor]
-        pair = Sides(
-            Side(native, native.client, NATIVE_GROUP, version),
-            Side(podium, podium.client, PODIUM_GROUP, version),
-        )
+    folder = tmp_path_factory.mktemp("webhook")
+    with (
+        _servers(request.param, True, False) as (native, podium),
+        running(podium, folder, _config(folder, POLICY)),
+    ):
+        pair = Sides(_side(native, NATIVE_GROUP), _side(podium, PODIUM_GROUP))
         prepare(pair)
         yield pair
 
 
 @pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
 def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
-    """Native kinds of two servers with the Workload API; the second has Podium's kinds and webhooks, too."""
+    """Native kinds of two servers with the Workload API; the second has Podium as it comes, too."""
+    with (
+        _servers(request.param, True, True) as (plain, podium),
+        running(podium, tmp_path_factory.mktemp("webhook")),
+    ):
+        yield Sides(_side(plain, NATIVE_GROUP), _side(podium, NATIVE_GROUP))
+
+
+@pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
+def inheriting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """Native kinds of a server with the Workload API and Podium, where pods take after their group."""
     folder = tmp_path_factory.mktemp("webhook")
-    with _pair(request.param, _INHERIT, folder, workload_api=True) as (native, podium):
-        version = VERSIONS[native.release.minor]
-        yield Sides(*(Side(server, server.client, NATIVE_GROUP, version) for server in (native, podium)))
+    with _servers(request.param, True) as (server,), running(server, folder, _config(folder, _INHERIT)):
+        yield _side(server, NATIVE_GROUP)
+
+
+def _side(server: Server, group: str) -> Side:
+    return Side(server, server.client, group, VERSIONS[server.release.minor])
+
+
+def _config(folder: Path, policy: Mapping[str, Any]) -> str:
+    file = folder / "policy.json"
+    file.write_text(json.dumps(policy), encoding="utf-8")
+    return f"--config={file}"
 
 
 @contextlib.contextmanager
-def _pair(
-    release: Release, policy: Mapping[str, Any], folder: Path, *, workload_api: bool = False
-) -> Iterator[tuple[Server, Server]]:
-    """Start two servers side by side: one with the Workload API, and one with Podium's webhooks."""
-    (folder / "policy.json").write_text(json.dumps(policy), encoding="utf-8")
+def _servers(release: Release, *workload_api: bool) -> Iterator[list[Server]]:
+    """Start servers side by side, each with the Workload API or without."""
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
-        native, podium = pool.map(
-            lambda served: stack.enter_context(exclusive(release, workload_api=served)), (True, workload_api)
+        yield list(
+            pool.map(
+                lambda served: stack.enter_context(exclusive(release, workload_api=served)), workload_api
+            )
         )
-        stack.enter_context(running(podium, folder, f"--config={folder / 'policy.json'}"))
-        yield native, podium

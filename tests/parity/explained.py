@@ -7,6 +7,7 @@ needed, so a reason that has gone cannot stay.
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,12 +30,15 @@ _GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
 _COMPOSITES = "parentCompositePodGroupName|compositePodGroupTemplates"
 _COMPOSITE = re.compile(rf'\.({_COMPOSITES}): field not declared|unknown field "spec\.({_COMPOSITES})"')
 # Go writes some of these where they are absent, and leaves others out where they are empty.
-_WRITTEN = (
+_WRITTEN: tuple[tuple[str, Any], ...] = (
     ("podGroupTemplateRef", None),
     ("schedulingConstraints", None),
     ("message", ""),
     ("priorityClassName", ""),
     ("conditions", []),
+    ("resourceClaimStatuses", []),
+    ("observedGeneration", 0),
+    ("apiGroup", ""),
 )
 # v1alpha2 fixes the list of templates as a whole.
 _TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutable"),)
@@ -120,7 +124,43 @@ def _protection(exchange: Exchange) -> Exchange:
         rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
         return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
 
-    return _native(exchange, unprotected)
+    return _podium(_native(exchange, unprotected), unprotected)
+
+
+def _time_zone(exchange: Exchange) -> Exchange:
+    """Go writes a time as UTC; a custom resource as it was given."""
+
+    def utc(value: Any) -> Any:
+        if isinstance(value, list):
+            return [utc(item) for item in value]
+        if isinstance(value, dict):
+            return {key: utc(item) for key, item in value.items()}
+        return _ZONED.sub(_as_utc, value) if isinstance(value, str) else value
+
+    return _podium(exchange, lambda document: {**document, **_only(document, "status", utc)})
+
+
+def _only(document: Document, field: str, change: Callable[[Any], Any]) -> Document:
+    return {field: change(document[field])} if field in document else {}
+
+
+def _as_utc(zoned: re.Match[str]) -> str:
+    return datetime.fromisoformat(zoned[0]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
+
+
+def _finalizer_name(exchange: Exchange) -> Exchange:
+    """Native kinds want finalizers with a domain; custom resources take any name, with a warning."""
+    plain = "name is neither a standard finalizer name nor is it fully qualified"
+    native = exchange.native
+    rest = tuple(cause for cause in native.causes if not cause[1].endswith(plain))
+    if rest == native.causes:
+        return exchange
+    if exchange.podium.allowed:
+        return exchange if rest else _both(exchange)
+    return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
 
 
 def _stamped_policy(exchange: Exchange) -> Exchange:
@@ -146,6 +186,8 @@ def _gated_fields(exchange: Exchange) -> Exchange:
     touched = any(edit.path[-1] in _GATED for edit in exchange.case.edits or ())
     if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
         return _both(exchange)
+    if exchange.native.allowed and "the string value of PreemptionPolicy" in answer.message:
+        return _both(exchange)
     if not answer.allowed:
         rest = tuple(cause for cause in answer.causes if not _GATED_PATH.search(cause[0]))
         if rest == answer.causes:
@@ -164,8 +206,11 @@ def _composites(exchange: Exchange) -> Exchange:
 
 def _name_length(exchange: Exchange) -> Exchange:
     """A Podium group's name is a label on its pods."""
-    long = any("must be no more than 63 characters" in message for _, message in exchange.podium.causes)
-    return _both(exchange) if exchange.native.allowed and long else exchange
+    answer = exchange.podium
+    rest = tuple(cause for cause in answer.causes if "it is a label on the group's pods" not in cause[1])
+    if rest and rest != answer.causes:
+        return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+    return _both(exchange) if rest != answer.causes and exchange.native.allowed else exchange
 
 
 def _missing_workload(exchange: Exchange) -> Exchange:
@@ -175,8 +220,9 @@ def _missing_workload(exchange: Exchange) -> Exchange:
 
 
 def _blind_replace(exchange: Exchange) -> Exchange:
-    """1.36 takes a PUT without a resourceVersion; custom resources never do, whatever else is wrong."""
-    needed = any(field == "metadata.resourceVersion" for field, _ in exchange.podium.causes)
+    """1.36 takes a PUT without a resourceVersion; of a custom resource that is looked at before all else."""
+    stale = exchange.podium.code == 409 and exchange.native.code == 400
+    needed = stale or any(field == "metadata.resourceVersion" for field, _ in exchange.podium.causes)
     asked = exchange.way is Way.REPLACE_BLINDLY and needed
     return _both(exchange) if asked and exchange.native.causes != exchange.podium.causes else exchange
 
@@ -212,10 +258,11 @@ def _wrapped_integer(exchange: Exchange) -> Exchange:
     return _both(exchange) if ours and theirs and exchange.way in APPLIES else exchange
 
 
-def _applied_null(exchange: Exchange) -> Exchange:
-    """To Go an applied null is an absent field; a schema without nullable refuses it."""
-    ours = any(message.endswith('"null"') for _, message in exchange.podium.causes)
-    return _both(exchange) if ours and exchange.way in APPLIES else exchange
+def _refused_null(exchange: Exchange) -> Exchange:
+    """To Go a null is an absent field; a schema refuses one that is applied, or an item of a list."""
+    null = [field for field, message in exchange.podium.causes if message.endswith('"null"')]
+    kept = exchange.way in APPLIES or any(field.endswith("]") for field in null)
+    return _both(exchange) if null and kept else exchange
 
 
 def _keyless(exchange: Exchange) -> Exchange:
@@ -251,6 +298,8 @@ EXPLAINED = (
     Explanation("webhook-causes", _webhook_causes),
     Explanation("empty-or-absent", _empty_or_absent),
     Explanation("protection-finalizer", _protection),
+    Explanation("time-zone", _time_zone),
+    Explanation("finalizer-name", _finalizer_name),
     Explanation("stamped-preemption-policy", _stamped_policy),
     Explanation("gated-fields", _gated_fields),
     Explanation("composite-groups", _composites, ("1.37",)),
@@ -258,7 +307,7 @@ EXPLAINED = (
     Explanation("missing-workload", _missing_workload, ("1.36",)),
     Explanation("wrong-type", _wrong_type),
     Explanation("wrapped-integer", _wrapped_integer),
-    Explanation("applied-null", _applied_null),
+    Explanation("refused-null", _refused_null),
     Explanation("blind-replace", _blind_replace),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),

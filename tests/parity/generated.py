@@ -44,7 +44,7 @@ class _Script:
 
     def play(self, name: str, step: Step) -> Iterator[Exchange]:
         match step:
-            case Create(document) if document["kind"] == Kind.CLASS:
+            case Create(document) if document["kind"] == Kind.CLASS and "name" in document["metadata"]:
                 self.create_class({**document, "globalDefault": False})
             case Delete(Kind.CLASS, str() as which):
                 self.delete_class(which)
@@ -79,7 +79,7 @@ class _Script:
         stored: list[Document | None] = [None, None]
         if native.allowed or podium.allowed:
             stored = [found(side, sent) for side in self.sides]
-            self.hold(sent)
+            self.hold(sent, both=native.allowed == podium.allowed)
         return Exchange(
             case=case,
             way=way,
@@ -90,12 +90,13 @@ class _Script:
             podium_stored=stored[1],
         )
 
-    def hold(self, sent: Document) -> None:
+    def hold(self, sent: Document, *, both: bool = True) -> None:
+        """Take note of what there is now; what the two do not share is no longer played with."""
         key = (sent["kind"], sent["metadata"]["name"])
         read = [side.read(sent) for side in self.sides]
         stored = [one for one in read if one is not None]
         self.held.pop(key, None)
-        if len(stored) == len(read):
+        if both and len(stored) == len(read):
             self.held[key] = _Held(sent, stored)
 
     def changed(self, name: str, step: Change) -> Iterator[Exchange]:

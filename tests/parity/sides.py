@@ -6,6 +6,7 @@ swapped back, and what only a server can make up is left out. Whatever then diff
 """
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -23,6 +24,10 @@ Document = dict[str, Any]
 _MERGE = "application/merge-patch+json"
 _JSON = "application/json-patch+json"
 _APPLY = "application/apply-patch+yaml"
+
+
+# Where in etcd, and the uid there.
+_STORAGE = re.compile(r"(?<=StorageError: ).*", re.DOTALL)
 
 
 class Way(StrEnum):
@@ -155,7 +160,7 @@ def answer_of(code: int, answer: Any) -> Answer:
     return Answer(
         code=code,
         reason=answer.get("reason", ""),
-        message=_head(answer.get("message", ""), causes),
+        message=_STORAGE.sub("", _head(answer.get("message", ""), causes)),
         causes=tuple(sorted(causes)),
     )
 

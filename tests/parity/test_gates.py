@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.parity import kubectl, scene
 from tests.parity.cases import GANG, VERSIONS
-from tests.parity.sides import Document, Side, Sides, Way
+from tests.parity.sides import Document, Side, Way
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
 
@@ -19,9 +19,9 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server(gated: Sides) -> Side:
-    """The gated server with the webhooks, with two classes that both have seen."""
-    _, side = gated
+def server(inheriting: Side) -> Side:
+    """The server with two classes that it and the webhook have seen."""
+    side = inheriting
     scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scene.NAMESPACE}})
     for name, value, policy in (("gold", 1000, "PreemptLowerPriority"), ("meek", 500, "Never")):
         body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}

@@ -11,11 +11,12 @@ Cause = tuple[str, str]  # a field, and what is said of it
 _VALUE = re.compile(r'\AInvalid value: ("(\\.|[^"\\])*"|\{.*?\}|\[.*?\]|[-\w.]+): ')
 _SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
 _FIXED = re.compile(r"field is immutable$|field cannot be (set once created|cleared once set)$")
+_LISTED = re.compile("Too many: |Forbidden: item may not be added")
 # What a schema can only say in its own words, and upstream's words for it.
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
     (r"in body should match", r"must consist of|must start with|name part must|Required value"),
-    (r"Required value", r"name part must"),
+    (r"in body should be at least 1 chars|Unsupported value: \"\"", r"Required value"),
     (r"in body should be greater than or equal to 0", "must be greater than or equal to zero"),
 )
 
@@ -31,13 +32,14 @@ def alike(native: Cause, podium: Cause) -> bool:
     if _FIXED.search(text) and _within(ours, field):
         # Upstream looks no further at what may not change.
         return True
-    if words.startswith("Required value") and re.search("must specify one of:|Required value", text):
+    if _LISTED.match(text) and _within(ours, re.sub(r"\[\d+\]\Z", "", field)):
+        # Nor at the items of a list that is wrong as a whole.
+        return True
+    if words.startswith("Required value") and re.search('one of:|Required value|value: "":', text):
         # Where upstream sees an empty struct or union a schema sees a field that is not there.
         return _within(field, ours) or _within(ours, field)
     if text.startswith("Duplicate value") and words.startswith("Duplicate value"):
         return _within(field, ours)
-    if "item may not be added" in text and "item may not be added" in words:
-        return re.sub(r"\[\d+\]\Z", "", field) == ours
     return field == ours and (_short(text) == _short(words) or _paraphrased(text, words))
 
 

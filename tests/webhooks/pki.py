@@ -31,7 +31,7 @@ def authority() -> Pair:
 
 
 def leaf(
-    ca: Pair, names: tuple[str, ...] = NAMES, *, start: timedelta = -HOUR, end: timedelta = HOUR
+    ca: Pair, names: tuple[str, ...] = NAMES, *, start: timedelta = -HOUR, end: timedelta = 20 * HOUR
 ) -> Pair:
     return certificates.leaf(ca, certificates.new_key(), names, now() + start, now() + end)
 
@@ -47,7 +47,7 @@ def rsa_leaf(ca: Pair, *, use: x509.ObjectIdentifier | None = ExtendedKeyUsageOI
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now() - HOUR)
-        .not_valid_after(now() + HOUR)
+        .not_valid_after(now() + 20 * HOUR)
         .add_extension(
             x509.SubjectAlternativeName([certificates._alternative(each) for each in NAMES]), False
         )

@@ -105,7 +105,7 @@ BAD = {
         Pair(LEAF.certificate, pki.rsa_leaf(CA).key), "the key does not belong"
     ),
     "expired": Bad(pki.leaf(CA, end=-timedelta(minutes=1)), "certificate CN=podium-webhook expired at "),
-    "not yet valid": Bad(pki.leaf(CA, start=timedelta(minutes=1)), "is not valid before "),
+    "not yet valid": Bad(pki.leaf(CA, start=10 * pki.HOUR), "is not valid before "),
     "a name is missing": Bad(
         pki.leaf(CA, ("other.svc",)),
         f"is not for {pki.NAME}, 127.0.0.1: its subject alternative names: other.svc",

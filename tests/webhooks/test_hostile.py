@@ -6,6 +6,7 @@ asks; then the process must be the same one, and hold no more memory than it is 
 
 import contextlib
 import json
+import resource
 import socket
 import struct
 import subprocess
@@ -226,3 +227,22 @@ def test_silence_on_every_connection(victim: Victim) -> None:
         for _ in range(LIMITS.connections + 10):
             stack.enter_context(victim.peer())
         assert victim.answers()
+
+
+def test_no_file_descriptor_is_left(victim: Victim) -> None:
+    """Who is connected is answered; who waits outside gets in when there are some again."""
+    pid = victim.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    with victim.peer() as known:
+        assert known.ask(GOOD).status == 200
+        open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_files, hard))
+        try:
+            with ExitStack() as outside:
+                for _ in range(20):
+                    outside.enter_context(victim.peer(tls=False))
+                assert known.ask(GOOD).status == 200
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert known.ask(GOOD).status == 200
+    assert victim.answers()

@@ -360,6 +360,17 @@ class TestWhatAnotherWebhookDid:
         code, message = refusal(validate(changed(made, "spec.schedulingPolicy", {})))
         assert (code, "must specify one of: `basic`, `gang`" in message) == (422, True)
 
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_a_finalizer_without_a_domain_is_refused(self, version: str) -> None:
+        """The API server refuses it of its own kinds only; one that goes is no matter."""
+        made = admitted(ours(GANG, version))
+        named = changed(made, "metadata.finalizers", ["a.b/c", "nobody"])
+        detail = "name is neither a standard finalizer name nor is it fully qualified"
+        text = f'invalid: metadata.finalizers[1]: Invalid value: "nobody": {detail}'
+        assert refusal(validate(named)) == (422, text)
+        assert refusal(validate(named, made)) == (422, text)
+        assert validate(made, named).response["allowed"]
+
     def test_a_long_name_is_refused(self) -> None:
         made = admitted(ours(GANG))
         code, message = refusal(validate(changed(made, "metadata.name", "x" * 64)))

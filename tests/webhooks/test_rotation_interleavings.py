@@ -95,10 +95,6 @@ class _Store:
         return written
 
 
-class _ConflictError(PodiumError):
-    """The API server has something newer than what was read."""
-
-
 class _Publisher:
     """Writes over what it read, as the real one does by resourceVersion."""
 
@@ -117,7 +113,7 @@ class _Publisher:
         await _Pause()
         world = self._world
         if self._read != world.resource_version:
-            raise _ConflictError
+            raise PodiumError("conflict")
         if world.bundle is not None:
             world.superseded.append((world.seconds, world.bundle))
         world.bundle = bundle
@@ -159,7 +155,7 @@ class _Node:
         async def program() -> None:
             await self._keeper.prepare()
             while True:
-                with contextlib.suppress(_ConflictError):
+                with contextlib.suppress(PodiumError):
                     await self._keeper.turn()
                 await _Pause()
 
@@ -255,6 +251,30 @@ def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
             for port in (1, 2):
                 _move(world, "step", port, 12)
         _move(world, "step", 3, 40)
+        for node in world.replicas.values():
+            node.stop()
+
+
+def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
+    """At each point of a rotation, and a replica that has slept since before it is the first to notice."""
+    for rounds in range(15):
+        world = _World()
+        for port in (1, 2, 3):
+            _move(world, "step", port, 60)
+        world.seconds = 75
+        for port in (1, 2, 3):
+            _move(world, "step", port, 24)
+        for _ in range(rounds):
+            world.seconds += 5
+            for port in (1, 2):
+                _move(world, "step", port, 12)
+        world.stored = None
+        world.version += 1
+        for _ in range(10):
+            for port in (3, 1, 2):
+                _move(world, "step", port, 12)
+            world.seconds += 5
+        assert world.stored is not None
         for node in world.replicas.values():
             node.stop()
 

@@ -6,7 +6,7 @@ promises is not documented, so it is shown here, too: pieces, pipelining, chunks
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -28,6 +28,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.asked: list[Ask] = []
+        self.begun = 0
         self.waiting: list[Callable[[], None]] = []
         self.cancelled = threading.Event()
 
@@ -35,7 +36,11 @@ class Desk:
         self.asked.append(ask)
         return Reply(200, ask.body)
 
-    async def wait(self, ask: Ask) -> Reply:
+    def wait(self, ask: Ask) -> Awaitable[Reply]:
+        self.begun += 1
+        return self._wait(ask)
+
+    async def _wait(self, ask: Ask) -> Reply:
         told = asyncio.Event()
         self.waiting.append(told.set)
         try:
@@ -373,12 +378,12 @@ def test_a_client_that_leaves_ends_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None:
-    """The request and the goodbye come together: whatever the handler has begun is ended without complaint."""
+    """The request and the goodbye come together: what the handler has begun is ended without complaint."""
     served = serve(tls=False)
     for _ in range(20):
         with served.peer() as peer:
             peer.send(post("/wait"))
-    served.until(lambda _: served.server.connections == 0, "all have left")
+    served.until(lambda _: desk.begun == 20 and served.server.connections == 0, "all came and left")
     assert served.server.load.waiting == 0
 
 
@@ -465,6 +470,17 @@ class TestDraining:
             drained.cancel()
             assert judged.closed
             served.until(lambda _: served.server.connections == 0, "all is closed")
+
+
+def test_connections_that_come_while_it_closes(serve: Serve) -> None:
+    """However far each has got, none is left behind, and the end does not wait for them."""
+    for _ in range(20):
+        served = serve(tls=False)
+        with ExitStack() as stack:
+            for _ in range(5):
+                stack.enter_context(served.peer()).send(post("/wait"))
+            served.start(served.server.drain(0)).cancel()
+            served.until(lambda served: served.server.connections == 0, "all are gone")
 
 
 async def test_an_address_that_is_taken() -> None:

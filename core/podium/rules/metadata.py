@@ -120,7 +120,7 @@ def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int)
     `minor` is Kubernetes' own: 1.37 says which owner reference is wrong, and what is missing from it.
     """
     errors = _names(metadata, name, names.object_name_prefix, names.object_name, namespaced=namespaced)
-    return [*errors, *_common(metadata, minor), *_kube_finalizers(metadata)]
+    return [*errors, *_common(metadata, minor), *check_finalizers(metadata)]
 
 
 def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: int) -> list[FieldError]:
@@ -135,7 +135,7 @@ def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: 
         if value != old.get(field):
             shown = "" if value is None and field in ("name", "namespace", "uid") else value
             errors.append(fields.invalid(_FIXED, f"metadata.{field}", shown, "field is immutable"))
-    return errors + _kube_finalizers(metadata)
+    return errors + check_finalizers(metadata)
 
 
 def _names(
@@ -273,7 +273,8 @@ def _no_new_finalizers(metadata: Document, old: Document) -> list[FieldError]:
     return [fields.forbidden(_FIXED, "metadata.finalizers", detail)]
 
 
-def _kube_finalizers(metadata: Document) -> list[FieldError]:
+def check_finalizers(metadata: Document) -> list[FieldError]:
+    """Judge finalizers as the API server does for its own kinds only: a custom resource's are any names."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         fields.invalid(_LABELS, f"metadata.finalizers[{index}]", finalizer, detail)

@@ -1,9 +1,10 @@
 """What a webhook adds to the API server: the server's rules on Podium's kinds, Podium's own rules on all.
 
 `podium.rules.admission.review` answers for the whole server; here the server has done its part already, or
-will do it after us. So metadata and storage are not judged again, native kinds and pods meet own rules only,
-and the mutating phase leaves what only field validation judges to the schema (422), which comes after it.
-The validating phase judges fields none the less, so that nothing hangs on the schema alone.
+will do it after us. So storage and metadata are not judged again (but for the names of finalizers, which the
+server looks at on its own kinds only), native kinds and pods meet own rules only, and the mutating phase
+leaves what only field validation judges to the schema (422), which comes after it. The validating phase
+judges fields none the less, so that nothing hangs on the schema alone.
 
 v1alpha2 objects come as they were written, so the field that this version lacks is looked after here, too,
 see podium.rules.kept.
@@ -14,7 +15,7 @@ from typing import Any
 
 from podium.api.convert import KEPT
 from podium.api.reads import READS
-from podium.rules import kept, own, podgroup
+from podium.rules import kept, metadata, own, podgroup
 from podium.rules.admission import (
     KINDS,
     KindRules,
@@ -127,7 +128,8 @@ def _validate(case: Case, rules: KindRules) -> None:
         if case.status:
             return
         case.name = case.ref.name
-        errors = own.check(case, new) + rules.check(case, new, old) + kept.check(case, new, old)
+        errors = metadata.check_finalizers(new["metadata"]) + own.check(case, new)
+        errors += rules.check(case, new, old) + kept.check(case, new, old)
         if errors:
             raise case.invalid(errors)
         if old is None and rules is podgroup:

@@ -54,7 +54,7 @@ class Server:
         self._context = context
         self._accepts = accepts
         self._listener: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
+        self._resumption: asyncio.TimerHandle | None = None
         # In order of age, both.
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._connections: dict[Exchange, None] = {}
@@ -79,7 +79,7 @@ class Server:
             raise PodiumError(f"cannot listen on {host} port {port}: {error.strerror}") from None
         self._listener.setblocking(False)
         self.port = self._listener.getsockname()[1]
-        self._accepting = loop.create_task(self._accept(self._listener, loop))
+        loop.add_reader(self._listener, self._accept, self._listener, loop)
 
     async def drain(self, seconds: float) -> None:
         """Serve on for so long, closing each connection with its next answer; then stop and let requests end.
@@ -93,12 +93,8 @@ class Server:
             await self._stop_listening()
             for connection in list(self._connections):
                 connection.retire()
-            with contextlib.suppress(TimeoutError):
-                # The longest that a process is given to end is 30 s, unless somebody asked for more.
-                async with asyncio.timeout(self.limits.default_seconds):
-                    while self._connections:
-                        self._empty.clear()
-                        await self._empty.wait()
+            # The longest that a process is given to end is 30 s, unless somebody asked for more.
+            await self._until_empty(self.limits.default_seconds)
         finally:
             await self.close()
 
@@ -107,9 +103,7 @@ class Server:
         await self._stop_listening()
         for connection in list(self._connections):
             connection.abort()
-        while self._connections:
-            self._empty.clear()
-            await self._empty.wait()
+        await self._until_empty(_GOODBYE_SECONDS)
 
     # What connections ask and tell.
 
@@ -142,39 +136,47 @@ class Server:
         if not self._connections:
             self._empty.set()
 
-    async def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        while True:
-            try:
-                peer, _ = await loop.sock_accept(listener)
-            except ConnectionError:
-                continue
-            except OSError as error:
-                self.tally(429, "descriptors")
-                _log.error("cannot accept connections", error=error.strerror)
-                await asyncio.sleep(_EXHAUSTED_SECONDS)
-                continue
-            if len(self._handshakes) >= self.limits.connections:
-                self.tally(429, "handshakes")
-                next(iter(self._handshakes)).cancel()
-            task = loop.create_task(self._greet(peer, loop))
-            self._handshakes[task] = None
-            task.add_done_callback(partial(self._greeted, peer))
+    def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            peer, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            self.tally(429, "descriptors")
+            _log.error("cannot accept connections", error=error.strerror)
+            loop.remove_reader(listener)
+            self._resumption = loop.call_later(
+                _EXHAUSTED_SECONDS, loop.add_reader, listener, self._accept, listener, loop
+            )
+            return
+        peer.setblocking(False)
+        if len(self._handshakes) >= self.limits.connections:
+            self.tally(429, "handshakes")
+            next(iter(self._handshakes)).cancel()
+        task = loop.create_task(self._greet(peer, loop))
+        self._handshakes[task] = None
+        task.add_done_callback(partial(self._greeted, peer))
 
     async def _greet(self, peer: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         secured = {
             "ssl_handshake_timeout": self.limits.handshake_seconds,
             "ssl_shutdown_timeout": _GOODBYE_SECONDS,
         }
+        exchange = Exchange(self, loop)
         try:
             await loop.connect_accepted_socket(
-                lambda: Exchange(self, loop),
+                lambda: exchange,
                 peer,
                 ssl=self._context,
                 **(secured if self._context else {}),
             )
-        except ConnectionResetError:
-            pass  # it went away, as somebody who only asks whether the port is open
-        except OSError as error:
+        except BaseException as error:
+            # When we are cancelled, uvloop closes what it may have made already without a word.
+            exchange.connection_lost(None)
+            if isinstance(error, ConnectionResetError):
+                return  # it went away, as somebody who only asks whether the port is open
+            if not isinstance(error, OSError):
+                raise
             self.tally(400, "handshake")
             _log.debug("handshake failed", error=str(error))
 
@@ -184,13 +186,22 @@ class Server:
             # It may never have begun.
             peer.close()
 
+    async def _until_empty(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._connections:
+                    self._empty.clear()
+                    await self._empty.wait()
+
     async def _stop_listening(self) -> None:
-        tasks = {*self._handshakes, *({self._accepting} if self._accepting else ())}
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+        if self._resumption is not None:
+            self._resumption.cancel()
+        tasks = list(self._handshakes)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._accepting = None
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None

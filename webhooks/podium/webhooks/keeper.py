@@ -83,7 +83,9 @@ class Keeper:
         self._new_key = new_key
         self._probe = probe
         self._say = say
+        # What was stored when last read, and since when nothing has been.
         self._last: Stored | None = None
+        self._gone_since: float | None = None
         self._bundle = b""
         self._published_at = 0.0
         self._told = ""
@@ -142,7 +144,7 @@ class Keeper:
             step = rotation.decide(found.stored, self._me, Seen(), self._now(), self._periods)
             if step not in WRITES:
                 assert found.stored is not None, "nothing stored is a step that writes"
-                self._last = found.stored
+                self._last, self._gone_since = found.stored, None
                 self._load(found.stored.serving)
                 return found, found.stored
             if not await self._advance(found, step):
@@ -158,8 +160,19 @@ class Keeper:
             self._say(_NOT_KEPT, {"error": str(error)})
 
     async def _restore(self, last: Stored, version: str) -> None:
-        """Put back what was deleted: API servers still trust it. That it was deleted asks for a successor."""
+        """Put back what was deleted: API servers still trust it. That it was deleted asks for a successor.
+
+        Raises PodiumError where they trust something else: this replica slept, and another knows better. If
+        none puts it back within the next polls, nobody does.
+        """
         if self._publisher is not None:
+            if self._gone_since is None:
+                self._gone_since = self._monotonic()
+            waited = timedelta(seconds=self._monotonic() - self._gone_since)
+            if waited < 3 * self._periods.poll and not await self._publisher.published(last.bundle):
+                raise PodiumError(
+                    "the stored certificates are gone, and this replica has older ones than that"
+                )
             last = rotation.introduce(last, self._now(), self._periods, self._new_key)
         if await self._store.write(last, version):
             self._say("certificates-restored", {})

@@ -93,6 +93,12 @@ class _Metadata(msgspec.Struct, gc=False):
     annotations: _Annotations | UnsetType | None = UNSET
 
 
+class _GroupingMetadata(_Metadata, gc=False):
+    """Beside what a pod's has; a pod's finalizers the API server judges."""
+
+    finalizers: list[str] | UnsetType | None = UNSET
+
+
 class _SchedulingGroup(msgspec.Struct, gc=False):
     podGroupName: str | UnsetType | None = UNSET
 
@@ -116,7 +122,7 @@ class _Grouping(msgspec.Struct, gc=False):
 
     apiVersion: str
     kind: str
-    metadata: _Metadata
+    metadata: _GroupingMetadata
     spec: Any | UnsetType = UNSET
 
 
@@ -135,9 +141,9 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode(body: bytes, phase: Phase) -> Review:
     """Read an AdmissionReview; raises ReviewError.
 
-    A body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in later
-    ones; an object of the API has some 20) is refused while it is scanned, before anything is built of it. A
-    key that stands twice counts the last time, as in Go.
+    A body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in
+    later ones; an object of the API has some 20) is refused while it is scanned, before anything is built of
+    it. A key that stands twice counts the last time, as in Go.
     """
     try:
         review = _reviews.decode(body)

@@ -3,8 +3,8 @@
 A client must at no moment meet a leaf that the bundle it holds does not vouch for, and it may hold the bundle
 of some seconds ago. So a CA is replaced in this order, and no other: both CAs are in the bundle (INTRODUCE),
 the API server is seen to have it (PUBLISH), and to have had it for longer than its watches lag (WAIT); only
-then comes a leaf under the new CA and goes the old CA's key (SWITCH); every replica is seen to serve under the
-new CA (PROVE); the old CA leaves the bundle (DROP). A leaf alone is renewed in one step, for the bundle stays.
+then comes a leaf under the new CA and goes the old CA's key (SWITCH); every replica is seen to serve under
+the new CA (PROVE); the old CA leaves the bundle (DROP). A leaf alone is renewed in one step.
 
 There is no leader. Every step that writes is a compare-and-swap on the one stored state and gives the same
 kind of result whoever does it, so a replica that loses the race reads again and finds the work done, and one
