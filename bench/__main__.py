@@ -11,6 +11,8 @@ from pathlib import Path
 from bench import breakdown, commands, latency, webhook
 from bench.results import machine, merged, render
 
+from podium.errors import PodiumError
+
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PARTS = {
     "start": commands.start,
@@ -29,8 +31,12 @@ def main(names: list[str]) -> int:
         print(f"no part {', '.join(strangers)}: there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     for name in names or PARTS:
-        section = render(PARTS[name](), machine())
-        print(section)
+        try:
+            section = render(PARTS[name](), machine())
+        except PodiumError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        print(section, flush=True)
         text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
         RESULTS.write_text(merged(text, section), encoding="utf-8")
     return 0

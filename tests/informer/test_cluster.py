@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from tests.informer.living import Resource, following
 from tests.informer.scripted import priority_class
 from tests.live.fake import Fake, status
@@ -139,18 +140,17 @@ async def test_an_api_that_will_be_there_is_looked_for_each_second(tmp_path: Pat
 
 
 async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:
-    """Once two looks missed it; the second is soon after the first."""
+    """Once looks miss it and the resource is not known: either alone may be a server that is behind."""
     resources = {PODS: Resource(10, _member()), GROUPS: Resource(10, _group(7))}
     async with following(Fake(), tmp_path, (Kind.POD, Kind.POD_GROUP), resources) as scene:
         await scene.until(lambda: scene.cluster.synced)
         _without(scene.fake, NATIVE)
-        await resources[GROUPS].refuse(404, "NotFound")
-        await scene.look()
+        for _ in range(3):
+            await scene.look()
         assert set(scene.state.groups) == {TRAIN}
         assert scene.serves_native()
-        looks = scene.looks
+        await resources[GROUPS].refuse(404, "NotFound")
         await scene.until(lambda: not scene.state.groups, step=1.0)
-        assert scene.looks > looks
         assert not scene.serves_native()
         assert scene.state.referenced_groups() == {}
         assert scene.state.unread["PodGroup"] == "not served by this cluster"
@@ -249,7 +249,7 @@ NEW, OLD = _served(NATIVE_GROUP, "v1beta1"), _served(NATIVE_GROUP, "v1alpha3")
 OURS = _served("scheduling.podium.dev", "v1beta1")
 NONE = Discovery("v1.37.0", [], {"PodGroup": "not served by this cluster"})
 
-# Looks one after the other, and what is believed after the last.
+# Looks one after the other, and what is believed after the last where nothing is answered for.
 LOOKS: list[tuple[str, list[list[Served]], list[Served]]] = [
     ("seen once is there", [[], [NEW]], [NEW]),
     ("missed once is still there", [[NEW], []], [NEW]),
@@ -265,9 +265,44 @@ LOOKS: list[tuple[str, list[list[Served]], list[Served]]] = [
 def test_what_several_looks_come_to(looks: list[list[Served]], believed: list[Served]) -> None:
     held, missed = None, frozenset[str]()
     for served in looks:
-        held, missed = settle(
-            held, NONE._replace(served=served, unread={} if served else NONE.unread), missed
-        )
+        now = NONE._replace(served=served, unread={} if served else NONE.unread)
+        held, missed = settle(held, now, missed, frozenset())
     assert held is not None
     assert held.served == believed
     assert held.unread == ({} if believed else NONE.unread)
+
+
+def test_what_is_still_answered_for_is_there_whatever_looks_say() -> None:
+    """An aggregator that is behind lists its own groups one by one."""
+    held, missed = settle(None, NONE._replace(served=[NEW], unread={}), frozenset(), frozenset())
+    for _ in range(3):
+        held, missed = settle(held, NONE, missed, frozenset([NEW.resource]))
+    assert (held.served, held.unread) == ([NEW], {})
+
+
+async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> None:
+    """Neither that it serves nothing, at first, nor later that an API is gone."""
+    fake = Fake()
+    ready = False
+
+    async def readyz(_: Any) -> Any:
+        return web.Response(status=200 if ready else 500, text="[-]poststarthook failed")
+
+    fake.answers["/readyz"] = readyz
+    classes = _without(fake, ["/apis/scheduling.k8s.io/v1"])
+    resources = {CLASSES: Resource(10, priority_class("gold", 5))}
+    async with following(fake, tmp_path, (Kind.PRIORITY_CLASS,), resources) as scene:
+        await scene.until(lambda: len(scene.time.waits) == 3, step=0.2)
+        assert scene.cluster.discovery is None
+        assert scene.said[0][1]["error"].endswith("GET /readyz: 500: [-]poststarthook failed")
+        ready = True
+        fake.resources |= classes
+        await scene.until(lambda: scene.cluster.synced, step=1.0)
+        ready = False
+        _without(fake, ["/apis/scheduling.k8s.io/v1"])
+        await resources[CLASSES].refuse(404, "NotFound")
+        said = len(scene.said)
+        await scene.until(lambda: "discovery failed" in scene.events()[said:], step=1.0)
+        for _ in range(3):
+            await scene.look()
+        assert set(scene.state.classes) == {"gold"}

@@ -151,18 +151,6 @@ def _as_utc(zoned: re.Match[str]) -> str:
 _ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
 
 
-def _finalizer_name(exchange: Exchange) -> Exchange:
-    """Native kinds want finalizers with a domain; custom resources take any name, with a warning."""
-    plain = "name is neither a standard finalizer name nor is it fully qualified"
-    native = exchange.native
-    rest = tuple(cause for cause in native.causes if not cause[1].endswith(plain))
-    if rest == native.causes:
-        return exchange
-    if exchange.podium.allowed:
-        return exchange if rest else _both(exchange)
-    return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
-
-
 def _stamped_policy(exchange: Exchange) -> Exchange:
     """Podium's groups get their class's preemptionPolicy; upstream has that behind a gate."""
     if exchange.case.kind != "PodGroup":
@@ -243,8 +231,8 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     native = exchange.native
     said = [native.message, *(message for field, message in native.causes if field == "patch")]
     theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
-    # Where both decode, that is metadata, and only the path in the text is another.
-    both = exchange.podium.code == 400 and "cannot unmarshal" in exchange.podium.message
+    # Where both refuse to decode, the metadata or an unknown field, the text is another.
+    both = exchange.podium.code == exchange.native.code == 400
     return _both(exchange) if theirs and (ours or both) else exchange
 
 
@@ -299,7 +287,6 @@ EXPLAINED = (
     Explanation("empty-or-absent", _empty_or_absent),
     Explanation("protection-finalizer", _protection),
     Explanation("time-zone", _time_zone),
-    Explanation("finalizer-name", _finalizer_name),
     Explanation("stamped-preemption-policy", _stamped_policy),
     Explanation("gated-fields", _gated_fields),
     Explanation("composite-groups", _composites, ("1.37",)),

@@ -4,14 +4,19 @@ Both have caches of what was just written, the one in its Priority plugin and th
 So whatever is written here is waited for: a dry run of a group says when it is seen.
 """
 
+import json
+import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.parity.cases import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, template, workload
 from tests.parity.sides import Document, Side, Sides, Way
 
 NAMESPACE = "parity"
+# Whether to try everything by everything, which takes minutes.
+FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _PATIENCE_SECONDS = 20.0
 
@@ -26,6 +31,13 @@ POLICY: Mapping[str, Any] = {
         "podium-name-length": "off",
     },
 }
+
+
+def config(folder: Path, policy: Mapping[str, Any]) -> str:
+    """Give the argument that names a policy file."""
+    file = folder / "policy.json"
+    file.write_text(json.dumps(policy), encoding="utf-8")
+    return f"--config={file}"
 
 
 def prepare(sides: Sides) -> None:

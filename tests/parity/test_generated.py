@@ -7,19 +7,21 @@ import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from tests.differential.generator import Kind, scenario
 from tests.parity import generated
 from tests.parity.compare import Exchange
 from tests.parity.explained import explained
+from tests.parity.scene import FULL
 from tests.parity.sides import Sides
+from tests.webhooks.running import running
 
 pytestmark = pytest.mark.server
 
 _THREADS = 6
-_FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
-_SCRIPTS = 120 if _FULL else 12
+_SCRIPTS = 120 if FULL else 12
 
 
 def test_generated_writes_are_answered_alike(sides: Sides) -> None:
@@ -32,9 +34,11 @@ def test_generated_writes_are_answered_alike(sides: Sides) -> None:
     assert not wrong, f"{sides}: {len(wrong)} differ\n" + "\n".join(wrong[:10])
 
 
-def test_native_objects_do_not_feel_the_webhooks(gated: Sides) -> None:
+def test_native_objects_do_not_feel_the_webhooks(gated: Sides, tmp_path: Path) -> None:
     """Where the Workload API is served, every native write is answered as without Podium, to the letter."""
-    wrong = [str(one) for one in _exchanges(gated, Kind.GROUP, Kind.WORKLOAD, Kind.POD) if not one.equal]
+    with running(gated.podium.server, tmp_path):
+        made = list(_exchanges(gated, Kind.GROUP, Kind.WORKLOAD, Kind.POD))
+    wrong = [str(one) for one in made if not one.equal]
     assert not wrong, f"{gated}: {len(wrong)} differ\n" + "\n".join(wrong[:10])
 
 

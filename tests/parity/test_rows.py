@@ -1,14 +1,16 @@
 """Podium's kinds answer as native ones do: every row, by every way of writing, but for the explained."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import pytest
 from tests.parity.cases import Case, cases
 from tests.parity.compare import Exchange, exchanges
 from tests.parity.explained import EXPLAINED, explained
-from tests.parity.scene import NAMESPACE, set_default, unset_default
+from tests.parity.scene import FULL, NAMESPACE, set_default, unset_default
 from tests.parity.sides import Sides
 
 pytestmark = pytest.mark.server
@@ -43,11 +45,18 @@ def _all(sides: Sides) -> Iterator[Exchange]:
 
 
 def _side_by_side(sides: Sides, rows: Iterable[Case]) -> Iterator[Exchange]:
-    def tried(mine: list[Case]) -> list[Exchange]:
-        with sides.anew() as own:
-            return [exchange for case in mine for exchange in exchanges(own, NAMESPACE, case)]
+    """Put several cases at a time to the servers, each over connections that nobody else uses meanwhile."""
+    free: SimpleQueue[Sides] = SimpleQueue()
 
-    listed = list(rows)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for made in pool.map(tried, (listed[index::_THREADS] for index in range(_THREADS))):
+    def tried(numbered: tuple[int, Case]) -> list[Exchange]:
+        own = free.get()
+        try:
+            return list(exchanges(own, NAMESPACE, numbered[1], numbered[0], full=FULL))
+        finally:
+            free.put(own)
+
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(_THREADS) as pool:
+        for _ in range(_THREADS):
+            free.put(stack.enter_context(sides.anew()))
+        for made in pool.map(tried, enumerate(rows)):
             yield from made

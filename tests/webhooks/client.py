@@ -9,6 +9,7 @@ import concurrent.futures
 import datetime as dt
 import functools
 import ipaddress
+import logging
 import socket
 import ssl
 import tempfile
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import structlog
 import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -89,6 +91,19 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
+@contextmanager
+def restored_logs() -> Iterator[None]:
+    """Let a test configure the logs of the process, and undo it."""
+    root = logging.getLogger()
+    before, handlers, level = structlog.get_config(), list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
 def post(path: str, body: bytes = b"{}", **fields: str) -> bytes:
     """Write a request as an API server does; `fields` replace its header fields."""
     said = {
@@ -108,14 +123,18 @@ class Peer:
         self._socket = socket.create_connection((ADDRESS, port), timeout=PATIENCE_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
-            self._socket = client_context().wrap_socket(self._socket, server_hostname=ADDRESS)
-        self._read = b""
+            self.secure()
+        self._read = bytearray()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def secure(self) -> None:
+        """Make the handshake, of a connection that was begun without."""
+        self._socket = client_context().wrap_socket(self._socket)
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -125,23 +144,23 @@ class Peer:
         head = self._until(lambda read: read.find(b"\r\n\r\n") + 1)
         first, *lines = head.decode().strip().split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines)
-        self._read = self._read[len(head) + 3 :]
+        del self._read[: len(head) + 3]
         length = int(headers.get("Content-Length", 0))
         body = self._until(lambda read: length if len(read) >= length else 0) if length else b""
-        self._read = self._read[length:]
+        del self._read[:length]
         return Answer(int(first.split(" ")[1]), headers, body)
 
     def ask(self, request: bytes) -> Answer:
         self.send(request)
         return self.answer()
 
-    def _until(self, enough: Callable[[bytes], int]) -> bytes:
+    def _until(self, enough: Callable[[bytearray], int]) -> bytes:
         while not (count := enough(self._read)):
             piece = self._socket.recv(65536)
             if not piece:
                 raise EOFError(f"closed after {self._read!r}")
             self._read += piece
-        return self._read[:count]
+        return bytes(self._read[:count])
 
     @property
     def closed(self) -> bool:
@@ -174,6 +193,15 @@ class Served:
 
     def peer(self, *, tls: bool | None = None) -> Peer:
         return Peer(self.server.port, tls=self._tls if tls is None else tls)
+
+    @property
+    def refuses_connections(self) -> bool:
+        """Whether nobody listens; a connection made to find out is closed."""
+        try:
+            socket.create_connection((ADDRESS, self.server.port), timeout=PATIENCE_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+        return False
 
     def until(self, condition: Callable[["Served"], bool], what: str) -> None:
         """Wait for something that the server is to do by itself."""

@@ -21,7 +21,7 @@ from podium.webhooks.metrics import Metrics
 # Slow clients are given up soon, or a test would have to wait as long as a cluster can; and as many as there
 # may be are still few enough to be made in a test.
 LIMITS = Limits(
-    connections=250, header_seconds=1.0, body_seconds=1.0, handshake_seconds=1.0, linger_seconds=0.2
+    connections=250, header_seconds=2.0, body_seconds=2.0, handshake_seconds=2.0, linger_seconds=0.2
 )
 
 

@@ -4,13 +4,14 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 from structlog.typing import FilteringBoundLogger
 from tests.admission.scene import GOLD, Document, classes, group, pod, priority_class, profile
+from tests.webhooks.client import restored_logs
 from tests.webhooks.reviews import asked
 
 from podium.api.core import PriorityClass
@@ -25,6 +26,12 @@ from podium.webhooks.handlers import PATIENCE_SECONDS, Handlers
 from podium.webhooks.metrics import Metrics
 
 LATE = {"priorityClassName": "late", "schedulingPolicy": {"gang": {"minCount": 2}}}
+
+
+@pytest.fixture(autouse=True)
+def _own_logs() -> Iterator[None]:
+    with restored_logs():
+        yield
 
 
 class Watched(State):
@@ -88,9 +95,11 @@ class Desk:
         """Give the response to a review that is answered at once."""
         return response(self.start(path, json.dumps(asked(document, old)).encode()))
 
-    async def ask_late(self, document: Document, seconds: float = 3.0) -> dict[str, Any]:
-        """Give the response to a mutating review that has to wait."""
-        reply = self.start("/mutate", review_of(document), seconds)
+    async def ask_late(
+        self, document: Document, seconds: float = 3.0, path: str = "/mutate"
+    ) -> dict[str, Any]:
+        """Give the response to a review that has to wait."""
+        reply = self.start(path, review_of(document), seconds)
         assert not isinstance(reply, Reply)
         return response(await reply)
 
@@ -186,6 +195,16 @@ async def test_a_class_that_comes_while_its_group_is_judged() -> None:
     desk.live.apply(priority_class("late", value=7))
     assert (await waiting)["allowed"]
     assert desk.counted("podium_admission_requests") == {("mutate", "PodGroup", "CREATE", "patched", ""): 1}
+
+
+async def test_a_class_that_another_replica_knows_better() -> None:
+    """It stamped the group by the class as it is now; here the class comes to be so a moment later."""
+    desk = Desk(patience=3_600)
+    stamped = {**GANG, "priorityClassName": GOLD, "priority": 5, "preemptionPolicy": "PreemptLowerPriority"}
+    waiting = asyncio.create_task(desk.ask_late(podium_group(stamped), 7_200, "/validate"))
+    await asyncio.sleep(0)
+    desk.live.apply(priority_class(GOLD, value=5))
+    assert (await waiting)["allowed"]
 
 
 async def test_a_change_before_the_waiting_began_is_seen() -> None:

@@ -99,9 +99,13 @@ def huge_chunked_body(victim: Victim) -> None:
 
 
 def chunks_of_a_byte(victim: Victim) -> None:
-    """Each would be an object if they were kept as they come."""
+    """Each costs a parser a hundred times what it costs the sender."""
     head = post("/mutate", b"", Content_Length="", Transfer_Encoding="chunked")
     drowned(victim, head, b"1\r\nx\r\n" * 10_000, 200)
+
+
+def requests_without_end(victim: Victim) -> None:
+    drowned(victim, b"", b"GET / HTTP/1.1\r\nHost:x\r\n\r\n" * 10_000, 20)
 
 
 def endless_header(victim: Victim) -> None:
@@ -177,6 +181,7 @@ WORST: list[Callable[[Victim], None]] = [
     huge_body,
     huge_chunked_body,
     chunks_of_a_byte,
+    requests_without_end,
     endless_header,
     bodies_at_their_limit,
     garbage_for_a_handshake,

@@ -284,7 +284,7 @@ async def test_without_a_publisher_a_deleted_state_is_put_back_as_it_was(tmp_pat
 
 
 async def test_without_a_publisher_a_ca_about_to_expire_is_told_of_once(tmp_path: Path) -> None:
-    periods = _QUICK._replace(ca=timedelta(seconds=1))
+    periods = _QUICK._replace(ca=timedelta(hours=1))
     serving = Serving(pki.NAMES)
     replica = _Replica(tmp_path, None, 1, serving, periods)
     await replica.keeper.prepare()
@@ -315,6 +315,34 @@ async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> No
     )
     with pytest.raises(PodiumError, match="change faster than they are read"):
         await keeper.prepare()
+
+
+class _Stuck(FolderStore):
+    """A store that, once it holds something, is locked by a replica that was stopped."""
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        return not version and await super().write(stored, version)
+
+
+async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """Withdrawing is given up after a moment; the report then runs out with its leaf."""
+    said: list[str] = []
+    keeper = Keeper(
+        _Stuck(tmp_path),
+        Serving(pki.NAMES),
+        None,
+        names=pki.NAMES,
+        replica="a",
+        address=("127.0.0.1", 1),
+        now=pki.now,
+        say=lambda event, _fields: said.append(event),
+    )
+    await keeper.prepare()
+    kept = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0)
+    kept.cancel()
+    await asyncio.wait([kept])
+    assert said[-1] == "replica-not-withdrawn"
 
 
 async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:

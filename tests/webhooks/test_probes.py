@@ -6,18 +6,25 @@ import json
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
-from tests.webhooks.client import Answer, serving
+from tests.webhooks.client import Answer, restored_logs, serving
 
 from podium.service import logs
 from podium.service.metrics import Reading, new_registry
 from podium.service.probes import LIMITS, Probes
 from podium.service.signals import stopping
 from podium.webhooks.metrics import Metrics
+
+
+@pytest.fixture(autouse=True)
+def _own_logs() -> Iterator[None]:
+    with restored_logs():
+        yield
 
 
 def get(

@@ -213,6 +213,9 @@ def _move(world: _World, kind: str, port: int, count: int) -> None:
     elif kind == "delete":
         world.bundle = None
         world.resource_version += 1
+    elif kind == "lose":
+        world.stored = None
+        world.version += 1
     elif kind == "work":
         for _ in range(count):
             world.seconds += 4
@@ -268,8 +271,7 @@ def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
             world.seconds += 5
             for port in (1, 2):
                 _move(world, "step", port, 12)
-        world.stored = None
-        world.version += 1
+        _move(world, "lose", 0, 0)
         for _ in range(10):
             for port in (3, 1, 2):
                 _move(world, "step", port, 12)

@@ -15,7 +15,7 @@ from podium.api.reads import Kind
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.backoff import Backoff
-from podium.kube.connection import Connection, Sleep
+from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
 from podium.kube.informer import NOT_YET, Informer, World
 from podium.kube.watching import Follower, Keep, Say, whole
@@ -28,6 +28,8 @@ _CHECK_SECONDS = 10.0
 _EAGER_SECONDS = 1.0
 # A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
 _SOON_SECONDS = 1.0
+# Who may not ask a server whether it has started takes its word.
+_MAY_NOT_ASK = (401, 403, 404)
 
 
 class Cluster:
@@ -67,7 +69,7 @@ class Cluster:
     @property
     def synced(self) -> bool:
         """Whether every wanted kind that is served has been read once."""
-        return self.discovery is not None and all(
+        return bool(self._informers) and all(
             informer.follower.listed for informer, _ in self._informers.values()
         )
 
@@ -105,7 +107,7 @@ class Cluster:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
-                    now = await discover(self._connection, {*self._kinds, Kind.POD_GROUP})
+                    now = await self._look()
                 except PodiumError as error:
                     pause = backoff.next()
                     if str(error) != failure:
@@ -119,9 +121,25 @@ class Cluster:
                 self._believe(now, tasks)
                 await self._until_next_look()
 
+    async def _look(self) -> Discovery:
+        """Ask what is served; at first, and where less is than before, of a server that has started.
+
+        Until it has, it may not even list its own APIs, and to drop one means to forget its objects.
+        """
+        now = await discover(self._connection, {*self._kinds, Kind.POD_GROUP})
+        known = {each.resource for each in self.discovery.served} if self.discovery is not None else None
+        if known is None or not known <= {each.resource for each in now.served}:
+            try:
+                await self._connection.get("/readyz")
+            except RefusedError as error:
+                if error.code not in _MAY_NOT_ASK:
+                    raise
+        return now
+
     def _believe(self, now: Discovery, tasks: asyncio.TaskGroup) -> None:
         """Follow what is served now, and nothing else."""
-        self.discovery, self._missed = settle(self.discovery, now, self._missed)
+        answering = {name for name, (informer, _) in self._informers.items() if not informer.is_unknown}
+        self.discovery, self._missed = settle(self.discovery, now, self._missed, frozenset(answering))
         if self._missed:
             self._doubted.set()
         wanted = {each.resource: each for each in self.discovery.served if each.read.kind in self._kinds}

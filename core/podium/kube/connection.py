@@ -190,7 +190,13 @@ class Connection:
                 allow_redirects=call.method == "GET",
                 **self._options,
             ) as response:
-                yield response
+                try:
+                    yield response
+                finally:
+                    # One that is left before its end (a watch) is not parted from politely: TLS' goodbye
+                    # would outlive who left.
+                    if response.connection is not None and response.connection.transport is not None:
+                        response.connection.transport.abort()
         except TimeoutError:
             raise PodiumError(_one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:

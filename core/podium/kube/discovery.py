@@ -124,17 +124,17 @@ async def discover(connection: Connection, kinds: Collection[Kind] = tuple(Kind)
 
 
 def settle(
-    held: Discovery | None, now: Discovery, missed: frozenset[str]
+    held: Discovery | None, now: Discovery, missed: frozenset[str], answering: frozenset[str]
 ) -> tuple[Discovery, frozenset[str]]:
     """Give what to believe of a server after one more look, and which resources this look missed.
 
-    An API is there when it is seen once, and gone when two looks running missed it: a server that has just
-    started, or the slowest of several, does not list every custom resource at once, and to drop an API means
-    to forget its objects. `missed` is what the look before missed.
+    An API is there when it is seen once. It is gone when two looks running missed it and the resource itself
+    is not answered for either: of several servers one may be behind, and to drop an API means to forget its
+    objects. `missed` is what the look before missed, `answering` the resources that are answered for.
     """
     seen = {served.resource for served in now.served}
     absent = [served for served in (held.served if held is not None else ()) if served.resource not in seen]
-    kept = [served for served in absent if served.resource not in missed]
+    kept = [each for each in absent if each.resource not in missed or each.resource in answering]
     unread = {kind: why for kind, why in now.unread.items() if kind not in {each.read.kind for each in kept}}
     believed = Discovery(now.server, _in_order([*now.served, *kept]), unread)
     return believed, frozenset(served.resource for served in absent)

@@ -219,24 +219,22 @@ class Exchange(asyncio.Protocol):
     # A request, from its first byte to its last.
 
     def _take(self, data: bytes) -> None:
-        """Parse, and answer every request that is complete."""
-        while True:
-            try:
-                messages, _, _ = self._parser.feed_data(data)
-            except HttpProcessingError:
-                self._refuse(400, "not HTTP")
-                return
-            if messages:
-                message, self._payload = messages[0]
-                self._begin(message)
-            elif self._state is _State.HEADER:
-                self._await_header(len(data))
-                return
-            if self._state is _State.BODY:
-                self._read()
-            if self._state is not _State.HEADER or self._choked:
-                return
-            data = b""
+        """Parse, up to one request: who sends many ahead gets one in a turn of the loop, as others do."""
+        try:
+            messages, _, _ = self._parser.feed_data(data)
+        except HttpProcessingError:
+            self._refuse(400, "not HTTP")
+            return
+        if messages:
+            message, self._payload = messages[0]
+            self._begin(message)
+        elif self._state is _State.HEADER:
+            self._await_header(len(data))
+            return
+        if self._state is _State.BODY:
+            self._read()
+        if self._state is _State.HEADER:
+            self._loop.call_soon(self._go_on)
 
     def _await_header(self, length: int) -> None:
         if length == 0:
@@ -271,6 +269,9 @@ class Exchange(asyncio.Protocol):
             self._refuse(405, "method", {"Allow": route.method})
         elif route.content_type and not is_of(headers.get("Content-Type", ""), route.content_type):
             self._refuse(415, "content type")
+        elif message.chunked:
+            # An API server always says how much comes, and to parse chunks of a byte is dear.
+            self._refuse(411, "no length")
         elif int(headers.get("Content-Length", 0)) > route.body_limit:
             self._refuse(413, "large body")
         else:
@@ -282,9 +283,7 @@ class Exchange(asyncio.Protocol):
         """Take what there is of the body, and hand it on when it is complete."""
         piece = self._payload.read_nowait()
         self._hold(len(piece))
-        if self._held > self._route.body_limit:
-            self._refuse(413, "large body")
-        elif self._load.held_bytes > self._limits.held_bytes:
+        if self._load.held_bytes > self._limits.held_bytes:
             self._refuse(429, "memory")
         elif not self._payload.is_eof():
             # Joined as they come: a body in pieces of a byte must not cost an object for each.

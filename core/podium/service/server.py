@@ -59,7 +59,7 @@ class Server:
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._connections: dict[Exchange, None] = {}
         self._unproven: dict[Exchange, None] = {}
-        self._empty = asyncio.Event()
+        self._fewer = asyncio.Event()
 
     @property
     def connections(self) -> int:
@@ -84,13 +84,15 @@ class Server:
     async def drain(self, seconds: float) -> None:
         """Serve on for so long, closing each connection with its next answer; then stop and let requests end.
 
-        Idle connections stay until then: a client that has not heard that we leave may be about to use one.
+        Idle connections are left alone for as long again after that: a client may be about to use one, and
+        loses its request when we close it at that moment. Where there is traffic they are gone soon.
         When this is cancelled, everything is closed at once.
         """
         self.draining = True
         try:
             await asyncio.sleep(seconds)
-            await self._stop_listening()
+            self._stop_listening()
+            await self._until_empty(seconds)
             for connection in list(self._connections):
                 connection.retire()
             # The longest that a process is given to end is 30 s, unless somebody asked for more.
@@ -100,7 +102,9 @@ class Server:
 
     async def close(self) -> None:
         """Stop at once: nothing is answered any more."""
-        await self._stop_listening()
+        self._stop_listening()
+        for task in self._handshakes:
+            task.cancel()
         for connection in list(self._connections):
             connection.abort()
         await self._until_empty(_GOODBYE_SECONDS)
@@ -133,8 +137,7 @@ class Server:
         """Forget a connection."""
         self._unproven.pop(connection, None)
         self._connections.pop(connection, None)
-        if not self._connections:
-            self._empty.set()
+        self._fewer.set()
 
     def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -182,26 +185,22 @@ class Server:
 
     def _greeted(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
         del self._handshakes[task]
+        self._fewer.set()
         if task.cancelled():
             # It may never have begun.
             peer.close()
 
-    async def _until_empty(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self._connections:
-                    self._empty.clear()
-                    await self._empty.wait()
-
-    async def _stop_listening(self) -> None:
+    def _stop_listening(self) -> None:
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
         if self._resumption is not None:
             self._resumption.cancel()
-        tasks = list(self._handshakes)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+
+    async def _until_empty(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._connections or self._handshakes:
+                    self._fewer.clear()
+                    await self._fewer.wait()

@@ -224,6 +224,7 @@ class Keeper:
                 while found.stored and not await self._store.write(
                     rotation.withdraw(found.stored, self._me), found.version
                 ):
+                    await self._sleep(self._jitter() / 4)
                     found = await self._store.read()
         except (PodiumError, TimeoutError) as error:
             self._say("replica-not-withdrawn", {"error": str(error)})
