@@ -239,12 +239,23 @@ async def test_readers_never_see_less_than_there_was(tmp_path: Path) -> None:
 
 
 async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half-open TCP: the server would have sent a bookmark by now."""
+    """Half-open TCP, or a server without bookmarks: asked again, which is no failure to speak of."""
     monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
     script = Script(Stream(LISTED, "hold"), Stream((_gone("a", 11),), "hold"))
     async with informing(script, tmp_path) as scene:
         await scene.until(lambda: scene.classes == {"b": "7"})
         assert script.asked[:2] == ["stream", "watch 10"]
+        assert "watch failed" not in [each[0] for each in scene.said]
+
+
+async def test_a_list_that_falls_silent_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a list is no list."""
+    monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
+    script = Script(Stream((LISTED[0],), "hold"), Stream(LISTED, "hold"))
+    async with informing(script, tmp_path) as scene:
+        await scene.until(lambda: scene.informer.follower.listed)
         (_, fields), *_ = [each for each in scene.said if each[0] == "watch failed"]
         assert fields["error"].endswith(f": no answer to GET {PATH} in time")
 

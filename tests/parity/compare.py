@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from tests.differential.edits import edited
 from tests.differential.recording import canonical
-from tests.parity.cases import Case
+from tests.parity.case import Case
 from tests.parity.sides import APPLIES, CREATES, UPDATES, Answer, Document, Side, Sides, Way, in_common
 
 # What /status takes; server-side apply there is another manager's.
@@ -55,12 +55,12 @@ def _text(value: Any) -> str:
 def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bool) -> Iterator[Exchange]:
     """Put a case to both; every way has objects of its own.
 
-    `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways, which
-    ones depends on the case's `number`, and dry runs are those of a create and of a merge patch.
+    `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways, by
+    which depends on the case's `number`, and dry runs are those of a create and of a merge patch.
     """
-    ways = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
+    ways: Sequence[Way] = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
     if case.update and not full:
-        ways = tuple(ways[(number + step) % len(ways)] for step in (0, 2, 5))
+        ways = [ways[(number + step) % len(ways)] for step in (0, 2, 5)]
     for way in dict.fromkeys(ways):
         runs = (True, False) if full or way in (Way.CREATE, Way.MERGE) else (False,)
         yield from _tried(sides, named(case, way, namespace), case, way, runs)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.fixtures.servers import exclusive
 from tests.parity import scene
-from tests.parity.cases import VERSIONS
+from tests.parity.case import VERSIONS
 from tests.parity.sides import Side, Sides
 from tests.webhooks.running import running
 

@@ -268,6 +268,13 @@ def _empty_in_template(exchange: Exchange) -> Exchange:
     return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
 
 
+def _unowned_default(exchange: Exchange) -> Exchange:
+    """What decoding fills in has an owner, and what our webhook fills in has none to conflict with."""
+    conflict = exchange.native.code == 409 and "spec.disruptionMode" in exchange.native.message
+    fixed = [field for field, message in exchange.podium.causes if message.endswith("field is immutable")]
+    return _both(exchange) if conflict and fixed == ["spec.disruptionMode"] else exchange
+
+
 def _schema_text(exchange: Exchange) -> Exchange:
     """The schema refuses the same field, and says why in other words."""
     native, podium = exchange.native, exchange.podium
@@ -298,6 +305,7 @@ EXPLAINED = (
     Explanation("blind-replace", _blind_replace),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),
+    Explanation("unowned-default", _unowned_default, ("1.36",)),
     Explanation("schema-text", _schema_text),
 )
 

@@ -12,7 +12,7 @@ from tests.differential.edits import edited
 from tests.differential.generator import Change, Create, Delete, Kind, Replace, Scenario, Step
 from tests.differential.recording import CURRENT
 from tests.parity import scene
-from tests.parity.cases import Case
+from tests.parity.case import Case
 from tests.parity.compare import Exchange, found, manifest
 from tests.parity.sides import Document, Side, Sides, Way
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.parity.cases import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, template, workload
+from tests.parity.case import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, template, workload
 from tests.parity.sides import Document, Side, Sides, Way
 
 NAMESPACE = "parity"

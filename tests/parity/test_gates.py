@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.parity import kubectl, scene
-from tests.parity.cases import GANG, VERSIONS
+from tests.parity.case import GANG, VERSIONS
 from tests.parity.sides import Document, Side, Sides, Way
 from tests.webhooks.running import running
 

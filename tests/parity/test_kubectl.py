@@ -14,7 +14,8 @@ import pytest
 from tests.differential.edits import edited
 from tests.differential.recording import canonical
 from tests.parity import kubectl
-from tests.parity.cases import Case, cases
+from tests.parity.case import Case
+from tests.parity.cases import cases
 from tests.parity.compare import Exchange, manifest, named
 from tests.parity.explained import explained
 from tests.parity.scene import FULL, NAMESPACE

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import pytest
-from tests.parity.cases import Case, cases
+from tests.parity.case import Case, group, workload
+from tests.parity.cases import cases
 from tests.parity.compare import Exchange, exchanges
 from tests.parity.explained import EXPLAINED, explained
 from tests.parity.scene import FULL, NAMESPACE, set_default, unset_default
-from tests.parity.sides import Sides
+from tests.parity.sides import Sides, Way
 
 pytestmark = pytest.mark.server
 
@@ -60,3 +61,16 @@ def _side_by_side(sides: Sides, rows: Iterable[Case]) -> Iterator[Exchange]:
             free.put(stack.enter_context(sides.anew()))
         for made in pool.map(tried, enumerate(rows)):
             yield from made
+
+
+def test_a_put_makes_nothing(sides: Sides) -> None:
+    """G31: where there is no object a PUT is 404 on both."""
+    metadata = {"name": "nowhere", "namespace": NAMESPACE}
+    for document in (group(), workload()):
+        kind = "PodGroup" if "schedulingPolicy" in document["spec"] else "Workload"
+        native, podium = (
+            side.write(Way.REPLACE_BLINDLY, {"kind": kind, "metadata": metadata, **document})
+            for side in sides
+        )
+        assert native == podium
+        assert native.code == 404

@@ -20,6 +20,14 @@ USAGE = {
         ["--cert-dir", "c", "--register-url", "https://a", "--register-service", "a/b"],
         "--register-url or --register-service, not both",
     ),
+    "registered with a certificate of others": (
+        ["--provided-cert-dir", "c", "--register-service", "a/b"],
+        "leave --register-service out",
+    ),
+    "a failure policy that nobody would register": (
+        ["--cert-dir", "c", "--register-service", "a/b", "--on-failure", "pods=Fail"],
+        "--on-failure is for what --register-url registers",
+    ),
     "a URL without TLS": (["--register-url", "http://a"], "http://a is not https://HOST[:PORT][/PATH]"),
     "a URL with a query": (["--register-url", "https://a?b=c"], "is not https://HOST"),
     "a port that is none": (["--port", "70000"], "70000 is not in the range"),
@@ -72,6 +80,13 @@ def test_no_provided_certificate(tmp_path: Path, kubeconfig: str) -> None:
     """The file that should be there is named."""
     said = begin("--provided-cert-dir", str(tmp_path), "--kubeconfig", kubeconfig)
     assert f"{tmp_path}/tls.crt" in said
+
+
+def test_replicas_that_could_not_reach_each_other(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 0.0.0.0 a replica would prove its own certificate, and drop the CA that another still needs."""
+    monkeypatch.delenv("POD_IP", raising=False)
+    said = begin("--cert-secret", "a/b", "--bind", "0.0.0.0", "--kubeconfig", kubeconfig)  # noqa: S104 - refused
+    assert said.startswith("--bind 0.0.0.0: the replicas that share a Secret must reach each other: set POD_IP")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> None:

@@ -71,6 +71,7 @@ class Desk:
             "/fail-later": Route("POST", self.fail_later, JSON, LIMIT),
             "/much": Route("GET", self.much),
             "/get": Route("GET", self.echo),
+            "/anybody": Route("POST", self.echo, JSON, LIMIT, anybody=True),
         }
 
 
@@ -413,9 +414,10 @@ def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
-    """It is told, and nothing is handled."""
+    """It is told, and nothing is handled but what anybody may ask."""
     served = serve(accepts=lambda peer: peer.version() == "SSLv3")
     with served.peer() as peer:
+        assert peer.ask(post("/anybody")).status == 200
         assert peer.ask(post("/echo")).status == 403
         assert peer.closed
     assert served.refusals == [(403, "client certificate")]

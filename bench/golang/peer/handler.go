@@ -93,17 +93,18 @@ func (h *handler) review(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	response := &admission.AdmissionResponse{UID: request.UID, Allowed: true}
+	verdict, response := "allowed", &admission.AdmissionResponse{UID: request.UID, Allowed: true}
 	if len(patch) > 0 {
 		content, err := json.Marshal(patch)
 		if err != nil {
 			return nil, err
 		}
+		verdict = "patched"
 		kind := admission.PatchTypeJSONPatch
 		response.Patch, response.PatchType = content, &kind
 	}
-	h.records.requests.WithLabelValues("mutate", request.Kind.Kind, string(request.Operation), "allowed", "").Inc()
-	h.log.Debug("allowed", "uid", request.UID, "kind", request.Kind.Kind, "name", request.Name)
+	h.records.requests.WithLabelValues("mutate", request.Kind.Kind, string(request.Operation), verdict, "").Inc()
+	h.log.Debug(verdict, "uid", request.UID, "kind", request.Kind.Kind, "name", request.Name)
 	return json.Marshal(&admission.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
 }
 

@@ -20,9 +20,11 @@ func newRecords() *records {
 		),
 		duration: prometheus.NewHistogramVec(
 			prometheus.HistogramOpts{
-				Name:    "peer_admission_duration_seconds",
-				Help:    "From the request read to the answer made.",
-				Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+				Name: "peer_admission_duration_seconds",
+				Help: "From the request read to the answer made.",
+				Buckets: []float64{
+					.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+				},
 			},
 			[]string{"phase"},
 		),

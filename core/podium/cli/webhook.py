@@ -116,6 +116,16 @@ def command(
         raise click.UsageError("give one of --cert-dir, --cert-secret and --provided-cert-dir")
     if register_url is not None and register_service is not None:
         raise click.UsageError("give --register-url or --register-service, not both")
+    if provided_cert_dir is not None and (register_url or register_service):
+        raise click.UsageError(
+            "with --provided-cert-dir the caBundle is the business of who makes the certificate: leave "
+            f"{'--register-url' if register_url else '--register-service'} out"
+        )
+    if failure_policies and register_url is None:
+        raise click.UsageError(
+            "--on-failure is for what --register-url registers; otherwise it is in the configurations: "
+            "podium manifests webhooks --on-failure ..."
+        )
     endpoint = None
     if register_url is not None or register_service is not None:
         endpoint = registration.Endpoint(url=register_url, service=register_service)

@@ -51,6 +51,10 @@ class RefusedError(PodiumError):
         self.retry_after = retry_after
 
 
+class SilentError(PodiumError):
+    """No answer, or no more of one, came in time."""
+
+
 class Target(NamedTuple):
     """What a kubeconfig says: the library's configuration, the context's name and its namespace."""
 
@@ -132,15 +136,16 @@ class Connection:
         return await self.send("PATCH", path, document, content_type="application/apply-patch+yaml", **query)
 
     async def lines(self, path: str, *, silence: float, **query: str) -> AsyncGenerator[bytes, None]:
-        """Give the lines of a watch as they come, until the server ends it.
+        """Give the lines of a watch as they come, until the server ends it; first an empty one: it has begun.
 
         Raises RefusedError for anything but a 200, at once: when to ask again is the caller's business.
-        Raises PodiumError when nothing came for `silence` seconds or the last line was cut.
+        Raises SilentError when nothing came for `silence` seconds, PodiumError when the last line was cut.
         """
         call = _Call("GET", path, query)
         async with self._open(call, silence) as response:
             if response.status != 200:
                 raise self._refusal(call, _Answer(response.status, response.headers, await response.read()))
+            yield b""
             async for line in response.content:
                 if not line.endswith(b"\n"):
                     raise PodiumError(f"{self.server}: {call}: the last line is cut")
@@ -198,7 +203,7 @@ class Connection:
                     if response.connection is not None and response.connection.transport is not None:
                         response.connection.transport.abort()
         except TimeoutError:
-            raise PodiumError(_one_line(f"{self.server}: no answer to {call} in time")) from None
+            raise SilentError(_one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
             raise PodiumError(
                 _one_line(f"{self.server}: the connection was lost during {call} ({error})")

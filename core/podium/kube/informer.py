@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff
-from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.connection import Connection, RefusedError, SilentError, Sleep
 from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
 from podium.kube.watching import ExpiredError, Follower, Say, WatchError
 
 NOT_YET = "not read yet"
 
-# A server sends a bookmark about once a minute; a connection that is silent for longer is dead.
+# A server sends a bookmark about once a minute; a connection that is silent for longer may be dead.
 _SILENCE_SECONDS = 90.0
 # As client-go: a random length, so that watches do not all end together.
 _WATCH_SECONDS = (300.0, 600.0)
@@ -129,13 +129,24 @@ class Informer:
         query["timeoutSeconds"] = str(int(shortest + (longest - shortest) * self._world.random()))
         count = 0
         async with aclosing(self._connection.lines(self._path, silence=_SILENCE_SECONDS, **query)) as lines:
-            async for line in lines:
-                had_list = self.follower.listed
-                self.follower.take_line(line)
-                self._hear(had_list=had_list)
-                count += 1
-                if count % _BATCH == 0:
-                    await asyncio.sleep(0)
+            try:
+                async for line in lines:
+                    self._take(line)
+                    count += 1
+                    if count % _BATCH == 0:
+                        await asyncio.sleep(0)
+            except SilentError:
+                # A server sends no bookmarks of a resource that was never written to since it started.
+                if not count or self.follower.needs_list:
+                    raise
+
+    def _take(self, line: bytes) -> None:
+        if not line:
+            self.heard = self._world.clock()
+            return
+        had_list = self.follower.listed
+        self.follower.take_line(line)
+        self._hear(had_list=had_list)
 
     def _consider(self, error: PodiumError) -> None:
         """Change the question where the answer was of no use and never will be."""

@@ -133,7 +133,8 @@ class Exchange(asyncio.Protocol):
         self._ahead = b""
         self._unsent = memoryview(b"")
         self._choked = False
-        self._turned_away: tuple[int, str] | None = None
+        self._is_surplus = False
+        self._is_stranger = False
         self._proven = False
         # Of the current request:
         self._route: Route
@@ -156,10 +157,8 @@ class Exchange(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         # An answer larger than this is handed over by and by, so that it is ours to count what is unsent.
         self._transport.set_write_buffer_limits(high=_PIECE)
-        if self._shared.crowded(self):
-            self._turned_away = (429, "connections")
-        elif not self._shared.admits(self._transport):
-            self._turned_away = (403, "client certificate")
+        self._is_surplus = self._shared.crowded(self)
+        self._is_stranger = not self._shared.admits(self._transport)
         self._idle_since = self._loop.time()
         self._idle_timer = self._loop.call_later(self._limits.idle_seconds, self._check_idle)
 
@@ -260,9 +259,12 @@ class Exchange(asyncio.Protocol):
         headers = message.headers
         self._accept = headers.get("Accept", "")
         route = self._shared.routes.get(self._path)
-        if self._turned_away is not None:
+        if self._is_surplus:
             self._last = True
-            self._refuse(*self._turned_away)
+            self._refuse(429, "connections")
+        elif self._is_stranger and not (route is not None and route.anybody):
+            self._last = True
+            self._refuse(403, "client certificate")
         elif route is None:
             self._refuse(404, "path")
         elif message.method != route.method:

@@ -44,12 +44,16 @@ Tally = Callable[[int, str], None]
 
 
 class Route(NamedTuple):
-    """Who answers a path, and what it must be asked with; `body_limit` in bytes."""
+    """Who answers a path, and what it must be asked with; `body_limit` in bytes.
+
+    `anybody` may ask, where others need a certificate.
+    """
 
     method: str
     handler: Handler
     content_type: str = ""
     body_limit: int = 0
+    anybody: bool = False
 
 
 def plain(status: int, headers: Mapping[str, str] | None = None) -> Reply:

@@ -32,7 +32,8 @@ _log = structlog.get_logger()
 class Server:
     """Serves routes by path on one port, with TLS when there is a context.
 
-    `accepts` judges a peer once, after the handshake; who is not accepted is answered 403.
+    `accepts` judges a peer once, after the handshake; who is not accepted is answered 403, but on the routes
+    for anybody.
     """
 
     def __init__(

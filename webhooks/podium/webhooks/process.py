@@ -45,6 +45,8 @@ from podium.webhooks.tls import Serving
 # What the rules look up; pods are judged by what they say themselves.
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - nothing is bound to them here
+
 
 def essential(obj: Readable) -> Readable:
     """Give what is kept of an object: of a stored group or Workload the rules look up spec and identity only.
@@ -237,7 +239,7 @@ class _Process:
             publisher,
             names=_names(settings),
             replica=os.environ.get("POD_NAME") or f"{socket.gethostname()}:{self._server.port}",
-            address=(os.environ.get("POD_IP") or settings.bind, self._server.port),
+            address=(_address(settings), self._server.port),
             periods=settings.periods,
             now=_now,
             say=self._say,
@@ -271,8 +273,25 @@ class _Profiles:
         return self._profile
 
 
+def _address(settings: Settings) -> str:
+    """Give where other replicas reach this one. Raises PodiumError where nothing says that."""
+    address = os.environ.get("POD_IP") or settings.bind
+    # At an address that stands for all of them a replica would reach itself, and prove nothing of the other.
+    if isinstance(settings.certificates, Secret) and address in _EVERYWHERE:
+        raise PodiumError(
+            f"--bind {address}: the replicas that share a Secret must reach each other: set POD_IP in the "
+            "environment to this one's address"
+        )
+    return address
+
+
 def _names(settings: Settings) -> tuple[str, ...]:
-    """Give the names that API servers call us by, and others we are told."""
+    """Give the names that API servers call us by, and others we are told.
+
+    Of a certificate that somebody else makes we know only what we are told.
+    """
+    if isinstance(settings.certificates, Provided):
+        return settings.host_names
     endpoint = settings.register
     names: list[str] = []
     if endpoint is not None and endpoint.service is not None:

@@ -28,8 +28,9 @@ class Serving:
     """The certificate being served, and which clients are.
 
     `names` is what API servers call us by: a pair that is not good for all of them is refused. With
-    `client_ca` (a PEM file, read again by `refresh_clients`) a client needs a certificate of that CA, and
-    with `client_name` one whose common name or DNS name that is.
+    `client_ca` (a PEM file, read again by `refresh_clients`) `accepts` wants a certificate of that CA, and
+    with `client_name` one whose common name or DNS name that is. A client without any gets through the
+    handshake nevertheless: API servers show theirs to admission webhooks and never to conversion webhooks.
     Raises PodiumError when the file is of no use.
     """
 
@@ -83,10 +84,13 @@ class Serving:
         return True
 
     def accepts(self, connection: ssl.SSLObject) -> bool:
-        """Tell whether the client of a finished handshake is the one that may call us."""
-        if self._client_name is None:
+        """Tell whether the client of a finished handshake is one that may ask for admission."""
+        if self._client_ca is None:
             return True
         peer = connection.getpeercert() or {}
+        if self._client_name is None:
+            # Of a CA of ours, or the handshake would have failed.
+            return bool(peer)
         # Tuples of tuples of pairs, by the ssl module's documentation; typed as a union of all its fields.
         subject = [pair for part in peer.get("subject", ()) for pair in part]
         named = [("commonName", self._client_name), ("DNS", self._client_name)]
@@ -114,7 +118,7 @@ class Serving:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         if self._client_ca:
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL
             # A resumed session is not verified again; it would outlive the client CA it was made under.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
