@@ -24,7 +24,7 @@ from podium.state import State
 NOT_WATCHED = "not watched"
 
 _CHECK_SECONDS = 10.0
-# While something wanted is not served at all: it is probably being installed.
+# While an expected API group is not served: it is being installed.
 _EAGER_SECONDS = 1.0
 # A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
 _SOON_SECONDS = 1.0
@@ -199,10 +199,8 @@ class Cluster:
 
     async def _until_next_look(self) -> None:
         jitter = 1 - self._world.random() / 2
-        served = [informer.served for informer, _ in self._informers.values()]
-        kinds, groups = {each.read.kind for each in served}, {group_of(each.api_version) for each in served}
-        complete = kinds >= self._kinds and groups >= self._groups
-        seconds = _CHECK_SECONDS if complete else _EAGER_SECONDS
+        served = {group_of(informer.served.api_version) for informer, _ in self._informers.values()}
+        seconds = _CHECK_SECONDS if served >= self._groups else _EAGER_SECONDS
         due = asyncio.ensure_future(self._world.sleep(seconds * jitter))
         doubted = asyncio.ensure_future(self._doubted.wait())
         try:

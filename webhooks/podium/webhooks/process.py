@@ -22,6 +22,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup, Workload
 from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
+from podium.errors import PodiumError
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Discovery
