@@ -24,6 +24,8 @@ _PREFIX = re.compile(r'\Aadmission webhook "[a-z0-9.-]+\.podium\.dev" denied the
 # As it is once the groups have one name.
 _KEPT = convert.KEPT.replace(PODIUM_GROUP, NATIVE_GROUP)
 _PROTECTION = "scheduling.k8s.io/podgroup-protection"
+_LATE = f'found new finalizers []string{{"{_PROTECTION}"}}'
+_NO_DOMAIN = "name is neither a standard finalizer name nor is it fully qualified"
 # Fields that Podium's kinds always have and the native ones behind gates that these servers have closed.
 _GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
 _GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
@@ -49,7 +51,7 @@ class Explanation(NamedTuple):
 
     name: str
     mend: Mend
-    minors: tuple[str, ...] = ("1.36", "1.37")
+    minors: tuple[str, ...] = ("1.36", "1.37")  # where the table needs it
 
 
 def _both(exchange: Exchange) -> Exchange:
@@ -80,6 +82,22 @@ def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: _without(item, dropped) for key, item in value.items() if not dropped(key, item)}
+
+
+def _given(exchange: Exchange) -> list[tuple[Any, Any]]:
+    """Give every field that was written, wherever it is."""
+    edits = exchange.case.edits or ()
+    return [*_fields(exchange.case.document), *((edit.path[-1], edit.value) for edit in edits)]
+
+
+def _fields(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _fields(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key, item
+            yield from _fields(item)
 
 
 def _swapped(exchange: Exchange) -> Exchange:
@@ -124,7 +142,18 @@ def _protection(exchange: Exchange) -> Exchange:
         rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
         return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
 
+    if any(_LATE in message for _, message in exchange.podium.causes) and exchange.native.allowed:
+        return _both(exchange)
     return _podium(_native(exchange, unprotected), unprotected)
+
+
+def _finalizer_name(exchange: Exchange) -> Exchange:
+    """That a finalizer needs a domain our webhook says, and so not beside what the schema refuses."""
+    native, podium = exchange.native, exchange.podium
+    rest = tuple(cause for cause in native.causes if not cause[1].endswith(_NO_DOMAIN))
+    if rest == native.causes or not rest or any(message.endswith(_NO_DOMAIN) for _, message in podium.causes):
+        return exchange
+    return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
 
 
 def _time_zone(exchange: Exchange) -> Exchange:
@@ -171,7 +200,7 @@ def _stamped_policy(exchange: Exchange) -> Exchange:
 def _gated_fields(exchange: Exchange) -> Exchange:
     """What a closed gate drops, Podium's kinds have: they store it, and judge it."""
     answer = exchange.podium
-    touched = any(edit.path[-1] in _GATED for edit in exchange.case.edits or ())
+    touched = any(key in _GATED for key, _ in _given(exchange))
     if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
         return _both(exchange)
     if exchange.native.allowed and "the string value of PreemptionPolicy" in answer.message:
@@ -209,16 +238,22 @@ def _missing_workload(exchange: Exchange) -> Exchange:
 
 def _blind_replace(exchange: Exchange) -> Exchange:
     """1.36 takes a PUT without a resourceVersion; of a custom resource that is looked at before all else."""
-    stale = exchange.podium.code == 409 and exchange.native.code == 400
-    needed = stale or any(field == "metadata.resourceVersion" for field, _ in exchange.podium.causes)
-    asked = exchange.way is Way.REPLACE_BLINDLY and needed
-    return _both(exchange) if asked and exchange.native.causes != exchange.podium.causes else exchange
+    native, podium = exchange.native, exchange.podium
+    if exchange.way is not Way.REPLACE_BLINDLY:
+        return exchange
+    stale = podium.code == 409 or podium.message.startswith("strconv.ParseUint")
+    needed = any(field == "metadata.resourceVersion" for field, _ in podium.causes)
+    first = (stale and native.code == 400) or (needed and native.causes != podium.causes)
+    return _both(exchange) if first else exchange
 
 
 _NOT_OF_TYPE = re.compile(
     r"in body must be of type|should be less than or equal to 2147483647|must be of type \w+ with format"
     r"|in body must match \w+|in body should be greater than or equal to -2147483648"
 )
+# An integer with a fraction of zero, which JSON Schema takes for an integer.
+_WHOLE = re.compile(r"cannot unmarshal number -?\d+\.0 ")
+_DECODED_PLACE = re.compile(r"Go struct field \w+\.(spec|status)\.|parsing time")
 _NOT_DECODED = re.compile(
     r"cannot be handled as a|unable to convert|cannot unmarshal|unrecognized type|parsing time"
     r"|failed to create typed patch"
@@ -231,6 +266,12 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     native = exchange.native
     said = [native.message, *(message for field, message in native.causes if field == "patch")]
     theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
+    # What a write does not touch, the spec beside a status or a status beside the spec, no schema looks at.
+    place = _DECODED_PLACE.search(exchange.native.message)
+    if _WHOLE.search(exchange.native.message):
+        return _both(exchange)
+    if theirs and place and (place[1] == "spec") == bool(exchange.case.subresource):
+        return _both(exchange)
     # Where both refuse to decode, the metadata or an unknown field, the text is another.
     both = exchange.podium.code == exchange.native.code == 400
     return _both(exchange) if theirs and (ours or both) else exchange
@@ -264,7 +305,7 @@ _KEYLESS = "associative list with keys has an element that omits all key fields"
 def _empty_in_template(exchange: Exchange) -> Exchange:
     """An empty class in a fixed template is to Go no class at all; a schema compares what is written."""
     fixed = exchange.podium.causes == _TEMPLATES_FIXED
-    emptied = any(edit.value == "" for edit in exchange.case.edits or ())
+    emptied = ("priorityClassName", "") in _given(exchange)
     return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
 
 
@@ -293,6 +334,7 @@ EXPLAINED = (
     Explanation("webhook-causes", _webhook_causes),
     Explanation("empty-or-absent", _empty_or_absent),
     Explanation("protection-finalizer", _protection),
+    Explanation("finalizer-name", _finalizer_name),
     Explanation("time-zone", _time_zone),
     Explanation("stamped-preemption-policy", _stamped_policy),
     Explanation("gated-fields", _gated_fields),
@@ -302,7 +344,7 @@ EXPLAINED = (
     Explanation("wrong-type", _wrong_type),
     Explanation("wrapped-integer", _wrapped_integer),
     Explanation("refused-null", _refused_null),
-    Explanation("blind-replace", _blind_replace),
+    Explanation("blind-replace", _blind_replace, ("1.36",)),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),
     Explanation("unowned-default", _unowned_default, ("1.36",)),

@@ -31,7 +31,7 @@ def test_every_row_is_answered_alike(sides: Sides) -> None:
             wrong.append(f"{rest}\n  after {', '.join(names) or 'nothing'}")
     assert not wrong, f"{sides}: {len(wrong)} differ\n" + "\n".join(wrong[:20])
     minor = sides.native.server.release.minor
-    assert used == {explanation.name for explanation in EXPLAINED if minor in explanation.minors}
+    assert {explanation.name for explanation in EXPLAINED if minor in explanation.minors} <= used
 
 
 def _all(sides: Sides) -> Iterator[Exchange]:

@@ -268,6 +268,11 @@ async def test_what_is_no_review_is_400(path: str, body: bytes) -> None:
     assert [line["event"] for line in desk.log] == ["unreadable"]
 
 
+def test_only_conversion_is_for_who_has_no_certificate() -> None:
+    """API servers show theirs to admission webhooks only."""
+    assert [path for path, route in Desk().routes.items() if route.anybody] == ["/convert"]
+
+
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "while waiting"])
 async def test_a_bug_is_500_and_never_a_denial(later: bool) -> None:
     desk = Desk(patience=0.05)

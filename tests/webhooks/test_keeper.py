@@ -424,6 +424,33 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     assert "PRIVATE" not in str(said)
 
 
+async def test_what_goes_on_failing_is_told_once(tmp_path: Path) -> None:
+    """An API server that is away for an hour is one line, and so is its next absence."""
+    pki.write(tmp_path, pki.leaf(pki.authority()))
+    said: list[str] = []
+    turns = itertools.count(1)
+
+    async def sleep(_: float) -> None:
+        turn = next(turns)
+        if turn in (3, 9):
+            (tmp_path / "tls.crt").rename(tmp_path / "away")
+        elif turn == 6:
+            (tmp_path / "away").rename(tmp_path / "tls.crt")
+        elif turn == 12:
+            raise asyncio.CancelledError
+
+    watcher = Watcher(
+        tmp_path,
+        Serving(pki.NAMES),
+        now=pki.now,
+        say=lambda event, _: said.append(event),
+        sleep=sleep,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await watcher.run()
+    assert said == ["certificate-loaded", "certificates-not-kept", "certificates-not-kept"]
+
+
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, say=lambda _event, _fields: None)
     with pytest.raises(PodiumError, match=r"tls\.crt: No such file"):

@@ -1,6 +1,7 @@
 """The publisher where an API server misbehaves, which a real one does not on request."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -33,13 +34,16 @@ class Odd:
         self.applied.append(path)
         return b"{}"
 
+    def say(self, event: str, fields: Mapping[str, object]) -> None:
+        raise AssertionError(f"{event}: {fields}")
+
     async def sleep(self, seconds: float) -> None:
         self.slept += seconds
 
 
 def publisher(odd: Odd) -> Publisher:
     endpoint = Endpoint(url="https://127.0.0.1:9443")
-    return Publisher(cast("Connection", odd), endpoint, Options(), Policy(), sleep=odd.sleep)
+    return Publisher(cast("Connection", odd), endpoint, Options(), Policy(), say=odd.say, sleep=odd.sleep)
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": None}, {"conditions": []}])

@@ -15,7 +15,7 @@ from podium.controlplane.releases import RELEASES
 from podium.data import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect
-from podium.rules.policy import Policy
+from podium.rules.policy import Level, Policy
 from podium.webhooks.publisher import Publisher
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
@@ -62,8 +62,16 @@ def bundle(server: Server) -> bytes:
     return server.access.authority.read_bytes()
 
 
-def publisher(connection: Connection, endpoint: Endpoint = BY_URL) -> Publisher:
-    return Publisher(connection, endpoint, Options(), Policy())
+def publisher(
+    connection: Connection,
+    endpoint: Endpoint = BY_URL,
+    policy: Policy = Policy(),  # noqa: B008 - immutable
+    said: list[object] | None = None,
+) -> Publisher:
+    told = [] if said is None else said
+    return Publisher(
+        connection, endpoint, Options(), policy, say=lambda event, fields: told.append((event, fields))
+    )
 
 
 def read(server: Server, place: str) -> dict[str, Any]:
@@ -142,7 +150,7 @@ async def test_an_old_bundle_never_replaces_a_newer_one(
     await second.publish(bundle * 3)
     with pytest.raises(RefusedError) as refused:
         await first.publish(bundle * 2)
-    assert refused.value.code == (409 if endpoint is BY_URL else 422)
+    assert refused.value.code == 409
     assert await second.published(bundle * 3)
 
 
@@ -194,6 +202,22 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
     assert [place in str(error.value) for place in PLACES] == [False, False, True, False]
     assert None not in bundles(read(server, PLACES[3]))
     assert send(server, "GET", PLACES[2]).code == 404
+
+
+async def test_by_service_a_registration_for_another_policy_is_told_once(
+    server: Server, connection: Connection, bundle: bytes
+) -> None:
+    """Who asked for `inherit` and applied the default manifests would wait for it in vain, and never know."""
+    install(server)
+    said: list[Any] = []
+    await publisher(connection, BY_SERVICE, said=said).publish(bundle)
+    assert said == []
+    ours = publisher(connection, BY_SERVICE, Policy(levels={"member-priority": Level.INHERIT}), said)
+    assert await ours.published(bundle)
+    assert await ours.published(bundle)
+    assert [(event, fields["webhooks"]) for event, fields in said] == [
+        ("registration differs", ["MutatingWebhookConfiguration pods.podium.dev"])
+    ]
 
 
 async def test_by_service_only_the_bundle_is_written(

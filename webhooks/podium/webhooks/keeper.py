@@ -302,18 +302,23 @@ async def _for_ever(
     sleep: Sleep,
     jitter: Callable[[], float],
 ) -> None:
-    """Take turns. One that fails is told of, and the next comes as if it had not."""
+    """Take turns. One that fails is told of, unless the last failed alike; the next comes all the same."""
+    told: list[str] = []
     while True:
-        wait = poll
+        wait, failures = poll, []
         try:
             wait = await turn()
         except PodiumError as error:
-            say(_NOT_KEPT, {"error": str(error)})
+            failures.append(str(error))
         except Exception:  # noqa: BLE001 - a keeper that died would be noticed when the certificate expires
-            say(_NOT_KEPT, {"error": traceback.format_exc()})
+            failures.append(traceback.format_exc())
         try:
             if serving.refresh_clients():
                 say("client-authorities-loaded", {})
         except PodiumError as error:
-            say(_NOT_KEPT, {"error": str(error)})
+            failures.append(str(error))
+        for failure in failures:
+            if failure not in told:
+                say(_NOT_KEPT, {"error": failure})
+        told = failures
         await sleep(wait * (0.8 + 0.4 * jitter()))

@@ -233,7 +233,9 @@ class _Process:
         )
         publisher = None
         if settings.register is not None:
-            publisher = Publisher(self._connection, settings.register, settings.options, settings.policy)
+            publisher = Publisher(
+                self._connection, settings.register, settings.options, settings.policy, say=self._say
+            )
         return Keeper(
             store,
             self._serving,

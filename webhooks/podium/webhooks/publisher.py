@@ -10,7 +10,7 @@ fight for ever. What people wrote with kubectl is written over.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ _GLANCE_SECONDS = 0.1
 
 Document = dict[str, Any]
 Sleep = Callable[[float], Awaitable[None]]
+Say = Callable[[str, Mapping[str, object]], None]
 
 
 class Publisher:
@@ -49,13 +50,17 @@ class Publisher:
         options: Options,
         policy: Policy,
         *,
+        say: Say,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        """`say` is told, by Service, which webhooks are sent something else than the policy needs."""
         self._connection = connection
         self._endpoint = endpoint
         self._options = options
         self._policy = policy
+        self._say = say
         self._sleep = sleep
+        self._unlike: list[str] = []
         self._whole = endpoint.url is not None
         # By path, what was read last; None where there was nothing.
         self._found: dict[str, Document | None] = {}
@@ -72,6 +77,9 @@ class Publisher:
             self._stand_down(document)
         if self._whole:
             return all(_holds(document, whole) for document, whole in found)
+        self._tell_unlike(
+            [name for document, whole in found if document for name in _unlike(document, whole)]
+        )
         return all(
             document is not None and all(_holds(client, ours) for client in _clients(document).values())
             for document, whole in found
@@ -124,6 +132,16 @@ class Publisher:
                     "serve its certificate with --provided-cert-dir, or stop it"
                 )
 
+    def _tell_unlike(self, names: list[str]) -> None:
+        """Say it once: who means it so may leave it so."""
+        if names and names != self._unlike:
+            error = (
+                "these are not sent what our policy needs, so some of its rules are silent: apply what "
+                "`podium manifests webhooks` prints for the same --config"
+            )
+            self._say("registration differs", {"webhooks": names, "error": error})
+        self._unlike = names
+
     async def _apply(self, path: str, whole: Document, found: Document | None) -> None:
         metadata = {**whole["metadata"], **_revision(found)}
         document = {**whole, "metadata": metadata}
@@ -154,9 +172,18 @@ class Publisher:
                 if not _holds(client, ours)
             ),
         ]
-        if len(patch) > 1:
-            content_type = "application/json-patch+json"
+        if len(patch) == 1:
+            return
+        content_type = "application/json-patch+json"
+        try:
             await self._connection.send("PATCH", path, patch, content_type=content_type, fieldManager=MANAGER)
+        except RefusedError as refused:
+            now = await self._read(path)
+            if refused.code == 422 and (now is None or now["metadata"]["generation"] != generation):
+                # The API server only says that something was wrong with the request.
+                said = "somebody else wrote it since it was read, so it is looked at again"
+                raise RefusedError(self._connection.server, f"PATCH {path}", 409, "Conflict", said) from None
+            raise
 
 
 def _clients(document: Document) -> dict[str, Document]:
@@ -168,6 +195,16 @@ def _clients(document: Document) -> dict[str, Document]:
         }
     webhook = document["spec"].get("conversion", {}).get("webhook")
     return {"/spec/conversion/webhook/clientConfig": webhook["clientConfig"]} if webhook else {}
+
+
+def _unlike(found: Document, whole: Document) -> list[str]:
+    """Name the webhooks of a configuration that are missing, or asked about something else than is wanted."""
+    there = {each["name"]: each for each in found.get("webhooks") or ()}
+    return [
+        f"{whole['kind']} {each['name']}"
+        for each in whole.get("webhooks", ())
+        if not _holds(there.get(each["name"]), {key: each[key] for key in ("rules", "matchConditions")})
+    ]
 
 
 def _bundle(whole: Document) -> Document:
