@@ -109,7 +109,7 @@ class TestMemberPriority:
         verdict = create(member(), state, PODIUM)
         assert verdict.allowed
         assert verdict.warnings == [
-            f'spec.priority: 0 (no class) is not the priority of PodGroup "g", which is 1000 (class {GOLD})'
+            f'spec.priority: priority 0 (no class) is not that of PodGroup "g", which is 1000 (class {GOLD})'
         ]
 
     def test_integers_count_not_names(self) -> None:

@@ -75,7 +75,7 @@ def test_warnings_lead_into_the_template() -> None:
     assert verdict.allowed
     (warning,) = verdict.warnings
     assert warning == (
-        'spec.template.spec.priority: 0 (no class) is not the priority of PodGroup "g", which is 1000 '
+        'spec.template.spec.priority: priority 0 (no class) is not that of PodGroup "g", which is 1000 '
         f"(class {GOLD})"
     )
 

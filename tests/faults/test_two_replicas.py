@@ -132,7 +132,7 @@ def listed(writes: Iterable[Write]) -> str:
 def leaves(fleet: Fleet) -> list[str]:
     """Give the fingerprint of the leaf that each replica has loaded last."""
     return [
-        [event["leaf"] for event in replica.events if event["event"] == "certificate-loaded"][-1]
+        [event["leaf"] for event in replica.events if event["event"] == "certificate loaded"][-1]
         for replica in fleet.replicas
     ]
 
@@ -174,11 +174,11 @@ def test_a_full_rotation_costs_nothing(lonely: Server, pair: Fleet, writer: Writ
     """A new CA, new leaves on both replicas and the old CA gone from the bundle, in a Secret and a folder."""
     counted = webhook_failures(lonely)
     before, served = bundle(lonely), leaves(pair)
-    dropped = [said(replica, "authority-dropped") for replica in pair.replicas]
+    dropped = [said(replica, "authority dropped") for replica in pair.replicas]
     forget_certificates(lonely, pair)
     pair.replicas[0].until(
         lambda: (
-            [said(replica, "authority-dropped") for replica in pair.replicas] != dropped
+            [said(replica, "authority dropped") for replica in pair.replicas] != dropped
             and bundle(lonely).count(b"BEGIN CERTIFICATE") == 1
         ),
         "the old CA is gone",

@@ -248,9 +248,7 @@ async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch:
         assert "watch failed" not in [each[0] for each in scene.said]
 
 
-async def test_a_list_that_falls_silent_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a list is no list."""
     monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
     script = Script(Stream((LISTED[0],), "hold"), Stream(LISTED, "hold"))

@@ -96,7 +96,7 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     """Named by flag, by the environment, or the usual one."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     path = str(tmp_path / "a")
-    assert _refusal(path) == f"{path}: no such kubeconfig; give -f FILE for a dump, or --kubeconfig"
+    assert _refusal(path) == f"{path}: no such kubeconfig; name another with --kubeconfig"
     monkeypatch.setenv("KUBECONFIG", f"{path}:{path}2")
     assert _refusal().startswith(f"{path}:{path}2: no such kubeconfig")
     monkeypatch.delenv("KUBECONFIG")

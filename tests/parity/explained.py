@@ -142,8 +142,12 @@ def _protection(exchange: Exchange) -> Exchange:
         rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
         return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
 
-    if any(_LATE in message for _, message in exchange.podium.causes) and exchange.native.allowed:
-        return _both(exchange)
+    answer = exchange.podium
+    rest = tuple(cause for cause in answer.causes if not cause[1].endswith(_LATE))
+    if rest != answer.causes:
+        if exchange.native.allowed and not rest:
+            return _both(exchange)
+        return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
     return _podium(_native(exchange, unprotected), unprotected)
 
 
@@ -178,6 +182,13 @@ def _as_utc(zoned: re.Match[str]) -> str:
 
 
 _ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
+
+
+def _status_metadata(exchange: Exchange) -> Exchange:
+    """Beside a status upstream judges some of the metadata that it then ignores; of a custom resource none."""
+    native = exchange.native
+    beside = native.causes and all(field.startswith("metadata.") for field, _ in native.causes)
+    return _both(exchange) if exchange.case.subresource and beside and exchange.podium.allowed else exchange
 
 
 def _stamped_policy(exchange: Exchange) -> Exchange:
@@ -336,6 +347,7 @@ EXPLAINED = (
     Explanation("protection-finalizer", _protection),
     Explanation("finalizer-name", _finalizer_name),
     Explanation("time-zone", _time_zone),
+    Explanation("status-metadata", _status_metadata),
     Explanation("stamped-preemption-policy", _stamped_policy),
     Explanation("gated-fields", _gated_fields),
     Explanation("composite-groups", _composites, ("1.37",)),

@@ -252,6 +252,7 @@ def statuses() -> list[Case]:
     ]
     beside: list[tuple[str, str, list[Edit]]] = [
         ("G28", "a spec beside it", [put("spec/priority", 7)]),
+        ("G28", "a grace period beside it", [put("metadata/deletionGracePeriodSeconds", 5)]),
         ("G28", "a label beside it", [put("metadata/labels", {"a": "b"})]),
         ("G28", "a spec that is none", [put("spec/schedulingPolicy", {})]),
     ]

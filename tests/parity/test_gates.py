@@ -94,7 +94,7 @@ def test_a_pod_with_a_class_keeps_it(server: Side, group: str) -> None:
     again = json.dumps(server.own({**document, "metadata": {**document["metadata"], "name": f"{name}-2"}}))
     done = kubectl.run(server, "create", "-f", "-", stdin=again)
     assert done.returncode == 0, done.stderr
-    assert "Warning: spec.priority: 500 (class meek) is not the priority of PodGroup" in done.stderr
+    assert "Warning: spec.priority: priority 500 (class meek) is not that of PodGroup" in done.stderr
 
 
 def test_a_native_basic_group_that_is_disrupted_together_is_warned_of(server: Side) -> None:

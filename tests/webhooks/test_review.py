@@ -244,7 +244,7 @@ class TestAnswering:
         assert response["allowed"]
         assert response["warnings"] == [
             (
-                'spec.priority: 0 (no class) is not the priority of PodGroup "g", which is 1000 (class '
+                'spec.priority: priority 0 (no class) is not that of PodGroup "g", which is 1000 (class '
                 "podium-test-gold)"
             )
         ]

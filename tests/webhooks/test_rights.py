@@ -101,4 +101,4 @@ def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
             found = {event["resource"] for event in webhook.events if event["event"] == "api found"}
             assert "podgroups.scheduling.k8s.io" in found
         assert "Forbidden" not in webhook.log
-        assert "replica-not-withdrawn" not in webhook.log
+        assert "replica not withdrawn" not in webhook.log

@@ -263,7 +263,7 @@ async def _target(kubeconfig: str | None, context: str | None) -> Target:
     if not _exists(files):
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
             return _in_cluster(config, configuration)
-        raise PodiumError(f"{files}: no such kubeconfig; give -f FILE for a dump, or --kubeconfig")
+        raise PodiumError(f"{files}: no such kubeconfig; name another with --kubeconfig")
     try:
         loader = await config.load_kube_config(
             config_file=files, context=context or _current_context(files), client_configuration=configuration

@@ -298,7 +298,7 @@ def _judge_pod(case: Case, new: Document) -> None:
     if group is not None and divergence.judge(group, [Pod(spec=PodSpec(priority=value))]).priority.divergent:
         theirs = _valued(group.priority or 0, group.priority_class_name)
         ours = _valued(value, spec.get("priorityClassName", ""))
-        message = f"{ours} is not the priority of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
+        message = f"priority {ours} is not that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
         _breach(case, MEMBER_PRIORITY, "spec.priority", message)
 
 

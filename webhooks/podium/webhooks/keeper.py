@@ -30,7 +30,7 @@ Probe = Callable[[tuple[str, int], bytes, str], Awaitable[bool]]
 # As many replicas as there are may want to write at once; each round one of them wins.
 _ATTEMPTS = 50
 _LEAVE_SECONDS = 2.0
-_NOT_KEPT = "certificates-not-kept"
+_NOT_KEPT = "certificates not kept"
 
 
 class Publisher(Protocol):
@@ -175,7 +175,7 @@ class Keeper:
                 )
             last = rotation.introduce(last, self._now(), self._periods, self._new_key)
         if await self._store.write(last, version):
-            self._say("certificates-restored", {})
+            self._say("certificates restored", {})
 
     async def _advance(self, found: Found, step: Step) -> bool:
         """Do a step that writes; False when another replica was faster, with this or something else."""
@@ -227,7 +227,7 @@ class Keeper:
                     await self._sleep(self._jitter() / 4)
                     found = await self._store.read()
         except (PodiumError, TimeoutError) as error:
-            self._say("replica-not-withdrawn", {"error": str(error)})
+            self._say("replica not withdrawn", {"error": str(error)})
 
     def _tell(self, event: str, fields: dict[str, object]) -> None:
         """Say what lasts when it begins."""
@@ -290,7 +290,7 @@ class Watcher:
 
 
 def _say_loaded(say: Say, serving: Serving) -> None:
-    say("certificate-loaded", {"leaf": serving.fingerprint, "end": str(serving.expiry)})
+    say("certificate loaded", {"leaf": serving.fingerprint, "end": str(serving.expiry)})
 
 
 async def _for_ever(
@@ -314,7 +314,7 @@ async def _for_ever(
             failures.append(traceback.format_exc())
         try:
             if serving.refresh_clients():
-                say("client-authorities-loaded", {})
+                say("client authorities loaded", {})
         except PodiumError as error:
             failures.append(str(error))
         for failure in failures:

@@ -91,15 +91,15 @@ class Seen(NamedTuple):
 class Step(StrEnum):
     """What is due. Those of WRITES are `advance`d in the store, the rest is done or waited for outside."""
 
-    CREATE = "certificates-created"
-    RENEW = "leaf-renewed"
-    REPORT = "replica-reported"
-    INTRODUCE = "authority-introduced"
-    PUBLISH = "bundle-published"
-    WAIT = "waiting-for-watches"
-    SWITCH = "authority-switched"
-    PROVE = "waiting-for-replicas"
-    DROP = "authority-dropped"
+    CREATE = "certificates created"
+    RENEW = "leaf renewed"
+    REPORT = "replica reported"
+    INTRODUCE = "authority introduced"
+    PUBLISH = "bundle published"
+    WAIT = "waiting for watches"
+    SWITCH = "authority switched"
+    PROVE = "waiting for replicas"
+    DROP = "authority dropped"
     REST = "resting"
 
 
