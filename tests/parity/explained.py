@@ -185,7 +185,7 @@ _ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
 
 
 def _status_metadata(exchange: Exchange) -> Exchange:
-    """Beside a status upstream judges some of the metadata that it then ignores; of a custom resource none."""
+    """Beside a status upstream refuses some of the metadata that is then ignored; a schema does not look."""
     native = exchange.native
     beside = native.causes and all(field.startswith("metadata.") for field, _ in native.causes)
     return _both(exchange) if exchange.case.subresource and beside and exchange.podium.allowed else exchange
@@ -320,6 +320,13 @@ def _empty_in_template(exchange: Exchange) -> Exchange:
     return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
 
 
+def _deleting_default(exchange: Exchange) -> Exchange:
+    """Nothing is sent to our webhook once an object is being deleted, so nobody fills in its mode."""
+    deleting = "deletionTimestamp" in (exchange.native.object or {}).get("metadata", {})
+    fixed = exchange.podium.causes == (("spec.disruptionMode", "Invalid value: field is immutable"),)
+    return _both(exchange) if deleting and fixed else exchange
+
+
 def _unowned_default(exchange: Exchange) -> Exchange:
     """What decoding fills in has an owner, and what our webhook fills in has none to conflict with."""
     conflict = exchange.native.code == 409 and "spec.disruptionMode" in exchange.native.message
@@ -359,6 +366,7 @@ EXPLAINED = (
     Explanation("blind-replace", _blind_replace, ("1.36",)),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),
+    Explanation("deleting-default", _deleting_default),
     Explanation("unowned-default", _unowned_default, ("1.36",)),
     Explanation("schema-text", _schema_text),
 )

@@ -193,6 +193,7 @@ def updates(dialect: Dialect) -> list[Case]:
         ("its label", [put("metadata/labels", {"a": "b"})]),
         ("its class", [put("spec/priorityClassName", "gold")]),
         ("its finalizer goes", [drop("metadata/finalizers")]),
+        ("its mode is left out", [drop("spec/disruptionMode")]),
         ("another finalizer", [append("metadata/finalizers", "example.com/late")]),
     ]
     return [

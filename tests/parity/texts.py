@@ -11,7 +11,7 @@ Cause = tuple[str, str]  # a field, and what is said of it
 _VALUE = re.compile(r'\AInvalid value: ("(\\.|[^"\\])*"|\{.*?\}|\[.*?\]|[-\w.]+): ')
 _SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
 _FIXED = re.compile(r"field is immutable$|field cannot be (set once created|cleared once set)$")
-_LISTED = re.compile("Too many: |Forbidden: item may not be added")
+_LISTED = re.compile("Too many: |Forbidden: item may not be (added|removed)")
 # What a schema can only say in its own words, and upstream's words for it.
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
@@ -32,19 +32,24 @@ def alike(native: Cause, podium: Cause) -> bool:
     if _FIXED.search(text) and _within(ours, field):
         # Upstream looks no further at what may not change.
         return True
-    if _LISTED.match(text) and _within(ours, re.sub(r"\[\d+\]\Z", "", field)):
+    if _LISTED.match(text) and _within(ours, _list_of(field)):
         # Nor at the items of a list that is wrong as a whole.
         return True
     if words.startswith("Required value") and re.search('one of:|Required value|value: "":', text):
         # Where upstream sees an empty struct or union a schema sees a field that is not there.
         return _within(field, ours) or _within(ours, field)
     if text.startswith("Duplicate value") and words.startswith("Duplicate value"):
-        return _within(field, ours)
+        # Upstream names every further one, at the item or at its key.
+        return _list_of(field) == _list_of(ours)
     return field == ours and (_short(text) == _short(words) or _paraphrased(text, words))
 
 
 def _within(field: str, parent: str) -> bool:
     return field == parent or field.startswith((f"{parent}.", f"{parent}["))
+
+
+def _list_of(field: str) -> str:
+    return re.sub(r"\[\d+\](\.\w+)?\Z", "", field)
 
 
 def _short(text: str) -> str:

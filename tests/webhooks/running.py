@@ -7,6 +7,7 @@ faults and hostile input share how they start it and what they show when it does
 import contextlib
 import http.client
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ _PATIENCE_SECONDS = 60.0
 # How often a condition is looked at.
 _GLANCE_SECONDS = 0.02
 _ADDRESS = "127.0.0.1"
+# Below those that Linux gives to outgoing connections.
+_PORTS = range(20_000, 32_000)
 _PODIUM = Path(sys.executable).with_name("podium")
 
 
@@ -105,10 +108,11 @@ class Running:
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on now."""
-    with socket.create_server((_ADDRESS, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """Give a port that nobody listens on now, nor can be given to a connection meanwhile."""
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        with contextlib.suppress(OSError), socket.create_server((_ADDRESS, port)):
+            return port
 
 
 def launch(server: Server, folder: Path, *arguments: str) -> Running:
