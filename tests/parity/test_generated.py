@@ -1,6 +1,8 @@
 """Breadth: generated scripts of writes are answered alike, and native objects do not feel the webhooks.
 
-`PODIUM_SEED` repeats a run; `PODIUM_DIFFERENTIAL=full` makes it long.
+`make test` plays the same scripts each time; `PODIUM_DIFFERENTIAL=full` plays ten times as many fresh ones,
+of the seed PODIUM_SEED if there is one. A schema's texts have more corners than a list of explanations
+closes: fresh scripts are for finding these, not for stopping somebody's change.
 """
 
 import os
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.server
 
 _THREADS = 6
 _SCRIPTS = 120 if FULL else 12
+_SEED = 5710
 
 
 def test_generated_writes_are_answered_alike(sides: Sides) -> None:
@@ -43,7 +46,8 @@ def test_native_objects_do_not_feel_the_webhooks(gated: Sides, tmp_path: Path) -
 
 
 def _exchanges(sides: Sides, *kinds: Kind) -> Iterator[Exchange]:
-    seed = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
+    fresh = os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32)
+    seed = int(fresh) if FULL else _SEED
     print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
     minor = sides.native.server.release.minor
 
