@@ -17,7 +17,7 @@ from tests.fixtures.servers import Server
 
 from podium.webhooks.conversion import convert_review
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 _GLANCE_SECONDS = 0.05
 
 

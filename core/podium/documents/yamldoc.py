@@ -42,6 +42,8 @@ _NOT_FINITE = frozenset(
     for word in words
 )
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+# go-yaml reads what follows a plain 0b as a number of its own, sign and all.
+_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _STRAY_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _NUMBER_STARTS = frozenset("+-.0123456789")
@@ -314,6 +316,9 @@ def _number(text: str) -> int | float | str:
         return text
     if _INTEGER.fullmatch(digits):
         return _integer(digits)
+    binary = _SIGNED_BINARY.fullmatch(digits)
+    if binary is not None:
+        return int(binary[1], 2)
     if not _FLOAT.fullmatch(digits):
         return text
     value = float(digits)
