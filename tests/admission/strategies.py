@@ -42,7 +42,11 @@ names = st.sampled_from([GOLD, NEVER, "std", "nope", "system-node-critical", "",
 integers = st.sampled_from([None, 0, 5, 1000, 2000, -1, 2_000_001_000])
 policies = st.sampled_from([None, "Never", "PreemptLowerPriority", "Sometimes"])
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
