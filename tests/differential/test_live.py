@@ -6,7 +6,7 @@ import random
 import pytest
 from tests.differential import driver, recording
 from tests.differential.compare import compared
-from tests.fixtures.servers import exclusive
+from tests.fixtures.servers import FULL, exclusive
 
 from podium.controlplane.releases import RELEASES, Release
 
@@ -21,9 +21,8 @@ _SAMPLE_WITHOUT = 100
 def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bool) -> None:
     """Random creates, updates and status updates have the same answer from both, or an explained one."""
     seed = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
-    full = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
     print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
-    operations = (recording.OPERATIONS if full else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
+    operations = (recording.OPERATIONS if FULL else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
     # A server nobody else uses: a default PriorityClass changes every answer.
     with exclusive(release, workload_api=workload_api) as server:
         recorded = driver.record(server, release.minor, seed, operations, workload_api=workload_api)

@@ -17,12 +17,12 @@ from tests.faults.replica import BUG
 from tests.faults.replicas import Fleet, fleet
 from tests.faults.writing import MERGE, group, member, new_class, webhook_failures
 from tests.fixtures.balancer import Link
-from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.servers import ENOUGH, Server, exclusive
 
 from podium import crds
 from podium.api.groups import PODIUM_GROUP
 from podium.controlplane import process
-from podium.controlplane.releases import NEWEST
+from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
@@ -31,10 +31,10 @@ OLDER, NEWER = (f"/apis/{PODIUM_GROUP}/{version}" for version in ("v1alpha2", "v
 FAILED = 'failed calling webhook "groups.podium.dev"'
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Server]:
+@pytest.fixture(scope="module", params=ENOUGH)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A cluster of our own with its controllers, for namespaces to be emptied."""
-    with exclusive(NEWEST, workload_api=False, controllers=True) as server:
+    with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as server:
         new_class(server)
         yield server
 

@@ -26,10 +26,10 @@ from tests.faults.writing import (
 )
 from tests.fixtures import faults
 from tests.fixtures.balancer import Backend, Balancer, Link
-from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.servers import ENOUGH, Server, exclusive
 from tests.webhooks.running import Running
 
-from podium.controlplane.releases import NEWEST
+from podium.controlplane.releases import RELEASES
 from podium.webhooks.registration import Options
 
 pytestmark = pytest.mark.server
@@ -45,10 +45,10 @@ SECRET = ("default", "podium-webhook-certificates")
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podium"
 
 
-@pytest.fixture(scope="module")
-def lonely() -> Iterator[Server]:
+@pytest.fixture(scope="module", params=ENOUGH)
+def lonely(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server without the Workload API, as most are; webhooks are the whole server's, so it is ours."""
-    with exclusive(NEWEST, workload_api=False) as server:
+    with exclusive(RELEASES[request.param], workload_api=False) as server:
         new_class(server)
         yield server
 

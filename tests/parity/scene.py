@@ -5,7 +5,6 @@ So whatever is written here is waited for: a dry run of a group says when it is 
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,8 +14,6 @@ from tests.parity.case import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, temp
 from tests.parity.sides import Document, Side, Sides, Way
 
 NAMESPACE = "parity"
-# Whether to try everything by everything, which takes minutes.
-FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _PATIENCE_SECONDS = 20.0
 

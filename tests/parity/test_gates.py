@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.fixtures.servers import FULL
 from tests.parity import kubectl, scene
 from tests.parity.case import GANG, VERSIONS
 from tests.parity.sides import Document, Side, Sides, Way
@@ -17,7 +18,7 @@ from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
 pytestmark = pytest.mark.server
 
 # Over both minors a thousand times; or a thousand times on each.
-_PAIRS, _THREADS = 1000 if scene.FULL else 500, 4
+_PAIRS, _THREADS = 1000 if FULL else 500, 4
 # Pods take after their group.
 _POLICY = {
     "apiVersion": "config.podium.dev/v1",

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.differential.generator import Kind, scenario
+from tests.fixtures.servers import FULL
 from tests.parity import generated
 from tests.parity.compare import Exchange
 from tests.parity.explained import explained
-from tests.parity.scene import FULL
 from tests.parity.sides import Sides
 from tests.webhooks.running import running
 

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from tests.differential.edits import edited
 from tests.differential.recording import canonical
+from tests.fixtures.servers import FULL
 from tests.parity import kubectl
 from tests.parity.case import Case
 from tests.parity.cases import cases
 from tests.parity.compare import Exchange, manifest, named
 from tests.parity.explained import explained
-from tests.parity.scene import FULL, NAMESPACE
+from tests.parity.scene import NAMESPACE
 from tests.parity.sides import Answer, Document, Side, Sides, Way, in_common, json_patch, merge_patch
 
 pytestmark = pytest.mark.server

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import pytest
+from tests.fixtures.servers import FULL
 from tests.parity.case import Case, group, workload
 from tests.parity.cases import cases
 from tests.parity.compare import Exchange, exchanges
 from tests.parity.explained import EXPLAINED, explained
-from tests.parity.scene import FULL, NAMESPACE, set_default, unset_default
+from tests.parity.scene import NAMESPACE, set_default, unset_default
 from tests.parity.sides import Sides, Way
 
 pytestmark = pytest.mark.server

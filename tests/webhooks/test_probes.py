@@ -99,7 +99,7 @@ def test_a_reading_that_fails_is_not_silent() -> None:
 
     registry = CollectorRegistry()
     Counter("fine", "Fine.", registry=registry)
-    registry.register(Reading("broken", "Broken.", "label", unreadable))
+    registry.register(Reading("broken", "Broken.", ("label",), unreadable))
     assert get([], "/metrics", registry).status == 500
 
 

@@ -31,6 +31,9 @@ COMMANDS: dict[str, Entry] = {
     "admit": Entry("podium.cli.admit", "Show what admission would do to a manifest, and why."),
     "convert": Entry("podium.cli.convert", "Rewrite PodGroups and Workloads for another API version."),
     "webhook": Entry("podium.cli.webhook", "Serve admission and conversion to an API server."),
+    "controller": Entry(
+        "podium.cli.controller", "Keep PodsNotMatchingPriority true, protect groups and make auto groups."
+    ),
     "manifests": Entry(
         "podium.cli.manifests", "Print the webhooks' manifests and policies, for your policy."
     ),

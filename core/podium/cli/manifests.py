@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import click
 
-from podium.cli.webhookoptions import ObjectName, policy_of, policy_options
+from podium.cli.processoptions import ObjectName
+from podium.cli.webhookoptions import policy_of, policy_options
 
 _KINDS = ("crds", "webhooks", "policies", "class-use")
 _SERVICE = ("podium-system", "podium-webhook")

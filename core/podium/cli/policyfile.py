@@ -17,8 +17,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.cli.inputs import read_documents
-from podium.errors import PodiumError
+from podium.cli.configfile import Strict, read_config
 from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 
@@ -39,11 +38,7 @@ def _known(levels: Mapping[str, Level]) -> Mapping[str, Level]:
 Levels = Annotated[dict[str, Level], pydantic.AfterValidator(_known)]
 
 
-class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-
-class AllowanceModel(_Strict):
+class AllowanceModel(Strict):
     """Which classes pods and PodGroups may use in some namespaces."""
 
     namespaces: list[str] = pydantic.Field(min_length=1)
@@ -51,15 +46,15 @@ class AllowanceModel(_Strict):
     groups: list[str] | None = None
 
 
-class PolicyModel(_Strict):
+class PolicyModel(Strict):
     """The whole file."""
 
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["AdmissionPolicy"]
-    levels: Levels = {}
-    native: Levels = {}
-    podium: Levels = {}
-    allow: list[AllowanceModel] = []
+    levels: Levels = pydantic.Field(default={})
+    native: Levels = pydantic.Field(default={})
+    podium: Levels = pydantic.Field(default={})
+    allow: list[AllowanceModel] = pydantic.Field(default=[])
 
     def policy(self) -> Policy:
         """Give the file as the rules take it."""
@@ -80,13 +75,4 @@ class PolicyModel(_Strict):
 
 def read_policy(path: str) -> Policy:
     """Read a policy file. Raises PodiumError: it is no policy, there are several, a field is wrong."""
-    documents = list(read_documents([path]))
-    if len(documents) != 1:
-        raise PodiumError(f"{path}: holds {len(documents)} documents; one AdmissionPolicy is wanted")
-    document = documents[0]
-    try:
-        return PolicyModel.model_validate(document.value()).policy()
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise document.error(first["msg"].removeprefix("Value error, "), field) from None
+    return read_config(path, PolicyModel).policy()

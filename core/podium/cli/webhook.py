@@ -1,17 +1,13 @@
 """`podium webhook`: serve admission and conversion to an API server until told to stop."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from podium.cli.webhookoptions import ObjectName, policy_of, policy_options
-
-if TYPE_CHECKING:
-    from podium.service.logs import Format
+from podium.cli.processoptions import ObjectName, log_options, logger, process_options
+from podium.cli.webhookoptions import policy_of, policy_options
 
 
 class _Url(click.ParamType[str]):
@@ -31,17 +27,8 @@ _object_name = ObjectName()
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; in a pod it is known.")
-@click.option("--context", metavar="NAME", help="The context in it.")
-@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@process_options(metrics_port=9090)
 @click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="For TLS.")
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    default=9090,
-    show_default=True,
-    help="For /livez, /readyz and /metrics, without TLS.",
-)
 @click.option("--cert-dir", metavar="DIR", help="Keep our own CA and certificates in this folder.")
 @click.option("--cert-secret", type=_object_name, help="Keep them in this Secret, which replicas share.")
 @click.option(
@@ -66,15 +53,7 @@ _object_name = ObjectName()
     show_default=True,
     help="How long to serve on, unready, after SIGTERM: until all who route to us know.",
 )
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, else json]"
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@log_options
 def command(
     *,
     kubeconfig: str | None,
@@ -102,7 +81,6 @@ def command(
     """
     import uvloop  # noqa: PLC0415 - `--help` needs none of it
 
-    from podium.service import logs  # noqa: PLC0415 - as above
     from podium.webhooks import process, registration  # noqa: PLC0415 - as above
 
     sources: list[process.Folder | process.Secret | process.Provided] = []
@@ -144,13 +122,4 @@ def command(
         policy=policy_of(config),
         drain_seconds=drain_seconds,
     )
-    log = logs.configure(_format(log_format), log_level)
-    uvloop.run(process.run(settings, log))
-
-
-def _format(given: str | None) -> "Format":
-    match given:
-        case "json" | "text":
-            return given
-        case _:
-            return "text" if sys.stderr.isatty() else "json"
+    uvloop.run(process.run(settings, logger(log_format, log_level)))

@@ -11,26 +11,6 @@ if TYPE_CHECKING:
 _FAMILIES = ("podium", "pods", "native")
 
 
-class ObjectName(click.ParamType[tuple[str, str]]):
-    """NAMESPACE/NAME."""
-
-    name = "NAMESPACE/NAME"
-
-    def convert(
-        self,
-        value: str | tuple[str, str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[str, str]:
-        """Split at the slash."""
-        if isinstance(value, tuple):
-            return value
-        namespace, slash, name = value.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
-        return namespace, name
-
-
 class _FailurePolicy(click.ParamType[tuple[str, str]]):
     """KIND=Fail or KIND=Ignore."""
 

@@ -32,6 +32,10 @@ _SOON_SECONDS = 1.0
 _MAY_NOT_ASK = (401, 403, 404)
 
 
+def _all(served: Served) -> bool:  # noqa: ARG001 - whatever it is
+    return True
+
+
 class Cluster:
     """Some kinds of a live cluster; `run` keeps `state` up to date.
 
@@ -45,6 +49,7 @@ class Cluster:
         *,
         keep: Keep = whole,
         groups: Collection[str] = (),
+        only: Callable[[Served], bool] = _all,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
@@ -52,13 +57,15 @@ class Cluster:
     ) -> None:
         """`keep` gives what is kept of each object: most of a large cluster is of no use to one process.
 
-        `groups` are API groups that will be served before long, if they are not yet.
+        `groups` are API groups that will be served before long, if they are not yet; `only` says of what is
+        served of these kinds whether it is wanted.
         """
         self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
         self.discovery: Discovery | None = None
         self._connection = connection
         self._kinds = frozenset(kinds)
         self._groups = frozenset(groups)
+        self._only = only
         self._keep = keep
         self._world = World(clock, sleep, random, say, self._notice, self._turn)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
@@ -142,7 +149,11 @@ class Cluster:
         self.discovery, self._missed = settle(self.discovery, now, self._missed, frozenset(answering))
         if self._missed:
             self._doubted.set()
-        wanted = {each.resource: each for each in self.discovery.served if each.read.kind in self._kinds}
+        wanted = {
+            each.resource: each
+            for each in self.discovery.served
+            if each.read.kind in self._kinds and self._only(each)
+        }
         for resource in [name for name in self._informers if name not in wanted]:
             self._stop(resource).clear()
             self._world.say("api went away", {"resource": resource})

@@ -116,24 +116,34 @@ class Connection:
         return await self._ask(_Call("GET", path, query), _AGAIN)
 
     async def send(
-        self, method: str, path: str, body: Any = None, *, content_type: str = _JSON, **query: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = _JSON,
+        patient: bool = True,
+        **query: str,
     ) -> bytes:
         """Write: give the body of a 2xx. `body` is bytes, or a value to be sent as JSON; None sends none.
 
         Raises RefusedError for any other answer, and PodiumError when there is none: whether the server did
-        it is then unknown.
+        it is then unknown. Who is not `patient` does not wait where a server is busy: a 429 is raised, too.
         """
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-        return await self._ask(_Call(method, path, query, data, content_type), (429,))
+        return await self._ask(_Call(method, path, query, data, content_type), (429,) if patient else ())
 
-    async def apply(self, path: str, document: Any, *, manager: str, force: bool = False) -> bytes:
+    async def apply(
+        self, path: str, document: Any, *, manager: str, force: bool = False, patient: bool = True
+    ) -> bytes:
         """Apply a document on the server's side under a field manager; `force` takes fields from others.
 
         Raises as `send` does; a conflict is a RefusedError of code 409.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         # Its content type says YAML, of which JSON is a part.
-        return await self.send("PATCH", path, document, content_type="application/apply-patch+yaml", **query)
+        kind = "application/apply-patch+yaml"
+        return await self.send("PATCH", path, document, content_type=kind, patient=patient, **query)
 
     async def lines(self, path: str, *, silence: float, **query: str) -> AsyncGenerator[bytes, None]:
         """Give the lines of a watch as they come, until the server ends it; first an empty one: it has begun.

@@ -5,23 +5,37 @@ keeping a gauge in step with it would be a second copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Self
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+# By the values of the labels, in their order.
+Values = Mapping[tuple[str, ...], float]
+
 
 class Reading(Collector):
-    """A gauge whose values, by the one label, are asked for at each scrape; no label is the empty one."""
+    """A gauge whose values are asked for at each scrape."""
 
     def __init__(
-        self, name: str, documentation: str, label: str, read: Callable[[], Mapping[str, float]]
+        self, name: str, documentation: str, labels: tuple[str, ...], read: Callable[[], Values]
     ) -> None:
         self._name = name
         self._documentation = documentation
-        self._labels = [label] if label else []
+        self._labels = labels
         self._read = read
+
+    @classmethod
+    def of_caches(cls, ages: Callable[[], Mapping[str, float]]) -> Self:
+        """Make the one that every process with informers has; `ages` are in seconds by resource."""
+        return cls(
+            "podium_cache_age_seconds",
+            "Time since the API server was last heard of, by resource.",
+            ("resource",),
+            lambda: {(resource,): age for resource, age in ages().items()},
+        )
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         """Name the metric without reading it."""
@@ -30,8 +44,8 @@ class Reading(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Read it."""
         family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
-        for value, number in self._read().items():
-            family.add_metric([value] if self._labels else [], number)
+        for values, number in self._read().items():
+            family.add_metric(values, number)
         return [family]
 
 

@@ -69,18 +69,13 @@ class Metrics:
     ) -> None:
         """Say where to read what others know: ages in seconds by resource, expiries in Unix time."""
         for reading in (
-            Reading("podium_admission_in_flight", "Requests being judged.", "", lambda: {"": in_flight()}),
-            Reading(
-                "podium_cache_age_seconds",
-                "Time since the API server was last heard of, by resource.",
-                "resource",
-                cache_ages,
-            ),
+            Reading("podium_admission_in_flight", "Requests being judged.", (), lambda: {(): in_flight()}),
+            Reading.of_caches(cache_ages),
             Reading(
                 "podium_certificate_expiry_timestamp_seconds",
                 "When a certificate ends.",
-                "certificate",
-                expiries,
+                ("certificate",),
+                lambda: {(name,): expiry for name, expiry in expiries().items()},
             ),
         ):
             self._registry.register(reading)

@@ -1,0 +1,32 @@
+"""Reading Podium's own files: one document each; an unknown field is an error, and errors say where."""
+
+from typing import TypeVar
+
+import pydantic
+
+from podium.cli.inputs import read_documents
+from podium.errors import PodiumError
+
+M = TypeVar("M", bound="Strict")
+
+
+class Strict(pydantic.BaseModel):
+    """A part of a file, in which nothing may stand that we do not know."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+def read_config(path: str, model: type[M]) -> M:
+    """Read a file. Raises PodiumError: it is something else, there are several, a field is wrong."""
+    documents = list(read_documents([path]))
+    if len(documents) != 1:
+        kind = model.model_fields["kind"].annotation
+        wanted = getattr(kind, "__args__", ("document",))[0]
+        raise PodiumError(f"{path}: holds {len(documents)} documents; one {wanted} is wanted")
+    document = documents[0]
+    try:
+        return model.model_validate(document.value())
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise document.error(first["msg"].removeprefix("Value error, "), field) from None

@@ -1,0 +1,39 @@
+"""The file that says what the reconciler does; docs/reconciler.md explains it.
+
+apiVersion: config.podium.dev/v1
+kind: ControllerConfiguration
+writeConditions: always
+preemptionPolicyCondition: false
+"""
+
+from typing import Literal
+
+import pydantic
+
+from podium.cli.configfile import Strict, read_config
+from podium.controllers.divergence import Write
+from podium.controllers.manager import Rules
+
+
+class ControllerModel(Strict):
+    """The whole file."""
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["ControllerConfiguration"]
+    writeConditions: Write = Write.DIVERGENT
+    preemptionPolicyCondition: bool = True
+    groupProtection: bool = True
+    autoGroups: bool = True
+    writers: int = pydantic.Field(default=16, ge=1, le=256)
+
+
+def read_rules(path: str) -> Rules:
+    """Read a file. Raises PodiumError."""
+    model = read_config(path, ControllerModel)
+    return Rules(
+        write=model.writeConditions,
+        preemption_policy=model.preemptionPolicyCondition,
+        protection=model.groupProtection,
+        auto_groups=model.autoGroups,
+        writers=model.writers,
+    )

@@ -1,0 +1,79 @@
+"""What every process of ours is told alike: which cluster, where its probes are, how it logs."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class ObjectName(click.ParamType[tuple[str, str]]):
+    """NAMESPACE/NAME."""
+
+    name = "NAMESPACE/NAME"
+
+    def convert(
+        self,
+        value: str | tuple[str, str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, str]:
+        """Split at the slash."""
+        if isinstance(value, tuple):
+            return value
+        namespace, slash, name = value.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
+        return namespace, name
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def process_options(metrics_port: int) -> Decorator:
+    """Add --kubeconfig, --context, --bind and --metrics-port; the port is its default."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            default=metrics_port,
+            show_default=True,
+            help="For /livez, /readyz and /metrics, without TLS.",
+        )(function)
+        function = click.option(
+            "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."
+        )(function)
+        function = click.option("--context", metavar="NAME", help="The context in it.")(function)
+        return click.option(
+            "--kubeconfig", metavar="FILE", help="How to reach the API server; in a pod it is known."
+        )(function)
+
+    return decorate
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --log-format and --log-level, which `logger` takes."""
+    function = click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+    )(function)
+    return click.option(
+        "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, else json]"
+    )(function)
+
+
+def logger(log_format: str | None, log_level: str) -> "FilteringBoundLogger":
+    """Have everything logged as the options say."""
+    from podium.service import logs  # noqa: PLC0415 - `--help` needs none of it
+
+    match log_format:
+        case "json" | "text":
+            return logs.configure(log_format, log_level)
+        case _:
+            return logs.configure("text" if sys.stderr.isatty() else "json", log_level)
