@@ -48,7 +48,7 @@ def _items(size: Size, rng: random.Random) -> Any:
                 "value": value,
             }
         )
-    node, group, pod = _text(_node()), _text(_group()), _text(_pod())
+    node, group, pod = _text(_node()), _text(group_document()), _text(pod_document())
     for index in range(size.nodes):
         yield node.replace("@node@", f"node-{index:05d}")
     names = list(CLASSES)
@@ -102,7 +102,8 @@ def _node() -> dict[str, Any]:
     }
 
 
-def _group() -> dict[str, Any]:
+def group_document() -> dict[str, Any]:
+    """Give a PodGroup with holes (@group@, @ns@, @class@) and -31337 for its priority."""
     return {
         "apiVersion": API,
         "kind": "PodGroup",
@@ -133,7 +134,8 @@ def _group() -> dict[str, Any]:
     }
 
 
-def _pod() -> dict[str, Any]:
+def pod_document() -> dict[str, Any]:
+    """Give a running member with holes, as above, and @pod@, @node@ and @uid@."""
     env: list[dict[str, Any]] = [
         {"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(8)
     ]

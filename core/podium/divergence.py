@@ -105,14 +105,17 @@ def judge(
     return Divergence(members=len(present), priority=priority, policy=policy, causes=causes)
 
 
-def sentence(divergence: Divergence) -> str:
-    """Say who differs, for a condition or a finding: `2 of 8 pods do not have priority 1000: 0 (a, b)`."""
-    return _sentence(divergence.priority, divergence.members, "priority")
+def sentence(divergence: Divergence, shown: int | None = None) -> str:
+    """Say who differs, for a condition or a finding: `2 of 8 pods do not have priority 1000: 0 (a, b)`.
+
+    Of more than `shown` values those that most pods have are told, and the others counted.
+    """
+    return _sentence(divergence.priority, divergence.members, "priority", shown)
 
 
-def policy_sentence(divergence: Divergence) -> str:
+def policy_sentence(divergence: Divergence, shown: int | None = None) -> str:
     """Say who differs in preemptionPolicy, in the same form."""
-    return _sentence(divergence.policy, divergence.members, "preemptionPolicy")
+    return _sentence(divergence.policy, divergence.members, "preemptionPolicy", shown)
 
 
 def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
@@ -144,12 +147,18 @@ def _commonest(present: list[Pod], values: list[V]) -> V:
     return max(value for value, number in counts.items() if number == most)
 
 
-def _sentence(axis: Axis[int] | Axis[str], members: int, what: str) -> str:
-    values = "; ".join(f"{each.value} ({some(each.live)})" for each in axis.differing if each.live)
+def _sentence(axis: Axis[V], members: int, what: str, shown: int | None) -> str:
+    ranked = sorted(axis.differing, key=lambda each: -len(each.live))[:shown]
+    told = {each.value for each in ranked if each.live}
+    values = "; ".join(f"{each.value} ({some(each.live)})" for each in axis.differing if each.value in told)
+    rest = axis.live - sum(len(each.live) for each in ranked)
+    others = f"; {count(rest, 'pod')} with other values" if rest else ""
     leaving = sum(len(each.terminating) for each in axis.differing)
     also = f"; {leaving} more, terminating" if leaving else ""
     do = "does" if axis.live == 1 else "do"
-    return f"{axis.live} of {count(members, 'pod')} {do} not have {what} {axis.expected}: {values}{also}"
+    return (
+        f"{axis.live} of {count(members, 'pod')} {do} not have {what} {axis.expected}: {values}{others}{also}"
+    )
 
 
 def _explain(

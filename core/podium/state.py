@@ -2,20 +2,23 @@
 
 A dump only ever adds; informers also replace and remove, and an API may appear or go while they run. There is
 one mutable State and many readers, each through the read-only protocol `podium.view.View`.
-`revision` grows with every change. A kind that could not be read is in `unread` (with why): absence of
-objects is never taken as proof that none exist.
+`revision` grows with every change, and observers are told of each object's. A kind that could not be read is
+in `unread` (with why): absence of objects is never taken as proof that none exist.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
-from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import NATIVE_GROUP, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.findings import ObjectRef
 from podium.view import Name
 
-Readable = Pod | Node | PriorityClass | PodDisruptionBudget | PodGroup | Workload | KueueWorkload | Owner
+Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
+Readable = Core | PodGroup | Workload | KueueWorkload | Owner
+Observer = Callable[[Readable | None, Readable | None], None]
 
 
 class State:
@@ -30,6 +33,7 @@ class State:
         self.unread: dict[str, str] = dict(unread or {})
         self.classes: dict[str, PriorityClass] = {}
         self.nodes: dict[str, Node] = {}
+        self.namespaces: dict[str, Namespace] = {}
         self.pods: dict[Name, Pod] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.workloads: dict[GroupKey, Workload] = {}
@@ -37,6 +41,7 @@ class State:
         self.kueue_workloads: dict[Name, KueueWorkload] = {}
         self.owners: dict[ObjectRef, Owner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
+        self._observers: list[Observer] = []
 
     def members(self, key: GroupKey) -> Mapping[str, Pod]:
         """Give the pods, by name, that reference a group; all of them, finished ones too."""
@@ -46,53 +51,35 @@ class State:
         """Give the members of every group that a pod references, whether the group exists or not."""
         return self._members
 
+    def observe(self, observer: Observer) -> None:
+        """Have an observer told of every change of an object, once readers see it: (before, after).
+
+        `before` is None for a new object, `after` None for one that is gone. A pod whose group may be another
+        because the native field began or ceased to count is told as (pod, pod). Observers are called inside
+        the change: they are cheap, never change the state, and never raise.
+        """
+        self._observers.append(observer)
+
     def apply(self, obj: Readable) -> None:
         """Add an object, or replace the one of the same identity."""
         self.revision += 1
-        match obj:
-            case Pod():
-                self._apply_pod(obj)
-            case PodGroup():
-                self.groups[_group_key(obj)] = obj
-            case Workload():
-                self.workloads[_group_key(obj)] = obj
-            case Node():
-                self.nodes[obj.metadata.name or ""] = obj
-            case PriorityClass():
-                self.classes[obj.metadata.name or ""] = obj
-            case PodDisruptionBudget():
-                self.budgets[obj.metadata.namespace or "", obj.metadata.name or ""] = obj
-            case KueueWorkload():
-                self.kueue_workloads[obj.metadata.namespace or "", obj.metadata.name or ""] = obj
-            case Owner():
-                self.owners[obj.ref] = obj
+        index, key = self._place(obj)
+        before = index.get(key)
+        index[key] = obj
+        if isinstance(obj, Pod):
+            self._join(before, obj)
+        self._tell(before, obj)
 
     def remove(self, obj: Readable) -> None:
         """Take out the object of the same identity; one that is not there changes nothing."""
-        name = (obj.metadata.namespace or "", obj.metadata.name or "")
-        removed: object
-        match obj:
-            case Pod():
-                removed = pod = self.pods.pop(name, None)
-                key = None if pod is None else membership(pod, native_served=self.native_served)
-                if key is not None:
-                    self._leave(key, name[1])
-            case PodGroup():
-                removed = self.groups.pop(_group_key(obj), None)
-            case Workload():
-                removed = self.workloads.pop(_group_key(obj), None)
-            case Node():
-                removed = self.nodes.pop(name[1], None)
-            case PriorityClass():
-                removed = self.classes.pop(name[1], None)
-            case PodDisruptionBudget():
-                removed = self.budgets.pop(name, None)
-            case KueueWorkload():
-                removed = self.kueue_workloads.pop(name, None)
-            case Owner():
-                removed = self.owners.pop(obj.ref, None)
-        if removed is not None:
-            self.revision += 1
+        index, key = self._place(obj)
+        before = index.pop(key, None)
+        if before is None:
+            return
+        self.revision += 1
+        if isinstance(before, Pod):
+            self._leave(before)
+        self._tell(before, None)
 
     def serve_native(self, served: bool) -> None:
         """Note whether the API server stores the native field now; every pod's group is told anew."""
@@ -102,7 +89,9 @@ class State:
         self.native_served = served
         self._members.clear()
         for pod in self.pods.values():
-            self._apply_pod(pod)
+            self._join(None, pod)
+        for pod in self.pods.values():
+            self._tell(pod, pod)
 
     def note_unread(self, unread: Mapping[str, str]) -> None:
         """Note which kinds cannot be read now, each with why."""
@@ -110,21 +99,47 @@ class State:
             self.revision += 1
             self.unread = dict(unread)
 
-    def _apply_pod(self, pod: Pod) -> None:
-        name = (pod.metadata.namespace or "", pod.metadata.name or "")
-        old = self.pods.get(name)
-        key = membership(pod, native_served=self.native_served)
-        if old is not None:
-            old_key = membership(old, native_served=self.native_served)
-            if old_key is not None and old_key != key:
-                self._leave(old_key, name[1])
-        self.pods[name] = pod
-        if key is not None:
-            self._members.setdefault(key, {})[name[1]] = pod
+    def _place(self, obj: Readable) -> tuple[dict[Any, Any], Hashable]:
+        """Give the index that an object belongs in, and its key there."""
+        name = (obj.metadata.namespace or "", obj.metadata.name or "")
+        match obj:
+            case Pod():
+                return self.pods, name
+            case PodGroup():
+                return self.groups, _group_key(obj)
+            case Workload():
+                return self.workloads, _group_key(obj)
+            case Node():
+                return self.nodes, name[1]
+            case Namespace():
+                return self.namespaces, name[1]
+            case PriorityClass():
+                return self.classes, name[1]
+            case PodDisruptionBudget():
+                return self.budgets, name
+            case KueueWorkload():
+                return self.kueue_workloads, name
+            case Owner():
+                return self.owners, obj.ref
 
-    def _leave(self, key: GroupKey, name: str) -> None:
+    def _tell(self, before: Readable | None, after: Readable | None) -> None:
+        for observer in self._observers:
+            observer(before, after)
+
+    def _join(self, before: Pod | None, pod: Pod) -> None:
+        """Enter a pod in its group, and take it out of the one that it was in before, if that is another."""
+        key = membership(pod, native_served=self.native_served)
+        if before is not None and membership(before, native_served=self.native_served) != key:
+            self._leave(before)
+        if key is not None:
+            self._members.setdefault(key, {})[pod.metadata.name or ""] = pod
+
+    def _leave(self, pod: Pod) -> None:
+        key = membership(pod, native_served=self.native_served)
+        if key is None:
+            return
         members = self._members[key]
-        del members[name]
+        del members[pod.metadata.name or ""]
         if not members:
             del self._members[key]
 

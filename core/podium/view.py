@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import PodGroup, Workload
 from podium.api.membership import GroupKey
@@ -34,6 +34,10 @@ class View(Protocol):
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Nodes by name."""
+
+    @property
+    def namespaces(self) -> Mapping[str, Namespace]:
+        """Namespaces by name."""
 
     @property
     def pods(self) -> Mapping[Name, Pod]:

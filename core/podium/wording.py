@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 # A reader who must act needs a few names to recognise the case, and the count for its size.
 SHOWN = 3
+ELLIPSIS = "…"
 
 
 def count(number: int, noun: str) -> str:
@@ -22,3 +23,12 @@ def some(names: Iterable[str], shown: int = SHOWN) -> str:
     if len(ordered) <= shown:
         return ", ".join(ordered)
     return f"{', '.join(ordered[:shown])} and {len(ordered) - shown:,} more"
+
+
+def cut(text: str, limit: int) -> str:
+    """Shorten to at most `limit` bytes of UTF-8, between characters; what was cut ends in an ellipsis."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    room = limit - len(ELLIPSIS.encode())
+    return encoded[:room].decode(errors="ignore") + ELLIPSIS if room > 0 else ""

@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from podium.api.core import Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, SchedulingGroup
+from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, SchedulingGroup
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup, Workload
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, membership
 from podium.api.meta import ObjectMeta
 from podium.findings import ObjectRef
 from podium.state import Readable, State
@@ -38,6 +38,7 @@ EVERY_KIND: list[Readable] = [
     _pod("x"),
     _pod("x", label="g"),
     Node(metadata=ObjectMeta(name="x")),
+    Namespace(metadata=ObjectMeta(name="x")),
     PriorityClass(metadata=ObjectMeta(name="x")),
     PodDisruptionBudget(metadata=META),
     KueueWorkload("kueue.x-k8s.io/v1beta1", "Workload", metadata=META),
@@ -111,6 +112,77 @@ def test_membership_is_as_if_built_anew(steps: list[tuple[str, Any]]) -> None:
 def _copied(state: State) -> tuple[Any, ...]:
     members = {key: dict(pods) for key, pods in state.referenced_groups().items()}
     return dict(state.pods), members, state.native_served
+
+
+ANYTHING = st.sampled_from(EVERY_KIND) | st.builds(_pod, NAMES, GROUPS, GROUPS)
+
+
+class Replay:
+    """An observer that keeps a copy of the objects by what it is told, and of whose members they are."""
+
+    def __init__(self, state: State) -> None:
+        self.objects: dict[object, Readable] = {}
+        self.pairs: list[tuple[Readable | None, Readable | None]] = []
+        self._state = state
+        state.observe(self)
+
+    def __call__(self, before: Readable | None, after: Readable | None) -> None:
+        obj = after if after is not None else before
+        assert obj is not None
+        self.pairs.append((before, after))
+        key = _identity(obj)
+        assert self.objects.get(key) is before
+        if after is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = after
+        # Readers see what an observer is told.
+        assert {id(each) for each in _objects(self._state)} == {id(each) for each in self.objects.values()}
+        if isinstance(obj, Pod):
+            group = membership(obj, native_served=self._state.native_served)
+            if group is not None:
+                assert self._state.members(group).get(obj.metadata.name or "") is after
+
+
+def _identity(obj: Readable) -> object:
+    ref = getattr(obj, "ref", None)
+    return type(obj), ref or (obj.metadata.namespace, obj.metadata.name)
+
+
+def _objects(state: State) -> list[Readable]:
+    indexes = (value for name, value in vars(state).items() if not name.startswith("_"))
+    return [obj for index in indexes if isinstance(index, dict) for obj in index.values()]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["apply", "remove"]), ANYTHING)
+        | st.tuples(st.just("serve"), st.booleans()),
+        max_size=30,
+    )
+)
+def test_observers_are_told_of_every_change(steps: list[tuple[str, Any]]) -> None:
+    """The pairs alone make the same objects; what changes nothing tells nothing."""
+    state = State(native_served=False)
+    replays = Replay(state), Replay(state)
+    for step, value in steps:
+        told = len(replays[0].pairs)
+        pods = len(state.pods)
+        before = state.revision
+        match step:
+            case "apply":
+                state.apply(value)
+                expected = 1
+            case "remove":
+                state.remove(value)
+                expected = state.revision - before
+            case _:
+                state.serve_native(value)
+                expected = pods * (state.revision - before)
+                assert all(old is new for old, new in replays[0].pairs[told:])
+        assert len(replays[0].pairs) - told == expected
+    assert replays[0].pairs == replays[1].pairs
+    assert replays[0].objects == {_identity(obj): obj for obj in _objects(state)}
 
 
 def test_what_cannot_be_read_is_news_when_it_changes() -> None:

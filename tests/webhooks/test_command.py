@@ -14,7 +14,7 @@ USAGE = {
     "two places for certificates": (["--cert-dir", "c", "--cert-secret", "a/b"], "give one of --cert-dir"),
     "a Secret without its namespace": (["--cert-secret", "ab"], "ab is not NAMESPACE/NAME"),
     "a name with two slashes": (["--cert-secret", "a/b/c"], "a/b/c is not NAMESPACE/NAME"),
-    "an unknown family": (["--on-failure", "x=Fail"], "x=Fail is not one of podium, pods, native"),
+    "an unknown family": (["--on-failure", "x=Fail"], "x=Fail is not one of podium, gangs, pods, native"),
     "an unknown failure policy": (["--on-failure", "pods=Maybe"], "=Fail or =Ignore"),
     "registered twice": (
         ["--cert-dir", "c", "--register-url", "https://a", "--register-service", "a/b"],

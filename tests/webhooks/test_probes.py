@@ -94,7 +94,7 @@ def test_open_metrics_for_who_asks_for_it() -> None:
 def test_a_reading_that_fails_is_not_silent() -> None:
     """The scrape is 500: a metric that vanished would look like a process that is fine."""
 
-    def unreadable() -> dict[str, float]:
+    def unreadable() -> dict[tuple[str, ...], float]:
         raise OSError("gone")
 
     registry = CollectorRegistry()

@@ -23,6 +23,7 @@ URL = Endpoint(url="https://127.0.0.1:9443")
 OFF = {rule.cause.rule.id: Level.OFF for rule in OWN_RULES}
 INHERIT = {"member-priority": Level.INHERIT}
 GROUPS, PODS, NATIVE = "groups.podium.dev", "pods.podium.dev", "native-groups.podium.dev"
+GANGS, SCHEDULED = "gangs.podium.dev", "scheduled-gangs.podium.dev"
 
 
 def registered(
@@ -95,17 +96,20 @@ def test_the_manifests_register_one_service_without_a_bundle() -> None:
     """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
     clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
     clients += [each["spec"]["conversion"]["webhook"]["clientConfig"] for each in printed("crds")]
-    assert {client["service"]["path"] for client in clients} == {"/mutate", "/validate", CONVERT}
+    paths = {"/mutate", "/gang", "/scheduled-gang", "/validate", CONVERT}
+    assert {client["service"]["path"] for client in clients} == paths
     service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}
     for client in clients:
         assert client == {"service": {**service, "path": client["service"]["path"]}}
 
 
 def test_with_the_usual_levels() -> None:
-    """Pods are not mutated, and validated as far as a rule is on."""
+    """Pods are not mutated unless they ask for a gang, and validated as far as a rule is on."""
     mutating, validating = (webhooks(each) for each in registered())
     assert {name: sent(each) for name, each in mutating.items()} == {
-        GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"}
+        GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"},
+        GANGS: {"CREATE pods"},
+        SCHEDULED: {"CREATE pods"},
     }
     assert {name: sent(each) for name, each in validating.items()} == {
         GROUPS: {f"{how} {what}" for how in ("CREATE", "UPDATE") for what in ("podgroups", "workloads")},
@@ -115,9 +119,10 @@ def test_with_the_usual_levels() -> None:
 
 
 def test_a_rule_that_is_off_sends_nothing() -> None:
-    """With all of them off, the API server's rules on Podium's kinds are left."""
-    for every in registered(Policy(levels=OFF)):
-        assert list(webhooks(every)) == [GROUPS]
+    """With all of them off, the API server's rules on Podium's kinds are left, and gangs, which ask."""
+    mutating, validating = registered(Policy(levels=OFF))
+    assert list(webhooks(mutating)) == [GROUPS, GANGS, SCHEDULED]
+    assert list(webhooks(validating)) == [GROUPS]
     for rule in ("group-label-immutable", "member-priority", "membership-conflict"):
         (_, validating) = registered(Policy(levels=OFF | {rule: Level.WARN}))
         wanted = {"UPDATE pods", "UPDATE pods/status"} if "label" in rule else {"CREATE pods"}
@@ -137,6 +142,27 @@ def test_pods_are_mutated_to_inherit_only() -> None:
     assert mutating[PODS]["reinvocationPolicy"] == "IfNeeded"
     (mutating, _) = (webhooks(each) for each in registered(Policy(podium=INHERIT)))
     assert PODS not in mutating
+
+
+def test_gangs_are_asked_for_by_pods_in_namespaces_that_let_them() -> None:
+    """One webhook or the other, never both, and before pods, which then belong to a group."""
+    options = Options(failure={"gangs": "Fail"}, exempt=("kube-system",))
+    mutating, _ = registered(Policy(levels=INHERIT), options)
+    assert [each["name"] for each in mutating["webhooks"]] == [GROUPS, GANGS, SCHEDULED, PODS]
+    found = webhooks(mutating)
+    for name, path, operator in ((GANGS, "/gang", "NotIn"), (SCHEDULED, "/scheduled-gang", "In")):
+        webhook = found[name]
+        assert webhook["clientConfig"]["url"] == f"https://127.0.0.1:9443{path}"
+        assert webhook["namespaceSelector"]["matchExpressions"] == [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
+            {"key": "scheduling.podium.dev/auto-groups", "operator": "In", "values": ["true"]},
+            {"key": "scheduling.podium.dev/scheduler", "operator": operator, "values": ["podium-scheduler"]},
+        ]
+        names = [condition["name"] for condition in webhook["matchConditions"]]
+        assert names == ["not-being-deleted", "asks-for-a-gang", "not-a-mirror-pod"]
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert found[PODS]["failurePolicy"] == "Ignore"
 
 
 def test_classes_are_looked_at_where_they_are_restricted() -> None:

@@ -1,4 +1,4 @@
-"""Reads of the core kinds: Pod as a group member, Node, PriorityClass and PodDisruptionBudget.
+"""Reads of the core kinds: Pod as a group member, Node, Namespace, PriorityClass, PodDisruptionBudget.
 
 A pod is decoded for audit, admission and the reconciler here; what only scheduling needs (affinity,
 tolerations, volumes) is another read, so that a hundred thousand pods stay cheap.
@@ -93,6 +93,14 @@ class PriorityClass(msgspec.Struct, gc=False):
     globalDefault: bool | None = None
     description: str | None = None
     preemptionPolicy: str | None = None
+
+
+class Namespace(msgspec.Struct, gc=False):
+    """A namespace: its labels say what administrators allow in it."""
+
+    apiVersion: str = "v1"
+    kind: str = "Namespace"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class NodeSpec(msgspec.Struct, gc=False):

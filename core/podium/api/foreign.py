@@ -1,7 +1,8 @@
-"""Reads of what makes pods (Deployment to LeaderWorkerSet) for their templates, and of Kueue's Workload.
+"""Reads of what makes pods (Deployment to LeaderWorkerSet), and of Kueue's Workload.
 
-Of an owner only its pod templates matter here, each with its field path: a rule that judges a template
-judges the pods it would make and must say where to edit.
+Of an owner two things matter here. Its pod templates, each with its field path: a rule that judges a template
+judges the pods it would make and must say where to edit. And, of Job, JobSet and LeaderWorkerSet, how many of
+its pods are there together before any of them runs: a gang that waits for more waits for ever.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import reference
 from podium.findings import ObjectRef
 
+# kubernetes-sigs/lws: every replica has a topology domain of its own.
+EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
 
 class TemplateSpec(msgspec.Struct, gc=False):
     """spec of Deployment, StatefulSet, DaemonSet, ReplicaSet and Job: one template."""
@@ -21,6 +25,21 @@ class TemplateSpec(msgspec.Struct, gc=False):
     template: PodTemplate | None = None
     replicas: Int32 | None = None
     parallelism: Int32 | None = None
+    completions: Int32 | None = None
+    suspend: bool | None = None
+
+    def at_once(self, succeeded: int = 0) -> int:
+        """Give how many pods a Job has at once, of which some have succeeded (both counts default to 1)."""
+        parallelism = 1 if self.parallelism is None else self.parallelism
+        if self.completions is None:
+            return parallelism
+        return max(0, min(parallelism, self.completions - succeeded))
+
+
+class JobStatus(msgspec.Struct, gc=False):
+    """status of a Job; of the other kinds with one template nothing of it is read."""
+
+    succeeded: Int32 | None = None
 
 
 class SimpleOwner(msgspec.Struct, gc=False):
@@ -30,10 +49,18 @@ class SimpleOwner(msgspec.Struct, gc=False):
     kind: str
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: TemplateSpec | None = None
+    status: JobStatus | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
         """Give the templates with their field paths."""
         yield from _one("spec.template", self.spec.template if self.spec is not None else None)
+
+    def gangs(self) -> tuple[int, int]:
+        """Give how many gangs its pods form, and of how many pods: those of a Job one."""
+        if self.kind != "Job" or self.spec is None:
+            return 0, 0
+        succeeded = (self.status.succeeded if self.status is not None else None) or 0
+        return 1, 0 if self.spec.suspend else self.spec.at_once(succeeded)
 
 
 class JobTemplate(msgspec.Struct, gc=False):
@@ -63,6 +90,16 @@ class CronJob(msgspec.Struct, gc=False):
         template = job.spec.template if job is not None and job.spec is not None else None
         yield from _one("spec.jobTemplate.spec.template", template)
 
+    def gangs(self) -> tuple[int, int]:
+        """Give none: its Jobs have their own."""
+        return 0, 0
+
+
+class Dependency(msgspec.Struct, gc=False):
+    """A role that another one waits for."""
+
+    name: str | None = None
+
 
 class ReplicatedJob(msgspec.Struct, gc=False):
     """One role of a JobSet."""
@@ -70,12 +107,34 @@ class ReplicatedJob(msgspec.Struct, gc=False):
     name: str | None = None
     replicas: Int32 | None = None
     template: JobTemplate | None = None
+    dependsOn: list[Dependency] | None = None
+
+    def size(self) -> int:
+        """Give how many pods its Jobs have at once."""
+        spec = self.template.spec if self.template is not None else None
+        replicas = 1 if self.replicas is None else self.replicas
+        return replicas * (spec or TemplateSpec()).at_once()
+
+
+class StartupPolicy(msgspec.Struct, gc=False):
+    """In which order a JobSet makes its Jobs: AnyOrder, or InOrder."""
+
+    startupPolicyOrder: str | None = None
 
 
 class JobSetSpec(msgspec.Struct, gc=False):
     """spec of a JobSet."""
 
     replicatedJobs: list[ReplicatedJob] | None = None
+    startupPolicy: StartupPolicy | None = None
+    suspend: bool | None = None
+
+    def first(self) -> list[ReplicatedJob]:
+        """Give the roles whose Jobs wait for no other role."""
+        jobs = [job for job in self.replicatedJobs or () if job.size()]
+        if self.startupPolicy is not None and self.startupPolicy.startupPolicyOrder == "InOrder":
+            return jobs[:1]
+        return [job for job in jobs if not job.dependsOn]
 
 
 class JobSet(msgspec.Struct, gc=False):
@@ -93,6 +152,15 @@ class JobSet(msgspec.Struct, gc=False):
             path = f"spec.replicatedJobs[{index}].template.spec.template"
             yield from _one(path, spec.template if spec is not None else None)
 
+    def gangs(self) -> tuple[int, int]:
+        """Give how many gangs its pods form, and of how many pods that are there before any of them runs.
+
+        Its own gang scheduling forms no one gang of roles that start one after the other either.
+        """
+        if self.spec is None or self.spec.suspend:
+            return 1, 0
+        return 1, sum(job.size() for job in self.spec.first())
+
 
 class LeaderWorkerTemplate(msgspec.Struct, gc=False):
     """A leader (a worker where absent) and its workers; size counts both."""
@@ -107,6 +175,7 @@ class LeaderWorkerSetSpec(msgspec.Struct, gc=False):
 
     replicas: Int32 | None = None
     leaderWorkerTemplate: LeaderWorkerTemplate | None = None
+    startupPolicy: str | None = None
 
 
 class LeaderWorkerSet(msgspec.Struct, gc=False):
@@ -123,6 +192,17 @@ class LeaderWorkerSet(msgspec.Struct, gc=False):
         if pair is not None:
             yield from _one("spec.leaderWorkerTemplate.leaderTemplate", pair.leaderTemplate)
             yield from _one("spec.leaderWorkerTemplate.workerTemplate", pair.workerTemplate)
+
+    def gangs(self) -> tuple[int, int]:
+        """Give how many gangs its pods form, one a replica, and of how many pods: leader and workers.
+
+        The leader is alone where workers are made only when it is ready, or knows its topology domain.
+        """
+        if self.spec is None or self.spec.leaderWorkerTemplate is None:
+            return 0, 0
+        replicas, size = self.spec.replicas, self.spec.leaderWorkerTemplate.size
+        alone = self.spec.startupPolicy == "LeaderReady" or EXCLUSIVE in (self.metadata.annotations or {})
+        return 1 if replicas is None else replicas, 1 if alone or size is None else size
 
 
 OwnerObject = SimpleOwner | CronJob | JobSet | LeaderWorkerSet
@@ -148,17 +228,24 @@ OWNERS: dict[tuple[str, str], OwnerKind] = {
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """An object that makes pods, in the neutral form: its templates by field path."""
+    """An object that makes pods, in the neutral form: its templates by field path, and its gangs.
+
+    `gangs` is how many it has (0: its kind has none), `gang_size` how many pods each of them begins with.
+    """
 
     ref: ObjectRef
     metadata: ObjectMeta
     templates: dict[str, PodTemplate]
+    gangs: int = 0
+    gang_size: int = 0
 
 
 def neutral_owner(owner: OwnerObject) -> Owner:
     """Bring any owner to the neutral form."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
-    return Owner(ref=ref, metadata=owner.metadata, templates=dict(owner.templates()))
+    gangs, size = owner.gangs()
+    templates = dict(owner.templates())
+    return Owner(ref=ref, metadata=owner.metadata, templates=templates, gangs=gangs, gang_size=size)
 
 
 class KueueWorkloadSpec(msgspec.Struct, gc=False):

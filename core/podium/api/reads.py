@@ -21,6 +21,7 @@ class Kind(StrEnum):
     WORKLOAD = "Workload"
     KUEUE_WORKLOAD = "KueueWorkload"
     OWNER = "Owner"
+    NAMESPACE = "Namespace"
 
 
 class Read(NamedTuple):
@@ -72,4 +73,11 @@ READS: dict[tuple[str, str], Read] = {
         (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
+}
+# The kinds of an audit and of a dump: what takes another right to list, or tells more of a cluster, is not.
+AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))
+# What a process may follow beside them.
+FOLLOWED: dict[tuple[str, str], Read] = {
+    **READS,
+    ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", _same),
 }

@@ -8,7 +8,7 @@ import click
 if TYPE_CHECKING:
     from podium.rules.policy import Policy
 
-_FAMILIES = ("podium", "pods", "native")
+_FAMILIES = ("podium", "gangs", "pods", "native")
 
 
 class _FailurePolicy(click.ParamType[tuple[str, str]]):
@@ -38,7 +38,7 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "failure_policies",
         multiple=True,
         type=_FailurePolicy(),
-        help="What to do without an answer of ours; podium=Fail, pods=Ignore, native=Ignore unless told.",
+        help="What to do without an answer of ours; podium=Fail and the others Ignore unless told.",
     )(function)
     return click.option(
         "--config", metavar="FILE", help="An AdmissionPolicy: levels of the rules, allowed classes."

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.reads import READS, Kind
+from podium.api.reads import AUDITED, READS, Kind
 from podium.documents import textfile
 from podium.documents.lines import Lines
 from podium.documents.split import Document, Origin, ReadError
@@ -159,7 +159,7 @@ class Loader:
 
     def done(self) -> Loaded:
         """Give the index; of a kind that was not listed, or not wholly, it says so."""
-        self._state.unread = {str(kind): NOT_IN_INPUT for kind in Kind if kind not in self._listed}
+        self._state.unread = {str(kind): NOT_IN_INPUT for kind in AUDITED if kind not in self._listed}
         self._state.unread.update(self._partly)
         self._state.unread.update(self._info.unread)
         scope = Scope(self._info.namespace, self._info.selector)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from podium.api.reads import READS, Kind, Read
+from podium.api.reads import AUDITED, FOLLOWED, Kind, Read
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
@@ -29,6 +29,7 @@ _ORDER = (
     Kind.BUDGET,
     Kind.PRIORITY_CLASS,
     Kind.NODE,
+    Kind.NAMESPACE,
 )
 
 
@@ -99,9 +100,9 @@ _Reads = Mapping[tuple[str, str], Read]
 _Found = Mapping[tuple[str, str], _Resource]
 
 
-async def discover(connection: Connection, kinds: Collection[Kind] = tuple(Kind)) -> Discovery:
+async def discover(connection: Connection, kinds: Collection[Kind] = AUDITED) -> Discovery:
     """Ask a server which of some kinds it serves. Raises PodiumError."""
-    reads = {name: read for name, read in READS.items() if read.kind in kinds}
+    reads = {name: read for name, read in FOLLOWED.items() if read.kind in kinds}
     version, groups = await asyncio.gather(
         _decode(connection, "/version", _Version), _decode(connection, "/apis", _Groups)
     )

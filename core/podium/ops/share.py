@@ -81,6 +81,8 @@ PLAIN_FIELDS = frozenset(
         "lastTransitionTime",
         "preemptionPolicy",
         "restartPolicy",
+        "startupPolicy",
+        "startupPolicyOrder",
         "disruptionMode",
         "phase",
         "kubeletVersion",

@@ -6,18 +6,17 @@ administrator says otherwise, so nothing that is valid upstream is refused by su
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from podium import divergence, priority
-from podium.api.core import Pod, PodSpec, SchedulingGroup
+from podium.api.core import Pod, PodSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
-from podium.api.membership import GroupKey, group_name
-from podium.api.meta import ObjectMeta
+from podium.api.membership import GroupKey
 from podium.api.reads import READS
 from podium.findings import Severity
-from podium.rules import fields, podgroup
+from podium.rules import fields, gang, podgroup
 from podium.rules.audit.groups import (
     BASIC_WITH_GROUP_DISRUPTION,
     GROUP_UNLIKE_TEMPLATE,
@@ -28,6 +27,7 @@ from podium.rules.audit.members import MEMBERSHIP_CONFLICT
 from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
 from podium.rules.case import Case, Operation
 from podium.rules.fields import Cause, FieldError, go_quote
+from podium.rules.ownrule import OwnRule, breach, level
 from podium.rules.policy import Level
 from podium.rules.rule import Rule
 from podium.rules.shape import Document
@@ -36,18 +36,6 @@ from podium.rules.target import Phase, Target
 _MEMBER_CREATED = Target("Pod", Operation.CREATE, Phase.VALIDATE, members=True)
 _GROUP_CREATED = Target("PodGroup", Operation.CREATE, Phase.VALIDATE)
 _WORKLOAD_CREATED = Target("Workload", Operation.CREATE, Phase.VALIDATE)
-
-
-class OwnRule(NamedTuple):
-    """A rule with a remedy and its levels where the policy says nothing: for native kinds, for Podium's.
-
-    `on` says which writes it is checked at.
-    """
-
-    cause: Cause
-    native: Level
-    podium: Level
-    on: tuple[Target, ...]
 
 
 MEMBER_PRIORITY = OwnRule(
@@ -113,7 +101,9 @@ NAME_LENGTH = OwnRule(
     Level.DENY,
     (_GROUP_CREATED, _WORKLOAD_CREATED),
 )
-RULES = tuple(own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH))
+RULES = tuple(
+    own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH, gang.WITHOUT_OWNER)
+)
 
 # The audit has these rules, too, for what is stored already: one id, one row in the table.
 BASIC_MODE = OwnRule(
@@ -156,27 +146,10 @@ OWN_RULES = (
     TEMPLATE_SYSTEM_CLASS,
     UNLIKE_TEMPLATE,
     TWO_GROUPS,
+    gang.WITHOUT_OWNER,
 )
 
 NAME_LIMIT = 63
-
-
-def level(case: Case, rule: OwnRule) -> Level:
-    """Give the level of a rule for this object."""
-    default = rule.native if case.native else rule.podium
-    return case.profile.policy.level(rule.cause.rule.id, native=case.native, default=default)
-
-
-def _breach(case: Case, rule: OwnRule, field: str, message: str) -> None:
-    """Do what the rule's level says about a breach."""
-    match level(case, rule):
-        case Level.OFF:
-            return
-        case Level.DENY:
-            raise case.forbid(rule.cause, field, message)
-        case Level.WARN | Level.INHERIT:
-            case.warnings.append(f"{field}: {message}")
-            case.note(rule.cause, field, message)
 
 
 # Before the Priority plugin.
@@ -229,7 +202,7 @@ def _inherit_from_group(case: Case, new: Document) -> None:
 
     The default class counts as none chosen: the Priority plugin has stamped it before a webhook sees the pod.
     """
-    key = _group_key(case, new)
+    key = gang.group_key(case, new)
     if key is None:
         return
     spec, classes = new["spec"], case.view.classes
@@ -245,7 +218,9 @@ def _inherit_from_group(case: Case, new: Document) -> None:
         return
     group = case.view.groups.get(key)
     if group is None:
-        case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
+        # An auto group is made after its first pod.
+        if not gang.asks(new):
+            case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
         return
     found = case.seek_class(group.priority_class_name) if group.priority_class_name else None
     if found is None or found.value != (group.priority or 0):
@@ -265,7 +240,7 @@ def check(case: Case, new: Document) -> list[FieldError]:
     error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
     if level(case, NAME_LENGTH) is Level.DENY:
         return [error]
-    _breach(case, NAME_LENGTH, error.field, error.body)
+    breach(case, NAME_LENGTH, error.field, error.body)
     return []
 
 
@@ -289,9 +264,9 @@ def _judge_pod(case: Case, new: Document) -> None:
     named = spec.get("schedulingGroup", {}).get("podGroupName")
     if label and named and label != named:
         message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
-        _breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
+        breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
     _judge_class(case, spec.get("priorityClassName", ""), pods=True)
-    key = _group_key(case, new)
+    key = gang.group_key(case, new)
     group = case.view.groups.get(key) if key is not None else None
     # Where the Priority plugin is off nobody gives an integer.
     value = spec.get("priority", 0)
@@ -299,7 +274,7 @@ def _judge_pod(case: Case, new: Document) -> None:
         theirs = _valued(group.priority or 0, group.priority_class_name)
         ours = _valued(value, spec.get("priorityClassName", ""))
         message = f"priority {ours} is not that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
-        _breach(case, MEMBER_PRIORITY, "spec.priority", message)
+        breach(case, MEMBER_PRIORITY, "spec.priority", message)
 
 
 def _judge_label(case: Case, new: Document, old: Document) -> None:
@@ -310,7 +285,7 @@ def _judge_label(case: Case, new: Document, old: Document) -> None:
     if label != stored:
         what = "may not be removed" if label is None else f"may not be changed to {go_quote(label)}"
         message = f"the label {GROUP_LABEL} {what} once the pod exists, it is {go_quote(stored)}"
-        _breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+        breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
 
 
 def _judge_group(case: Case, new: Document) -> None:
@@ -322,7 +297,7 @@ def _judge_group(case: Case, new: Document) -> None:
         return
     for field, have, want in differences(group, template):
         message = f"is {'unset' if have is None else have}, template {go_quote(template.name)} has {want}"
-        _breach(case, UNLIKE_TEMPLATE, f"spec.{field}", message)
+        breach(case, UNLIKE_TEMPLATE, f"spec.{field}", message)
 
 
 def _judge_workload(case: Case, new: Document) -> None:
@@ -335,16 +310,16 @@ def _judge_workload(case: Case, new: Document) -> None:
         field = f"{path}.priorityClassName"
         found = case.seek_class(name)
         if found is None:
-            _breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
+            breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
         elif found.value > priority.HIGHEST_USER_PRIORITY:
             message = f"class {name} has {found.value}, more than a PodGroup may have"
-            _breach(case, TEMPLATE_SYSTEM_CLASS, field, message)
+            breach(case, TEMPLATE_SYSTEM_CLASS, field, message)
 
 
 def _judge_mode(case: Case, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
     if min_count is None and mode is DisruptionMode.POD_GROUP:
         message = "a basic group cannot be disrupted as a whole"
-        _breach(case, BASIC_MODE, f"{path}.disruptionMode", message)
+        breach(case, BASIC_MODE, f"{path}.disruptionMode", message)
 
 
 def _judge_class(case: Case, name: str, *, pods: bool) -> None:
@@ -354,7 +329,7 @@ def _judge_class(case: Case, name: str, *, pods: bool) -> None:
     what = "pods" if pods else "PodGroups"
     listed = ", ".join(patterns) or "none"
     message = f"{what} in namespace {case.ref.namespace} may not use class {name} (allowed: {listed})"
-    _breach(case, CLASS_ALLOWED, "spec.priorityClassName", message)
+    breach(case, CLASS_ALLOWED, "spec.priorityClassName", message)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -374,16 +349,6 @@ def _template_of(case: Case, group: PodGroup) -> Template | None:
         return None
     workload = case.view.workloads.get(GroupKey(case.native, case.ref.namespace, ref.workload))
     return workload.template(ref.template) if workload is not None else None
-
-
-def _group_key(case: Case, new: Document) -> GroupKey | None:
-    """Give the group that a pod says it belongs to."""
-    spec = new["spec"].get("schedulingGroup")
-    field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None
-    meta = ObjectMeta(labels=new["metadata"].get("labels"))
-    served = case.profile.workload_api
-    named = group_name(meta, PodSpec(schedulingGroup=field), native_served=served)
-    return None if named is None else GroupKey(named[0], case.ref.namespace, named[1])
 
 
 def _valued(value: int, name: str) -> str:

@@ -11,10 +11,15 @@ from podium.rules.case import Operation
 
 
 class Phase(StrEnum):
-    """Which of the two kinds of admission webhooks asks."""
+    """What a webhook asks: the two kinds of admission, and, as mutations too, a gang for a new pod.
+
+    Of the last two that is asked which the pod's namespace wants.
+    """
 
     MUTATE = "mutate"
     VALIDATE = "validate"
+    GANG = "gang"
+    SCHEDULED_GANG = "scheduled-gang"
 
 
 class Target(NamedTuple):

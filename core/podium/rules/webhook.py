@@ -15,7 +15,7 @@ from typing import Any
 
 from podium.api.convert import KEPT
 from podium.api.reads import READS
-from podium.rules import kept, metadata, own, podgroup
+from podium.rules import gang, kept, metadata, own, podgroup
 from podium.rules.admission import (
     KINDS,
     KindRules,
@@ -72,10 +72,13 @@ def judge(phase: Phase, request: Request, view: View, profile: Profile) -> Verdi
     case = Case(request, view, profile, reference(request.object, rules), rules.PLURAL)
     patch: list[dict[str, Any]] = []
     try:
-        if phase is Phase.MUTATE:
-            patch = _mutate(case, rules)
-        else:
-            _validate(case, rules)
+        match phase:
+            case Phase.MUTATE:
+                patch = _mutate(case, rules)
+            case Phase.VALIDATE:
+                _validate(case, rules)
+            case Phase.GANG | Phase.SCHEDULED_GANG:
+                patch = _join(case, rules, scheduled=phase is Phase.SCHEDULED_GANG)
     except Refused as error:
         return refused(case, error)
     return allowed(case, None, patch)
@@ -97,6 +100,16 @@ def _mutate(case: Case, rules: KindRules) -> list[dict[str, Any]]:
     if rules is podgroup:
         _default_mode(case, new)
     return spec_patch(case.request.object, case.changes) + kept.patch(case, new)
+
+
+def _join(case: Case, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
+    try:
+        new = canonical(case, rules, case.request.object, [])
+    except Refused:
+        # The API server refuses it after us.
+        return []
+    labels = gang.join(case, new, scheduled=scheduled)
+    return labels + spec_patch(case.request.object, case.changes)
 
 
 def _default_mode(case: Case, new: Document) -> None:

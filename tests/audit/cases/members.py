@@ -70,7 +70,7 @@ CASES = [
             (
                 GROUP,
                 "spec.priority",
-                "when new were made than for the group. The class of none: none; the group's: gold.",
+                "when new was made than for the group. The class of none: none; the group's: gold.",
             )
         ],
     ),
@@ -86,7 +86,7 @@ CASES = [
             (
                 GROUP,
                 "spec.priority",
-                "PriorityClass gold had another value when they were made",
+                "PriorityClass gold had another value when the pod was made",
             )
         ],
     ),

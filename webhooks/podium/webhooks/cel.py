@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from podium.api.groups import GROUP_LABEL
+from podium.gangs import AUTO, AUTO_LABEL
 from podium.rules.policy import Allowance
 
 # What names of classes and namespaces consist of.
@@ -31,6 +32,8 @@ CLASS = 'object.spec.?priorityClassName.orValue("")'
 NOT_BEING_DELETED = "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"
 # True of a new pod that says it belongs to a group, in either way.
 MEMBER = f"object.spec.?schedulingGroup.hasValue() || {LABEL}.hasValue()"
+# True of a new pod that asks for a group and has none; the native field counts only where it is served.
+ASKS = f"object.metadata.?labels[?{quote(AUTO_LABEL)}] == optional.of({quote(AUTO)}) && !{LABEL}.hasValue()"
 # True of an update that changes or removes the label.
 LABEL_CHANGES = f"{LABEL_BEFORE}.hasValue() && {LABEL} != {LABEL_BEFORE}"
 

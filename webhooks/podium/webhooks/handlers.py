@@ -1,4 +1,4 @@
-"""Answers to the API server's three questions: mutate, validate, convert; bytes in, bytes out.
+"""Answers to the API server's questions: mutate (a gang included), validate, convert; bytes in, bytes out.
 
 The state is read without awaiting, so a request sees one moment of the cluster and costs no task. Only when
 it names what is not there yet (a PriorityClass applied together with its group) it waits for the cluster to
@@ -85,8 +85,10 @@ class Handlers:
     def routes(self) -> dict[str, Route]:
         """Give what the server serves."""
         return {
-            "/mutate": Route("POST", partial(self._admit, Phase.MUTATE), JSON, ADMISSION_BYTES),
-            "/validate": Route("POST", partial(self._admit, Phase.VALIDATE), JSON, ADMISSION_BYTES),
+            **{
+                f"/{phase}": Route("POST", partial(self._admit, phase), JSON, ADMISSION_BYTES)
+                for phase in Phase
+            },
             # API servers have no client certificate for conversions, which tell nobody anything anyhow.
             "/convert": Route("POST", self._convert, JSON, CONVERSION_BYTES, anybody=True),
         }

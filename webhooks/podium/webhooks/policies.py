@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from podium import priority
 from podium.api.groups import GROUP_LABEL
-from podium.rules import own
+from podium.rules import gang, own
+from podium.rules.ownrule import OwnRule
 from podium.rules.policy import Level, Policy
 from podium.rules.target import Phase
 from podium.rules.workload import MAX_TEMPLATES
@@ -46,7 +47,7 @@ class Twin(NamedTuple):
     `invalid` is for what the webhook answers as a field error: 422, and with the field.
     """
 
-    rule: own.OwnRule
+    rule: OwnRule
     variables: Mapping[str, str]
     checks: Sequence[Check]
     invalid: bool = False
@@ -57,6 +58,7 @@ UNSAID = {
     own.MEMBER_PRIORITY: "compares a pod with its PodGroup",
     own.TEMPLATE_CLASS: "looks for a PriorityClass",
     own.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
+    gang.WITHOUT_OWNER: "works out what made the pod",
 }
 
 _WORKLOAD_ONLY = 'request.kind.kind != "Workload"'

@@ -2,8 +2,9 @@
 
 One entry a family, because a family is what fails together: Podium's own kinds are nobody else's and fail
 closed; pods and native kinds are everybody's and fail open, skip the system's namespaces and ours, and are
-sent only where a rule could object. A rule that is off sends nothing. Nothing is sent of deletions, of status
-(but for the label guard) and of updates of what is being deleted.
+sent only where a rule could object, or where a pod asks for a gang in a namespace that lets it. A rule that
+is off sends nothing. Nothing is sent of deletions, of status (but for the label guard) and of updates of what
+is being deleted.
 """
 
 import base64
@@ -13,12 +14,14 @@ from typing import Any
 
 import msgspec
 
+from podium import gangs
 from podium.api.convert import VERSIONS
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.findings import group_of
-from podium.rules import own
+from podium.rules import gang, own
 from podium.rules.admission import KINDS
 from podium.rules.case import Operation
+from podium.rules.ownrule import OwnRule
 from podium.rules.policy import Level, Policy
 from podium.rules.target import Phase, Target
 from podium.rules.webhook import PARITY
@@ -34,20 +37,30 @@ NAMESPACE = "podium-system"
 SERVICE = "podium-webhook"
 CONVERT = "/convert"
 
-_KINDS = {Phase.MUTATE: "MutatingWebhookConfiguration", Phase.VALIDATE: "ValidatingWebhookConfiguration"}
+# Which questions are registered together.
+_KINDS = {
+    "MutatingWebhookConfiguration": (Phase.MUTATE, Phase.GANG, Phase.SCHEDULED_GANG),
+    "ValidatingWebhookConfiguration": (Phase.VALIDATE,),
+}
+_GANGS = (Phase.GANG, Phase.SCHEDULED_GANG)
 
 
 class Family(StrEnum):
-    """Kinds that share a failure policy; the value is what the command line calls them."""
+    """What shares a failure policy; the value is what the command line calls it.
+
+    An API server asks in this order: a pod that has joined a gang is then one of a group's members.
+    """
 
     PODIUM = "podium"
+    GANGS = "gangs"
     PODS = "pods"
     NATIVE = "native"
 
     @property
     def domain(self) -> str:
         """The name of its webhook, which users read in refusals."""
-        return {self.PODIUM: "groups", self.PODS: "pods", self.NATIVE: "native-groups"}[self] + ".podium.dev"
+        names = {self.PODIUM: "groups", self.GANGS: "gangs", self.PODS: "pods", self.NATIVE: "native-groups"}
+        return f"{names[self]}.podium.dev"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,20 +117,22 @@ def active(policy: Policy, family: Family) -> Mapping[str, Level]:
     return levels
 
 
-def _speaks(rule: own.OwnRule, policy: Policy, family: Family) -> bool:
+def _speaks(rule: OwnRule, policy: Policy, family: Family) -> bool:
     """Whether a rule that is on can have something to say of these kinds."""
     if rule is own.CLASS_ALLOWED:
         return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
     return rule is not own.NAME_LENGTH or family is Family.PODIUM
 
 
-def targets(rule: own.OwnRule, family: Family, phase: Phase) -> list[Target]:
+def targets(rule: OwnRule, family: Family, phase: Phase) -> list[Target]:
     """Give where an own rule is checked in a family."""
-    return [
-        target
-        for target in rule.on
-        if target.phase is phase and (target.kind == "Pod") == (family is Family.PODS)
-    ]
+    return [target for target in rule.on if target.phase is phase and _concerns(target, family)]
+
+
+def _concerns(target: Target, family: Family) -> bool:
+    if target.phase in _GANGS:
+        return family is Family.GANGS
+    return family is Family.PODS if target.kind == "Pod" else family in (Family.PODIUM, Family.NATIVE)
 
 
 def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, Any]]:
@@ -144,12 +159,12 @@ def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, An
 
 def group(family: Family) -> str:
     """Give the API group of a family."""
-    return {Family.PODIUM: PODIUM_GROUP, Family.NATIVE: NATIVE_GROUP, Family.PODS: ""}[family]
+    return {Family.PODIUM: PODIUM_GROUP, Family.NATIVE: NATIVE_GROUP}.get(family, "")
 
 
 def versions(family: Family) -> list[str]:
     """Give every version that some server serves; others are harmless in a registration."""
-    if family is Family.PODS:
+    if family in (Family.GANGS, Family.PODS):
         return ["v1"]
     return sorted(version.partition("/")[2] for version in VERSIONS if group_of(version) == group(family))
 
@@ -166,38 +181,51 @@ def configurations(
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": _KINDS[phase],
+            "kind": kind,
             "metadata": {"name": CONFIGURATION, "labels": LABELS},
             "webhooks": [
                 {
-                    "name": family.domain,
+                    "name": f"scheduled-{family.domain}" if phase is Phase.SCHEDULED_GANG else family.domain,
                     "clientConfig": endpoint.client(f"/{phase}", bundle),
-                    **options.selector(family, endpoint),
+                    **_selector(options, endpoint, family, phase),
                     "rules": resource_rules(family, asked),
                     "matchConditions": _conditions(policy, family, phase),
                     "matchPolicy": "Equivalent",
                     "failurePolicy": options.failure_policy(family),
-                    **({"reinvocationPolicy": "IfNeeded"} if phase is Phase.MUTATE else {}),
+                    **({} if phase is Phase.VALIDATE else {"reinvocationPolicy": "IfNeeded"}),
                     "sideEffects": "None",
                     "timeoutSeconds": options.timeout_seconds,
                     "admissionReviewVersions": ["v1"],
                 }
                 for family in Family
+                for phase in phases
                 if (asked := _asked(policy, family, phase))
             ],
         }
-        for phase in Phase
+        for kind, phases in _KINDS.items()
     ]
 
 
+def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase) -> dict[str, Any]:
+    """Give the namespaceSelector: for gangs, the namespaces that let pods ask, and with which scheduler."""
+    selector = options.selector(family, endpoint)
+    if family is Family.GANGS:
+        operator = "In" if phase is Phase.SCHEDULED_GANG else "NotIn"
+        selector["namespaceSelector"]["matchExpressions"] += [
+            {"key": gangs.NAMESPACE_LABEL, "operator": "In", "values": [gangs.ENABLED]},
+            {"key": gangs.SCHEDULER_LABEL, "operator": operator, "values": [gangs.SCHEDULER]},
+        ]
+    return selector
+
+
 def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
-    """Give what is to be sent: for the API server's rules on Podium's kinds, for own rules that are on."""
-    parity = PARITY if family is Family.PODIUM else ()
-    theirs = [target for target in parity if target.phase is phase]
+    """Give what is to be sent: for the API server's rules on Podium's kinds, for gangs, for own rules."""
+    always = {Family.PODIUM: PARITY, Family.GANGS: gang.TARGETS}.get(family, ())
+    theirs = [target for target in always if target.phase is phase]
     return theirs + [target for _, target in _own(policy, family, phase)]
 
 
-def _own(policy: Policy, family: Family, phase: Phase) -> list[tuple[own.OwnRule, Target]]:
+def _own(policy: Policy, family: Family, phase: Phase) -> list[tuple[OwnRule, Target]]:
     levels = active(policy, family)
     return [
         (rule, target)
@@ -220,14 +248,16 @@ def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, 
         if created and updated:
             created = f'request.operation == "{Operation.CREATE}" ? {created} : {updated}'
         conditions.append(condition("a-rule-may-object", created or updated))
-        if phase is Phase.MUTATE:
-            # The kubelet compares a mirror with its static pod.
-            mirror = '!object.metadata.?annotations[?"kubernetes.io/config.mirror"].hasValue()'
-            conditions.append(condition("not-a-mirror-pod", mirror))
+    if family is Family.GANGS:
+        conditions.append(condition("asks-for-a-gang", cel.ASKS))
+    if family in (Family.GANGS, Family.PODS) and phase is not Phase.VALIDATE:
+        # The kubelet compares a mirror with its static pod.
+        mirror = '!object.metadata.?annotations[?"kubernetes.io/config.mirror"].hasValue()'
+        conditions.append(condition("not-a-mirror-pod", mirror))
     return conditions
 
 
-def _concern(policy: Policy, rule: own.OwnRule, target: Target) -> str:
+def _concern(policy: Policy, rule: OwnRule, target: Target) -> str:
     """Say of which pods a rule may have something to say."""
     if rule is own.CLASS_ALLOWED:
         return f"!({cel.classes_allowed(policy.allow, pods=True)})"

@@ -1,7 +1,7 @@
 """AdmissionReview, bytes to a request and a verdict to bytes: the only place that knows the wire format.
 
 Pods are the hot path, and most of any object is nothing that a rule reads (managedFields alone is half of
-it), so an object is decoded to what rules do read: identity, one label, one annotation, and the spec, of a
+it), so an object is decoded to what rules do read: identity, two labels, one annotation, and the spec, of a
 pod four fields of it. A body that is no review is a ReviewError, which the server answers with 400: the API
 server then does what failurePolicy says. A review of something that Podium has no rules for is allowed,
 because a registration that is too wide must not stop a cluster.
@@ -17,16 +17,17 @@ from podium.api.convert import KEPT
 from podium.api.groups import GROUP_LABEL
 from podium.errors import PodiumError
 from podium.findings import Finding
+from podium.gangs import AUTO_LABEL
 from podium.rules.admission import Verdict
 from podium.rules.case import Operation, Request
 from podium.rules.target import Phase
+from podium.wording import cut
 
 API_VERSION = "admission.k8s.io/v1"
 # Bytes of one warning and of all: with more than this much text an API server shortens every warning to 256
 # characters and drops what comes after 4096, of other webhooks too (endpoints/filters/warning.go).
 MAX_WARNING = 256
 MAX_WARNINGS = 4096
-_ELLIPSIS = "…"
 
 
 class ReviewError(PodiumError):
@@ -78,6 +79,7 @@ class _Review(msgspec.Struct, gc=False):
 
 class _Labels(msgspec.Struct, gc=False):
     group: str | UnsetType | None = msgspec.field(default=UNSET, name=GROUP_LABEL)
+    gang: str | UnsetType | None = msgspec.field(default=UNSET, name=AUTO_LABEL)
 
 
 class _Annotations(msgspec.Struct, gc=False):
@@ -117,6 +119,35 @@ class _Pod(msgspec.Struct, gc=False):
     spec: _PodSpec
 
 
+class _Owner(msgspec.Struct, gc=False):
+    apiVersion: str | UnsetType | None = UNSET
+    kind: str | UnsetType | None = UNSET
+    name: str | UnsetType | None = UNSET
+    controller: bool | UnsetType | None = UNSET
+
+
+class _AskingMetadata(msgspec.Struct, gc=False):
+    name: str | UnsetType | None = UNSET
+    generateName: str | UnsetType | None = UNSET
+    namespace: str | UnsetType | None = UNSET
+    labels: dict[str, str] | UnsetType | None = UNSET
+    ownerReferences: list[_Owner] | UnsetType | None = UNSET
+
+
+class _AskingSpec(msgspec.Struct, gc=False):
+    schedulerName: str | UnsetType | None = UNSET
+    schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
+
+
+class _AskingPod(msgspec.Struct, gc=False):
+    """A pod that asks for a gang: who made it matters, its class does not."""
+
+    apiVersion: str
+    kind: str
+    metadata: _AskingMetadata
+    spec: _AskingSpec
+
+
 class _Grouping(msgspec.Struct, gc=False):
     """A PodGroup or Workload; no rule of a webhook looks at a status."""
 
@@ -132,6 +163,7 @@ _small: dict[str, msgspec.json.Decoder[_Pod] | msgspec.json.Decoder[_Grouping]] 
     "PodGroup": msgspec.json.Decoder(_Grouping),
     "Workload": msgspec.json.Decoder(_Grouping),
 }
+_asking = msgspec.json.Decoder(_AskingPod)
 _whole = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 # What msgspec raises for bytes that are not JSON of the wanted shape.
@@ -166,25 +198,25 @@ def decode(body: bytes, phase: Phase) -> Review:
         namespace=asked.namespace or "",
         name=asked.name or "",
         dry_run=asked.dryRun or False,
-        request=_request(asked),
+        request=_request(asked, phase),
     )
 
 
-def _request(asked: _Request) -> Request | None:
+def _request(asked: _Request, phase: Phase) -> Request | None:
     subresource = asked.subResource or ""
     judged = asked.kind.kind in _small and asked.operation in ("CREATE", "UPDATE")
     if not judged or subresource not in ("", "status"):
         return None
     operation = Operation(asked.operation)
-    new = _object(asked, asked.object, "object")
-    old = _object(asked, asked.oldObject, "oldObject") if operation is Operation.UPDATE else None
+    new = _object(asked, phase, asked.object, "object")
+    old = _object(asked, phase, asked.oldObject, "oldObject") if operation is Operation.UPDATE else None
     return Request(operation=operation, object=new, subresource=subresource, old=old)
 
 
-def _object(asked: _Request, raw: Raw, where: str) -> dict[str, Any]:
+def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, Any]:
     """Read one of the two objects: what rules look at, or all of it where its types are not the API's."""
     try:
-        document = _pruned(asked, raw)
+        document = _pruned(asked, phase, raw)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
@@ -197,9 +229,12 @@ def _object(asked: _Request, raw: Raw, where: str) -> dict[str, Any]:
     return document
 
 
-def _pruned(asked: _Request, raw: Raw) -> dict[str, Any]:
+def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
+    asks = asked.kind.kind == "Pod" and phase in (Phase.GANG, Phase.SCHEDULED_GANG)
     try:
-        pruned: dict[str, Any] = msgspec.to_builtins(_small[asked.kind.kind].decode(raw))
+        pruned: dict[str, Any] = msgspec.to_builtins(
+            (_asking if asks else _small[asked.kind.kind]).decode(raw)
+        )
     except msgspec.ValidationError:
         return _whole.decode(raw)
     return pruned
@@ -260,17 +295,9 @@ def _cut(warnings: list[str]) -> list[str]:
     result: list[str] = []
     room = MAX_WARNINGS
     for warning in warnings:
-        text = _shortened(warning, min(MAX_WARNING, room))
+        text = cut(warning, min(MAX_WARNING, room))
         if not text:
             break
         result.append(text)
         room -= len(text.encode())
     return result
-
-
-def _shortened(text: str, limit: int) -> str:
-    encoded = text.encode(errors="replace")
-    if len(encoded) <= limit:
-        return encoded.decode()
-    room = limit - len(_ELLIPSIS.encode())
-    return encoded[:room].decode(errors="ignore") + _ELLIPSIS if room > 0 else ""

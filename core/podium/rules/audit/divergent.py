@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
-from podium.divergence import Cause, Divergence, Explanation, policy_sentence, sentence
+from podium.divergence import Cause, Divergence, policy_sentence, sentence
+from podium.explain import Server, because, consequence, policy_consequence
 from podium.findings import Severity
 from podium.rules.audit.commands import delete, delete_pods, recreate, templates_of
 from podium.rules.audit.survey import Found, Survey, SurveyedGroup
 from podium.rules.rule import Rule
-from podium.wording import some
 
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
 
@@ -39,8 +39,8 @@ def pod_priority_differs(survey: Survey) -> Iterator[Found]:
         group, divergence = each.group, each.divergence
         if group is None or divergence is None or not divergence.priority.divergent:
             continue
-        causes = "".join(f" {_because(group, cause, divergence)}" for cause in divergence.causes)
-        message = f"{sentence(divergence)}. {_consequence(survey, each, group)}{causes}"
+        causes = "".join(f" {because(group, cause, divergence)}" for cause in divergence.causes)
+        message = f"{sentence(divergence)}. {consequence(group, _server(survey))}{causes}"
         fix, remedy = _mend(survey, each, group, divergence)
         yield Found(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
 
@@ -48,55 +48,26 @@ def pod_priority_differs(survey: Survey) -> Iterator[Found]:
 def preemption_policy_differs(survey: Survey) -> Iterator[Found]:
     """Find groups whose live members do not share one preemptionPolicy."""
     for each in survey.groups:
-        if each.divergence is None or not each.divergence.policy.divergent:
+        group = each.group
+        if group is None or each.divergence is None or not each.divergence.policy.divergent:
             continue
         policy = each.divergence.policy
         names = {name for differing in policy.differing for name in differing.live}
         pods = [pod for pod in each.staying if pod.metadata.name in names]
-        if each.key.native and survey.minor >= 37:
-            effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
-        else:
-            effect = "One member with Never keeps the whole group from preempting."
         owners = survey.owners(pods)
         yield Found(
             PREEMPTION_POLICY_DIFFERS.finding(
                 each.ref,
                 "spec.preemptionPolicy",
-                f"{policy_sentence(each.divergence)}. {effect}",
+                f"{policy_sentence(each.divergence)}. {policy_consequence(group, _server(survey))}",
                 f"name a class with preemptionPolicy {policy.expected} in {templates_of(owners)}, "
                 "then recreate the pods",
             )
         )
 
 
-def _consequence(survey: Survey, each: SurveyedGroup, group: PodGroup) -> str:
-    if not each.key.native:
-        return "Podium's scheduler gives the group free room only: a group in doubt evicts nobody."
-    if survey.minor <= 35:
-        return f"Kubernetes {survey.kubernetes} reads no PodGroup: each pod's own integer counts."
-    if survey.minor == 36:
-        return f"Kubernetes 1.36 silently lets the group's {group.priority or 0} win."
-    return f"Kubernetes {survey.kubernetes} does not schedule the group."
-
-
-def _because(group: PodGroup, found: Explanation, divergence: Divergence) -> str:
-    theirs, ours = found.class_name, group.priority_class_name
-    all_of_them = len(found.pods) == divergence.priority.live
-    who = "they" if all_of_them else some(found.pods)
-    match found.cause:
-        case Cause.CLASS_RECREATED:
-            return f"PriorityClass {theirs} had another value when {who} were made than for the group."
-        case Cause.DEFAULT_CHANGED if theirs:
-            return f"PriorityClass {theirs} became the default after the group was made without a class."
-        case Cause.DEFAULT_CHANGED:
-            return f"PriorityClass {ours} became the default after {who} were made without a class."
-        case Cause.OTHER_CLASS:
-            whose = "Their class" if all_of_them else f"The class of {who}"
-            return f"{whose}: {theirs or 'none'}; the group's: {ours or 'none'}."
-        case Cause.UNRESOLVED:
-            return "A class is named but no integer stored, in the group or in its pods."
-        case Cause.POD_OLDER:
-            return f"Older than the group: {'all of them' if all_of_them else who}."
+def _server(survey: Survey) -> Server:
+    return Server(survey.minor, survey.kubernetes)
 
 
 def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Divergence) -> tuple[str, str]:

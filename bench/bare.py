@@ -1,0 +1,82 @@
+"""What the reconciler is timed against: the list alone, and its writes alone, each a process of its own.
+
+`python -m bench.bare list KUBECONFIG` reads what a reconciler reads, as it does. `python -m bench.bare apply
+KUBECONFIG FILE` applies the conditions that a JSON file has by group, as many at a time as a reconciler has
+writers. Both print how many seconds that took, without the start of the process.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from podium.controllers.keep import essential
+from podium.controllers.manager import Rules
+from podium.controllers.process import kinds, wanted
+from podium.controllers.writer import STATUS_MANAGER
+from podium.kube.cluster import Cluster
+from podium.kube.connection import Connection, connect
+
+API = "scheduling.k8s.io/v1beta1"
+GROUPS = f"/apis/{API}/podgroups"
+
+
+async def listing(connection: Connection) -> float:
+    """Read the cluster once."""
+    began = time.perf_counter()
+    cluster = Cluster(
+        connection, kinds(Rules()), keep=essential, only=wanted, say=lambda _event, _fields: None
+    )
+    following = asyncio.create_task(cluster.run())
+    await cluster.ready()
+    took = time.perf_counter() - began
+    following.cancel()
+    await asyncio.wait((following,))
+    return took
+
+
+async def applying(connection: Connection, conditions: dict[str, list[dict[str, Any]]]) -> float:
+    """Apply conditions to groups (`namespace/name`), guarded as the reconciler's writes are."""
+    stored = msgspec.json.decode(await connection.get(GROUPS))["items"]
+    documents = [
+        _document(meta, conditions[f"{meta['namespace']}/{meta['name']}"])
+        for meta in (group["metadata"] for group in stored)
+        if f"{meta['namespace']}/{meta['name']}" in conditions
+    ]
+    left = iter(documents)
+
+    async def write() -> None:
+        for document in left:
+            meta = document["metadata"]
+            path = f"/apis/{API}/namespaces/{meta['namespace']}/podgroups/{meta['name']}/status"
+            await connection.apply(path, document, manager=STATUS_MANAGER, force=True)
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(Rules().writers):
+            tasks.create_task(write())
+    return time.perf_counter() - began
+
+
+def _document(meta: dict[str, Any], conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    guarded = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+    return {"apiVersion": API, "kind": "PodGroup", "metadata": guarded, "status": {"conditions": conditions}}
+
+
+async def main(work: Callable[[Connection], Awaitable[float]], kubeconfig: str) -> None:
+    """Do one of the two and say how long it took."""
+    async with connect(kubeconfig, None) as connection:
+        print(await work(connection))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "list":
+        uvloop.run(main(listing, sys.argv[2]))
+    else:
+        given = msgspec.json.decode(Path(sys.argv[3]).read_bytes())
+        uvloop.run(main(lambda connection: applying(connection, given), sys.argv[2]))

@@ -1,0 +1,241 @@
+"""The reconciler in a large cluster: from its start to every condition true, under a storm, and at rest.
+
+What it is compared with runs in turns with it on the same server: the list alone, and alone the writes that
+it has to do. Nothing is pinned: this is a small cluster as it is, the API server beside the reconciler.
+"""
+
+import asyncio
+import contextlib
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import uvloop
+from bench import fleet, rig
+from bench.bare import GROUPS as GROUPS_PATH
+from bench.results import ROUNDS, Row, Section, quantile, spread
+from bench.storm import FLIP_EVERY, RATE, Seen, Storm, Weather
+from tests.fixtures.servers import Server, exclusive
+
+from podium.controllers.conditions import OURS
+from podium.controllers.manager import Rules
+from podium.controlplane.releases import NEWEST
+from podium.errors import PodiumError
+from podium.kube.connection import Connection, connect
+
+GROUPS = 10_000
+STORM_SECONDS = 10.0
+IDLE_SECONDS = 30.0
+# The events of a thousand flips are sent at five a second.
+_CALM_SECONDS = 600.0
+_GLANCE_SECONDS = 2.0
+_PODIUM = str(Path(sys.executable).with_name("podium"))
+_LEASE = "podium-controller"
+# How many writes of which kind an API server has answered: resource and verb are among its labels.
+_REQUESTS = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(resource|verb)="([^"]*)"')
+_READS = ("GET", "LIST", "WATCH", "CONNECT")
+_SHARE = f"{GROUPS:,} with {fleet.MEMBERS} pods each, {GROUPS // fleet.DIVERGENT_EVERY:,} of them divergent"
+_NOTE = f"""
+Kubernetes {NEWEST.version}, native groups: {_SHARE}. API server, etcd and
+load share the machine with the reconciler. Start: from the start of the process, which has yet to become the
+leader, until a watch has seen every condition. The list alone reads what the reconciler reads and keeps the
+same of it; the bare loop applies the same conditions, {Rules().writers} at a time, and knows before what to
+write; of both the start of the process does not count. Storm: {RATE} changes of pods a second at random times
+(Poisson), one in {FLIP_EVERY} flips a group; the delay is from the answer to whoever changed the pod until a
+watch has seen the group's condition.
+"""
+
+
+class Turn(NamedTuple):
+    """Seconds of one round: the process until its last condition, the list alone, the bare writes."""
+
+    start: float
+    listing: float
+    bare: float
+
+    @property
+    def share(self) -> float:
+        """Give the start as a share of what it may take."""
+        return self.start / (self.listing + 1.5 * self.bare)
+
+
+def measure() -> Section:
+    """Measure it all; takes about a quarter of an hour."""
+    with exclusive(NEWEST) as server:
+        fleet.fill(server, GROUPS)
+        return uvloop.run(measured(server, GROUPS))
+
+
+async def measured(server: Server, groups: int) -> Section:
+    """Measure on a server that holds so many groups."""
+    async with connect(str(server.kubeconfig), None) as connection:
+        seen = Seen(connection)
+        watching = asyncio.create_task(seen.follow())
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                bench = _Bench(server, Path(folder), connection, seen, groups)
+                turns = [await bench.turn() for _ in range(ROUNDS + 1)][1:]
+                rows = [*_starts(turns), *await bench.service()]
+        finally:
+            watching.cancel()
+            await asyncio.wait((watching,))
+    return Section("Reconciler", rows, _NOTE)
+
+
+class _Bench:
+    """One fleet, and what is done with it."""
+
+    def __init__(self, server: Server, folder: Path, connection: Connection, seen: Seen, groups: int) -> None:
+        self._server = server
+        self._folder = folder
+        self._connection = connection
+        self._seen = seen
+        self._groups = groups
+        self._divergent = len(range(0, groups, fleet.DIVERGENT_EVERY))
+
+    async def turn(self) -> Turn:
+        """Let each do its work once; conditions are taken away after each."""
+        async with self._controller() as (_, began):
+            await self._all_told()
+            start = time.perf_counter() - began
+        conditions = await self._conditions()
+        written = self._file("written", conditions)
+        none = self._file("none", {name: [] for name in conditions})
+        await self._reset(none)
+        listing = await self._bare("list")
+        bare = await self._bare("apply", written)
+        await self._all_told()
+        await self._reset(none)
+        return Turn(start, listing, bare)
+
+    async def service(self) -> list[Row]:
+        """Give what one process shows in a storm and after it."""
+        async with self._controller() as (pid, _):
+            await self._all_told()
+            storm = Storm(self._connection, self._seen, self._groups)
+            before, began = rig.processor_seconds(pid), time.perf_counter()
+            weathers = [await storm.blow(STORM_SECONDS) for _ in range(ROUNDS + 1)][1:]
+            busy = (rig.processor_seconds(pid) - before) / (time.perf_counter() - began)
+            await self._calm()
+            writes = await self._idle()
+            memory = rig.resident(pid)
+        return [
+            *_storms(weathers),
+            Row("storm, the reconciler's processor", f"{busy * 100:.0f} % of one"),
+            Row(f"at rest for {IDLE_SECONDS:.0f} s, writes to Leases", str(writes.pop("leases", 0))),
+            Row(f"at rest for {IDLE_SECONDS:.0f} s, other writes", str(writes.total())),
+            Row("resident memory at the end", f"{memory:,.0f} MiB"),
+        ]
+
+    @contextlib.asynccontextmanager
+    async def _controller(self) -> AsyncIterator[tuple[int, float]]:
+        """Run `podium controller`; gives its id and when it was started. It must end well."""
+        argv = [_PODIUM, "controller", f"--kubeconfig={self._server.kubeconfig}", "--metrics-port=0"]
+        path = self._folder / "controller.log"
+        with path.open("wb") as log:
+            began = time.perf_counter()
+            process = await asyncio.create_subprocess_exec(*argv, f"--lease=default/{_LEASE}", stderr=log)
+        try:
+            yield process.pid, began
+            process.send_signal(signal.SIGTERM)
+            code = await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if code:
+            raise PodiumError(f"the controller ended with {code}: {_last_line(path)}")
+
+    async def _bare(self, *arguments: Any) -> float:
+        """Run one of the peers; gives its seconds."""
+        work, *files = map(str, arguments)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.bare", work, str(self._server.kubeconfig), *files),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await process.communicate()
+        if process.returncode:
+            raise PodiumError(f"bench.bare {work} ended with {process.returncode}")
+        return float(output)
+
+    def _file(self, name: str, conditions: dict[str, list[Any]]) -> Path:
+        path = self._folder / f"{name}.json"
+        path.write_bytes(msgspec.json.encode(conditions))
+        return path
+
+    async def _all_told(self) -> None:
+        """Wait until every divergent group says so."""
+        await self._seen.until(lambda: self._seen.count("True") == self._divergent, "every condition")
+
+    async def _reset(self, none: Path) -> None:
+        """Take all conditions of ours away."""
+        await self._bare("apply", none)
+        await self._seen.until(lambda: self._seen.count("") == self._groups, "no conditions")
+
+    async def _conditions(self) -> dict[str, list[Any]]:
+        """Give what the reconciler wrote, by group."""
+        stored = msgspec.json.decode(await self._connection.get(GROUPS_PATH))["items"]
+        found = {}
+        for group in stored:
+            conditions = group.get("status", {}).get("conditions", ())
+            ours = [each for each in conditions if each["type"] in OURS]
+            if ours:
+                found[f"{group['metadata']['namespace']}/{group['metadata']['name']}"] = ours
+        return found
+
+    async def _calm(self) -> None:
+        """Wait until nothing but Leases was written for a while: what the events of a storm need."""
+        deadline = time.perf_counter() + _CALM_SECONDS
+        before, quiet = await self._writes(), 0
+        while quiet < 5:
+            if time.perf_counter() > deadline:
+                raise PodiumError(f"waited {_CALM_SECONDS:.0f} s for the writes to end")
+            await asyncio.sleep(_GLANCE_SECONDS)
+            now = await self._writes()
+            quiet = quiet + 1 if not (now - before).keys() - {"leases"} else 0
+            before = now
+
+    async def _idle(self) -> Counter[str]:
+        """Give the writes by resource while nothing happens; the API server's own are among them."""
+        before = await self._writes()
+        await asyncio.sleep(IDLE_SECONDS)
+        return await self._writes() - before
+
+    async def _writes(self) -> Counter[str]:
+        """Give how many writes the API server has answered, by resource."""
+        writes: Counter[str] = Counter()
+        for labels, value in _REQUESTS.findall((await self._connection.get("/metrics")).decode()):
+            label = dict(_LABEL.findall(labels))
+            if label["verb"] not in _READS:
+                writes[label["resource"]] += int(float(value))
+        return writes
+
+
+def _starts(turns: list[Turn]) -> list[Row]:
+    return [
+        Row("start of the process to every condition", spread([turn.start for turn in turns], "s")),
+        Row("the list alone", spread([turn.listing for turn in turns], "s")),
+        Row("bare loop of the same applies", spread([turn.bare for turn in turns], "s")),
+        Row("start / (list + 1.5 x bare loop), round by round", spread([turn.share for turn in turns], "x")),
+    ]
+
+
+def _storms(weathers: list[Weather]) -> list[Row]:
+    rows = [Row("storm, changes of pods", spread([each.rate for each in weathers], "a second", 0))]
+    for share in (0.5, 0.99, 1.0):
+        delays = [quantile(each.delays, share) * 1e3 for each in weathers]
+        name = f"p{share * 100:.0f}" if share < 1 else "most"
+        rows.append(Row(f"storm, pod to condition, {name}", spread(delays, "ms", 0)))
+    return rows
+
+
+def _last_line(path: Path) -> str:
+    return (path.read_text(encoding="utf-8").splitlines() or ["it wrote nothing"])[-1]

@@ -1,0 +1,113 @@
+"""PodGroups for gangs that ask for one, where nobody else makes them.
+
+The webhook has named the group on each pod; here it is made, once a pod is there, for what made the pod, and
+goes with that by its owner reference. Of a group that exists only minCount follows the owner, for nothing
+else of it may change. What somebody else made under the name is theirs, whatever it says; pods are its
+members all the same, as of any group.
+
+Pods that are created together are of one class nearly always. Where they are not, the class of most of them
+is taken, and the others are found to diverge.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from podium import gangs
+from podium.api.core import Pod
+from podium.api.foreign import Owner
+from podium.api.groups import PODIUM_GROUP
+from podium.api.membership import GroupKey
+from podium.controllers.actions import ApplyGroup, CreateGroup, Decision
+from podium.findings import ObjectRef
+from podium.priority import HIGHEST_USER_PRIORITY, resolve
+from podium.view import View
+
+# The version that is stored: no conversion is asked for.
+API_VERSION = f"{PODIUM_GROUP}/v1beta1"
+LABELS = {"app.kubernetes.io/managed-by": "podium", gangs.AUTO_LABEL: gangs.AUTO}
+
+
+def decide(view: View, key: GroupKey) -> Decision:
+    """Make the group of a gang that asks for one, or bring its minCount up to its owner's.
+
+    A change names by UID and resourceVersion the group that it was decided from.
+    """
+    if key.native or not gangs.opted_in(view.namespaces.get(key.namespace)):
+        return Decision()
+    members = _asking(view, key)
+    owner = _owner(view, members)
+    if owner is None or owner.gang_size < 1:
+        return Decision()
+    group = view.groups.get(key)
+    if group is None:
+        return _write(key, owner, _class_of(view, members))
+    meta = group.metadata
+    controller = meta.controller()
+    ours = controller is not None and controller.uid == owner.metadata.uid and group.min_count is not None
+    if not ours or meta.deletionTimestamp is not None or group.min_count == owner.gang_size:
+        return Decision()
+    # An apply that leaves out what an earlier one set takes it away.
+    moment = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+    return _write(key, owner, group.priority_class_name, moment)
+
+
+def _asking(view: View, key: GroupKey) -> list[Pod]:
+    """Give the members that are there to stay and ask for this group."""
+    return [
+        pod
+        for pod in view.members(key).values()
+        if gangs.asks(pod.metadata)
+        and not pod.finished
+        and pod.metadata.deletionTimestamp is None
+        and (gang := gangs.gang_of(pod)) is not None
+        and gang.group_name == key.name
+    ]
+
+
+def _owner(view: View, members: Sequence[Pod]) -> Owner | None:
+    """Give what made the members: one thing, for the group's name says which; None if it is going or gone."""
+    gang = gangs.gang_of(members[0]) if members else None
+    owner = view.owners.get(gang.owner) if gang is not None else None
+    return owner if owner is not None and owner.metadata.deletionTimestamp is None else None
+
+
+def _class_of(view: View, members: Sequence[Pod]) -> str:
+    """Give the class of the integer that most members have, the lowest of several; empty for none.
+
+    A class that a group may not have, or that is gone, would only have the group refused: without a class
+    the group is made and its pods are found to diverge.
+    """
+    counts = Counter(pod.spec.priority or 0 for pod in members)
+    value = min(counts, key=lambda value: (-counts[value], value))
+    names = Counter(pod.spec.priorityClassName or "" for pod in members if (pod.spec.priority or 0) == value)
+    name = min(names, key=lambda name: (-names[name], name))
+    return name if value <= HIGHEST_USER_PRIORITY and resolve(view.classes, name) is not None else ""
+
+
+def _write(key: GroupKey, owner: Owner, class_name: str, moment: Mapping[str, Any] | None = None) -> Decision:
+    """Make the group, or change the one that there is at this moment."""
+    reference = {
+        "apiVersion": owner.ref.apiVersion,
+        "kind": owner.ref.kind,
+        "name": owner.ref.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+    }
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": LABELS,
+            "ownerReferences": [reference],
+            **(moment or {}),
+        },
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": owner.gang_size}},
+            **({"priorityClassName": class_name} if class_name else {}),
+        },
+    }
+    action = ApplyGroup if moment else CreateGroup
+    return Decision((action(ObjectRef(API_VERSION, "PodGroup", key.namespace, key.name), document),))

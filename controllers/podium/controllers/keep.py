@@ -1,0 +1,124 @@
+"""What the reconciler keeps of each object, so that a large cluster fits in the memory of a small process.
+
+It follows every pod of a cluster, and of a pod it needs who it is, which group it is in and what priority it
+carries: a tenth of what is read. A read of only that would decode but a fifth faster (4.1 us for 5.2), for
+what takes the time is passing over the rest.
+
+What many objects have in common, such as the spec of all pods of a group, is kept once: lists come sorted by
+name, so a memory of the last few thousand finds nearly all of it. (Interned, texts would stay for good in
+Python 3.12.) Hence nothing that is kept may be changed.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
+from podium.api.foreign import Owner
+from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.meta import ObjectMeta, OwnerReference
+from podium.controllers.conditions import OURS
+from podium.gangs import LABELS, NAMESPACE_LABEL
+from podium.state import Readable
+
+_OF_PODS = (GROUP_LABEL, *LABELS)
+_OF_NAMESPACES = (NAMESPACE_LABEL,)
+_RECENT = 4096
+
+_NO_SPEC = PodSpec()
+
+
+def essential(obj: Readable) -> Readable:
+    """Give what is kept of an object; no decision of the reconciler looks at the rest."""
+    match obj:
+        case Pod():
+            return _pod(obj)
+        case PodGroup():
+            return _group(obj)
+        case Owner():
+            kept = _identity(obj.metadata)
+            kept.ownerReferences = obj.metadata.ownerReferences
+            return msgspec.structs.replace(obj, metadata=kept, templates={})
+        case Namespace():
+            kept = _identity(obj.metadata)
+            kept.labels = _labels(obj.metadata.labels, _OF_NAMESPACES)
+            return Namespace(metadata=kept)
+        case _:
+            return obj
+
+
+def _pod(pod: Pod) -> Pod:
+    """Keep a member; of a pod in no group only who it is and who made it, for it may have made others."""
+    meta, spec = pod.metadata, pod.spec
+    kept = _identity(meta)
+    kept.ownerReferences = _owners(*meta.ownerReferences) if meta.ownerReferences else None
+    group = spec.schedulingGroup.podGroupName if spec.schedulingGroup is not None else None
+    if not group and GROUP_LABEL not in (meta.labels or ()):
+        return Pod(metadata=kept, spec=_NO_SPEC)
+    kept.creationTimestamp = _text(meta.creationTimestamp)
+    kept.labels = _labels(meta.labels, _OF_PODS)
+    phase = pod.status.phase if pod.status is not None else None
+    return Pod(
+        metadata=kept,
+        spec=_spec(spec.priorityClassName, spec.priority, spec.preemptionPolicy, group),
+        status=_status(phase),
+    )
+
+
+def _group(group: PodGroup) -> PodGroup:
+    meta = group.metadata
+    kept = _identity(meta)
+    kept.generation = meta.generation
+    kept.creationTimestamp = _text(meta.creationTimestamp)
+    kept.finalizers = meta.finalizers
+    kept.ownerReferences = meta.ownerReferences
+    ours = tuple(condition for condition in group.conditions if condition.type in OURS)
+    return msgspec.structs.replace(group, metadata=kept, template_ref=None, conditions=ours)
+
+
+def _identity(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+        deletionTimestamp=meta.deletionTimestamp,
+    )
+
+
+def _labels(labels: Mapping[str, str] | None, names: tuple[str, ...]) -> dict[str, str] | None:
+    chosen = tuple((name, labels[name]) for name in names if name in labels) if labels else ()
+    return _dict(chosen) if chosen else None
+
+
+@lru_cache(_RECENT)
+def _text(text: str | None) -> str | None:
+    return text
+
+
+@lru_cache(_RECENT)
+def _dict(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return dict(items)
+
+
+@lru_cache(_RECENT)
+def _owners(*owners: OwnerReference) -> list[OwnerReference]:
+    return list(owners)
+
+
+@lru_cache(_RECENT)
+def _spec(
+    class_name: str | None, priority: int | None, preemption_policy: str | None, group: str | None
+) -> PodSpec:
+    return PodSpec(
+        priorityClassName=class_name,
+        priority=priority,
+        preemptionPolicy=preemption_policy,
+        schedulingGroup=SchedulingGroup(group) if group else None,
+    )
+
+
+@lru_cache(_RECENT)
+def _status(phase: str | None) -> PodStatus | None:
+    return PodStatus(phase) if phase else None

@@ -1,0 +1,213 @@
+"""From a change in the cluster to a write: the shell around the reconcilers, which decide purely.
+
+Every group is one key. A change marks the keys it is about, whoever leads works them off, each by one worker
+at a time: look at the group as it is known now, ask the reconcilers in turn, do the first thing that one of
+them wants. One write makes the group another, so what else there is to do is decided when the informer brings
+what was written; until then the group is left alone. So no write is decided from before our own last one.
+
+Nothing here remembers what was done: what counts is what the API server stores. A leader that comes after
+another goes through all groups once.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
+from math import inf
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey
+from podium.controllers import autogroups, divergence, protection
+from podium.controllers.actions import Action, ApplyConditions, Decision
+from podium.controllers.conditions import Judged, judged
+from podium.controllers.divergence import Times, Write
+from podium.controllers.metrics import Metrics
+from podium.controllers.queue import Queue
+from podium.controllers.touched import touched
+from podium.controllers.writer import StaleError
+from podium.errors import PodiumError
+from podium.explain import Server
+from podium.kube.connection import RefusedError
+from podium.kube.watching import Say
+from podium.note import Note
+from podium.state import Readable, State
+
+
+class LiveState(Protocol):
+    """The cluster as it is now."""
+
+    @property
+    def state(self) -> State:
+        """What is known."""
+
+    async def ready(self) -> None:
+        """Return when every wanted kind has been read once."""
+
+
+class Rules(NamedTuple):
+    """What is reconciled, and how."""
+
+    write: Write = Write.DIVERGENT
+    preemption_policy: bool = True
+    protection: bool = True
+    auto_groups: bool = True
+    writers: int = 16
+
+
+class _Record(msgspec.Struct):
+    """What is known of a group beside the state: times by our clock, and what was found last."""
+
+    changed: float
+    wrote: float = -inf
+    expected: int = 0
+    judged: tuple[Judged, ...] = ()
+
+
+class Manager:
+    """Keeps the groups of a cluster; `lead` does the work while we may."""
+
+    def __init__(
+        self,
+        cluster: LiveState,
+        perform: Callable[[Action], Awaitable[int]],
+        rules: Rules,
+        metrics: Metrics,
+        emit: Callable[[Note], None],
+        *,
+        server: Callable[[], Server],
+        new_queue: Callable[[], Queue[GroupKey]],
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        say: Say,
+    ) -> None:
+        """`perform` writes as `Writer.perform` does, `emit` takes events; `server` says what it is now.
+
+        `clock` gives seconds and never goes back, `now` the time in UTC.
+        """
+        self._cluster = cluster
+        self._write = perform
+        self._rules = rules
+        self._metrics = metrics
+        self._emit = emit
+        self._server = server
+        self._new_queue = new_queue
+        self._clock = clock
+        self._now = now
+        self._say = say
+        self._records: dict[GroupKey, _Record] = {}
+        self._queue: Queue[GroupKey] | None = None
+        cluster.state.observe(self._observe)
+
+    @property
+    def depth(self) -> int:
+        """How many groups wait to be looked at."""
+        return self._queue.depth if self._queue is not None else 0
+
+    def divergent(self) -> tuple[Counter[tuple[str, ...]], Counter[tuple[str, ...]]]:
+        """Count divergent groups, and their pods that differ, by namespace and cause."""
+        groups: Counter[tuple[str, ...]] = Counter()
+        pods: Counter[tuple[str, ...]] = Counter()
+        for key, record in self._records.items():
+            for found in record.judged:
+                if found.cause:
+                    groups[key.namespace, found.cause] += 1
+                    pods[key.namespace, found.cause] += found.pods
+        return groups, pods
+
+    async def lead(self) -> None:
+        """Look after all groups until cancelled; when this returns no worker is left."""
+        await self._cluster.ready()
+        state = self._cluster.state
+        self._queue = queue = self._new_queue()
+        try:
+            self._mark({*state.groups, *state.referenced_groups()})
+            await queue.work(self._reconcile, self._rules.writers)
+        finally:
+            self._queue = None
+            self._records.clear()
+
+    def _observe(self, before: Readable | None, after: Readable | None) -> None:
+        if self._queue is None:
+            return
+        self._mark(set(touched(self._cluster.state, before, after)))
+        if isinstance(after, PodGroup):
+            for note in divergence.flips(before if isinstance(before, PodGroup) else None, after):
+                self._emit(note)
+
+    def _mark(self, keys: Collection[GroupKey]) -> None:
+        assert self._queue is not None
+        now = self._clock()
+        for key in keys:
+            record = self._records.get(key)
+            if record is None:
+                self._records[key] = _Record(now)
+            else:
+                record.changed = now
+            self._queue.add(key)
+
+    async def _reconcile(self, key: GroupKey) -> None:
+        queue, record = self._queue, self._records.get(key)
+        assert queue is not None
+        if record is None:
+            return
+        began = self._clock()
+        decision = self._decide(key, record)
+        if decision.actions:
+            await self._perform(queue, key, record, decision.actions[0])
+        else:
+            queue.forget(key)
+            if decision.again is not None:
+                queue.add(key, decision.again)
+        self._metrics.reconciled(self._clock() - began)
+
+    def _decide(self, key: GroupKey, record: _Record) -> Decision:
+        """Ask the reconcilers in turn; the first that wants something is heard."""
+        state, rules = self._cluster.state, self._rules
+        group = state.groups.get(key)
+        record.judged = ()
+        if group is None and not state.members(key):
+            del self._records[key]
+            return Decision()
+        if group is not None and int(group.metadata.resourceVersion or 0) < record.expected:
+            return Decision()
+        decisions = []
+        if group is not None:
+            members = state.members(key).values()
+            record.judged = judged(
+                group, members, state.classes, self._server(), policy=rules.preemption_policy
+            )
+            now = self._clock()
+            times = Times(quiet=now - record.changed, since_write=now - record.wrote)
+            decisions.append(divergence.decide(group, record.judged, times, rules.write, self._now()))
+            decisions.append(protection.decide(state, key, protect=rules.protection))
+        if rules.auto_groups:
+            decisions.append(autogroups.decide(state, key))
+        wanted = next((each for each in decisions if each.actions), None)
+        if wanted is not None:
+            return wanted
+        return Decision(again=min((each.again for each in decisions if each.again is not None), default=None))
+
+    async def _perform(self, queue: Queue[GroupKey], key: GroupKey, record: _Record, action: Action) -> None:
+        try:
+            record.expected = await self._write(action)
+        except StaleError as error:
+            # What is newer is on its way here; of a group that is no more nothing is wanted.
+            if not error.gone:
+                queue.retry(key)
+        except TimeoutError:
+            queue.retry(key)
+        except RefusedError as error:
+            self._failed(key, error)
+            queue.retry(key, error.retry_after)
+        except PodiumError as error:
+            self._failed(key, error)
+            queue.retry(key)
+        else:
+            queue.forget(key)
+            if isinstance(action, ApplyConditions):
+                record.wrote = self._clock()
+
+    def _failed(self, key: GroupKey, error: PodiumError) -> None:
+        self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})

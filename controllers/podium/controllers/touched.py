@@ -1,0 +1,60 @@
+"""Which groups a change in the cluster is about: what must be judged anew, and no more than that.
+
+A cluster changes hundreds of times a second and nearly nothing of it is about a given group, so this is asked
+of every event and answers with keys only; a key that is named too often is coalesced by the queue.
+"""
+
+from collections.abc import Iterator
+
+from podium.api.core import Namespace, Pod, PriorityClass
+from podium.api.foreign import Owner
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.controllers.conditions import OURS
+from podium.gangs import gang_keys
+from podium.state import Readable
+from podium.view import View
+
+
+def key_of(group: PodGroup) -> GroupKey:
+    """Give a group's identity across versions."""
+    return GroupKey(group.native, group.ref.namespace, group.ref.name)
+
+
+def touched(view: View, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:
+    """Give the groups that one change is about; some more than once, and some that do not exist."""
+    changed = after if after is not None else before
+    match changed:
+        case Pod():
+            for pod in (before, after):
+                key = membership(pod, native_served=view.native_served) if isinstance(pod, Pod) else None
+                if key is not None:
+                    yield key
+        case PodGroup():
+            yield key_of(changed)
+        case Owner() if _gangs(before) != _gangs(after):
+            for owner in (before, after):
+                keys = gang_keys(owner) if isinstance(owner, Owner) else ()
+                yield from (key for key in keys if key in view.groups or view.members(key))
+        case Namespace():
+            name = changed.metadata.name
+            yield from (key for key in view.groups if key.namespace == name)
+            yield from (key for key in view.referenced_groups() if key.namespace == name)
+        case PriorityClass():
+            yield from _in_doubt(view)
+        case _:
+            pass
+
+
+def _in_doubt(view: View) -> Iterator[GroupKey]:
+    """Give the groups whose message may name a class: of all others the integers alone count."""
+    for key, group in view.groups.items():
+        if any(each.type in OURS and each.status != "False" for each in group.conditions):
+            yield key
+
+
+def _gangs(owner: Readable | None) -> tuple[object, ...]:
+    """Give what groups go by of what makes their pods; most of its changes are of its status."""
+    if not isinstance(owner, Owner):
+        return ()
+    return owner.gangs, owner.gang_size, owner.metadata.uid, owner.metadata.deletionTimestamp

@@ -1,0 +1,396 @@
+"""Which replica works: the one that holds a Lease, renews it in time, and gives it back when it ends.
+
+No lease can stop a process that still believes in it; so every belief here errs to the safe side. The holder
+counts from the moment before it asked (`remaining`), the others from the moment after they saw a change, each
+by a clock of its own that never jumps. What the wall clock says is written into the record for people, and
+nobody goes by it: neither clocks that differ nor one that is set can make two leaders. With equal terms the
+holder has stopped acting `lease_seconds - renew_seconds` before anybody else may begin.
+
+A write whose answer was lost may land later. It names the UID and the resourceVersion that it rests on, so it
+lands on what we saw or not at all, and the Lease is read again before anything else is believed. (A PUT
+without a UID would make a Lease anew that was deleted.)
+
+Needs get, create and update on leases of coordination.k8s.io.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.errors import PodiumError
+from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.watching import Say
+
+_LATEST = 0.2  # how much of the pause between two looks may be added to it at random
+_NEVER = -math.inf
+
+
+class Terms(NamedTuple):
+    """The times that replicas agree on, in seconds, as client-go's defaults.
+
+    A lease that was not renewed is anybody's after `lease_seconds`; its holder gives up after
+    `renew_seconds`; it is renewed, or looked at, every `retry_seconds` and a little. Each is well above the
+    next.
+    """
+
+    lease_seconds: float = 15.0
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+
+class LostError(PodiumError):
+    """The lease is not ours any more: the process has stopped working, and ends."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a Lease says (coordination.k8s.io/v1 LeaseSpec); times are MicroTime, and only compared."""
+
+    holderIdentity: str | None = None
+    leaseDurationSeconds: int | None = None
+    acquireTime: str | None = None
+    renewTime: str | None = None
+    leaseTransitions: int | None = None
+
+
+class Seen(NamedTuple):
+    """A Lease as it was last read: the whole object (empty: there is none), what of it counts, and `since`.
+
+    `since` is the reader's own time at which it had read this resourceVersion for the first time.
+    """
+
+    document: Mapping[str, Any]
+    version: str
+    record: Record
+    since: float
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str
+    uid: str
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Metadata
+    spec: Record | None = None
+
+
+def steady() -> float:
+    """Give the seconds of a clock that nobody sets, and that goes on while the machine is suspended."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def observe(before: Seen | None, document: Mapping[str, Any], now: float) -> Seen:
+    """Give what has been seen when `document` (empty for none) was read, and that reading ended now.
+
+    Any write counts as a sign of life. Raises msgspec.ValidationError when it is no Lease.
+    """
+    if not document:
+        return Seen({}, "", Record(), now)
+    lease = msgspec.convert(document, _Lease)
+    version = lease.metadata.resourceVersion
+    since = before.since if before is not None and before.version == version else now
+    return Seen(document, version, lease.spec or Record(), since)
+
+
+def free_in(seen: Seen, terms: Terms, now: float) -> float:
+    """Give the seconds until anybody may take the lease, 0 when it is free.
+
+    The holder's own duration counts, which a newer release may have changed; ours where it gave none.
+    """
+    if not seen.record.holderIdentity:
+        return 0.0
+    duration = seen.record.leaseDurationSeconds or terms.lease_seconds
+    return max(0.0, seen.since + duration - now)
+
+
+def is_of(record: Record, term: Record | None) -> bool:
+    """Whether a record is of the term that we began, whichever of its renewals.
+
+    Another process of our name began its own at another moment.
+    """
+    return term is not None and record == msgspec.structs.replace(term, renewTime=record.renewTime)
+
+
+def begin(seen: Seen, identity: str, terms: Terms, now: datetime, before: Record | None) -> Record:
+    """Give the record that takes the lease.
+
+    `before` is what we wanted to write last: if the lease is still as it was then, that write may yet land,
+    and we shall know it for ours.
+    """
+    transitions = (seen.record.leaseTransitions or 0) + 1 if seen.document else 0
+    if before is not None and before.leaseTransitions == transitions:
+        return before
+    return Record(identity, math.ceil(terms.lease_seconds), micro_time(now), None, transitions)
+
+
+def renewed(term: Record, now: datetime, last: str | None) -> Record:
+    """Give the record that renews a term, never with the time of the `last` one.
+
+    A write that changes nothing is none, and nobody would see it.
+    """
+    stamp = micro_time(now)
+    if stamp == last:
+        stamp = micro_time(now + timedelta(microseconds=1))
+    return msgspec.structs.replace(term, renewTime=stamp)
+
+
+def released(record: Record, now: datetime) -> Record:
+    """Give the record of a lease that nobody holds; a second is the shortest duration there is."""
+    stamp = micro_time(now)
+    return Record("", 1, stamp, stamp, record.leaseTransitions)
+
+
+def micro_time(moment: datetime) -> str:
+    """Write a time as metav1.MicroTime, of which an API server takes no other form."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Elector:
+    """One candidate for a lease, once: who lost it ends, and a new process is the next candidate.
+
+    `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        terms: Terms,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        sleep: Sleep,
+        random: Callable[[], float],
+        say: Say,
+    ) -> None:
+        """`clock` must never be set back or forth (`steady`); `now` is UTC; `random` gives from 0 up to 1."""
+        assert terms.lease_seconds > terms.renew_seconds > terms.retry_seconds * (1 + _LATEST) > 0
+        self.leader = ""
+        self.transitions = 0
+        self._connection = connection
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._name = name
+        self._where = f"lease {namespace}/{name}"
+        self._identity = identity
+        self._terms = terms
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._random = random
+        self._say = say
+        self._seen: Seen | None = None
+        self._unsure = True  # whether a write of ours may have changed what we have seen
+        self._term: Record | None = None  # what we hold, or may hold
+        self._until = _NEVER
+        self._began = _NEVER  # when the last attempt did
+        self._failure = ""
+
+    def remaining(self) -> float:
+        """Give the seconds in which we still may act, 0 when we do not lead.
+
+        Who was paused sees it at the first call, before anything else has run.
+        """
+        return max(0.0, self._until - self._clock())
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, and keep it while `lead` runs, which has always ended when this ends.
+
+        Raises LostError when the lease is lost. Whatever else ends this (`lead` returns or raises, or this is
+        cancelled) the lease is given back first, and renewed until then.
+        """
+        try:
+            await self._campaign()
+            self._say("leading", {"lease": self._where, "transitions": self.transitions})
+            await self._work(lead)
+        finally:
+            if self._term is not None:
+                await self._release(self._term)
+
+    async def _work(self, lead: Callable[[], Awaitable[None]]) -> None:
+        keeping = asyncio.ensure_future(self._keep())
+        leading = asyncio.ensure_future(lead())
+        try:
+            await asyncio.wait((keeping, leading), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            try:
+                await _end(leading)
+            finally:
+                await _end(keeping)
+            # A bug in it is worse news than any other.
+            failure = None if leading.cancelled() else leading.exception()
+            if failure is not None:
+                raise failure
+        if not keeping.cancelled():
+            keeping.result()
+
+    async def _campaign(self) -> None:
+        """Return when the lease is ours."""
+        while True:
+            await self._attempt(self._bid, self._patience)
+            # It may be over already, if we were paused before we read the answer.
+            if self.remaining() > 0:
+                return
+            wait = self._pause()
+            if self._seen is not None and not self._unsure:
+                # Who waits for it to expire need not look before, and should not look much later.
+                wait = min(wait, free_in(self._seen, self._terms, self._clock()) or wait)
+            await self._sleep(wait)
+
+    async def _keep(self) -> None:
+        """Renew for ever. Raises LostError."""
+        while True:
+            await self._sleep(min(self._pause(), self.remaining()))
+            if self.remaining() > 0:
+                await self._attempt(self._renew, min(self._patience, self.remaining()))
+            if self.remaining() <= 0:
+                why = f": {self._failure}" if self._failure else ""
+                raise self._lost(f"not renewed within {self._terms.renew_seconds:g} s{why}")
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for one attempt: a call that hangs must leave the time for another on a new connection."""
+        return self._terms.renew_seconds / 2
+
+    def _pause(self) -> float:
+        """Give the seconds until the next attempt, counted from the beginning of the last."""
+        pause = self._terms.retry_seconds * (1 + _LATEST * self._random())
+        return max(0.0, self._began + pause - self._clock())
+
+    async def _attempt(self, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Try one step, in bounded time whatever the connection does, and say a new failure once."""
+        self._began = self._clock()
+        try:
+            async with asyncio.timeout(seconds):
+                await step()
+        except LostError:
+            raise
+        except TimeoutError:
+            failure = "no answer in time"
+        except PodiumError as error:
+            failure = str(error)
+        else:
+            failure = ""
+        if failure and failure != self._failure:
+            self._say("lease not reached", {"lease": self._where, "error": failure})
+        self._failure = failure
+
+    async def _bid(self) -> None:
+        """Take the lease if it is free, or ours already by a write whose answer was lost."""
+        while True:
+            leader = self.leader
+            seen = await self._look()
+            if not is_of(seen.record, self._term):
+                if free_in(seen, self._terms, self._clock()) > 0:
+                    if self.leader != leader:
+                        self._say("another leads", {"lease": self._where, "leader": self.leader})
+                    return
+                self._term = begin(seen, self._identity, self._terms, self._now(), self._term)
+            assert self._term is not None
+            if await self._hold(seen, self._term):
+                return
+
+    async def _renew(self) -> None:
+        assert self._term is not None
+        while True:
+            seen = await self._known()
+            if not is_of(seen.record, self._term):
+                raise self._lost(_why(seen.record, self._identity) if seen.document else "deleted")
+            if await self._hold(seen, self._term):
+                return
+
+    async def _hold(self, seen: Seen, term: Record) -> bool:
+        """Write a renewal of the term; if that was done we may act, from before the question was put."""
+        began = self._clock()
+        if not await self._write(seen, renewed(term, self._now(), seen.record.renewTime)):
+            return False
+        self._until = began + self._terms.renew_seconds
+        return True
+
+    async def _release(self, term: Record) -> None:
+        """Give the lease back, if it is ours; nobody has to wait for it then. Failing that it expires."""
+        self._term = None
+        self._until = _NEVER
+        try:
+            async with asyncio.timeout(self._patience):
+                while is_of((seen := await self._known()).record, term):
+                    if await self._write(seen, released(seen.record, self._now())):
+                        self._say("lease released", {"lease": self._where})
+                        return
+        except (PodiumError, TimeoutError) as error:
+            failure = str(error) or "no answer in time"
+            self._say("lease not released", {"lease": self._where, "error": failure})
+
+    def _lost(self, why: str) -> LostError:
+        self._term = None
+        self._until = _NEVER
+        self._say("lease lost", {"lease": self._where, "error": why})
+        return LostError(
+            f"{self._where}: lost: {why}; this replica has stopped working and must be restarted"
+        )
+
+    async def _known(self) -> Seen:
+        """Give what we have seen, read again if a write of ours may have changed it."""
+        return await self._look() if self._unsure or self._seen is None else self._seen
+
+    async def _look(self) -> Seen:
+        try:
+            body = await self._connection.get(f"{self._path}/{self._name}")
+        except RefusedError as error:
+            if error.code != 404:
+                raise
+            body = b"{}"
+        return self._take(body)
+
+    async def _write(self, seen: Seen, record: Record) -> bool:
+        """Replace what was seen, keeping what others put on the object; False when it has changed since."""
+        spec = {**(seen.document.get("spec") or {}), **msgspec.to_builtins(record)}
+        self._unsure = True
+        try:
+            if seen.document:
+                path, document = f"{self._path}/{self._name}", {**seen.document, "spec": spec}
+                body = await self._connection.send("PUT", path, document)
+            else:
+                made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
+                body = await self._connection.send(
+                    "POST", self._path, made | {"metadata": {"name": self._name}}
+                )
+        except RefusedError as error:
+            # 409: changed, deleted, or made in the meantime. A 404 to a POST is of its namespace.
+            if error.code == 409 or (error.code == 404 and seen.document):
+                return False
+            raise
+        self._take(body)
+        return True
+
+    def _take(self, body: bytes) -> Seen:
+        """Remember what was read."""
+        try:
+            seen = observe(self._seen, msgspec.json.decode(body, type=dict[str, Any]), self._clock())
+        except msgspec.DecodeError as error:
+            raise PodiumError(f"{self._where}: the API server's answer is no Lease: {error}") from None
+        self._seen = seen
+        self._unsure = False
+        self.leader = seen.record.holderIdentity or ""
+        self.transitions = seen.record.leaseTransitions or 0
+        return seen
+
+
+def _why(record: Record, identity: str) -> str:
+    """Say what has become of a lease that was ours."""
+    if not record.holderIdentity:
+        return "emptied"
+    return "changed by another" if record.holderIdentity == identity else f"taken by {record.holderIdentity}"
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancel and await; whoever is cancelled here cancels it once more, and still awaits it."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,39 @@
+"""One replica of the reconciler: `python -m tests.faults.contender WANTED`, where WANTED is JSON of `Wanted`.
+
+The process that `podium controller` runs, with a lease of seconds where an installation's is longer.
+"""
+
+import sys
+
+import msgspec
+import uvloop
+
+from podium.controllers import process
+from podium.errors import PodiumError
+from podium.service import logs
+from podium.service.lease import Terms
+
+
+class Wanted(msgspec.Struct, kw_only=True):
+    """What a replica is to be; its lease is namespace and name, its terms are in seconds."""
+
+    kubeconfig: str
+    lease: tuple[str, str]
+    terms: Terms
+
+
+def main(wanted: Wanted) -> int:
+    """Be a replica until told to stop; give the exit code."""
+    settings = process.Settings(
+        kubeconfig=wanted.kubeconfig, lease=wanted.lease, terms=wanted.terms, metrics_port=0
+    )
+    try:
+        uvloop.run(process.run(settings, logs.configure("json", "info")))
+    except PodiumError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Wanted)))

@@ -1,0 +1,244 @@
+"""Two replicas of the reconciler, each behind a proxy of its own, and a storm of changes to work on.
+
+Whoever ends is started anew, as a Deployment would; so what a test waits for comes although a replica that
+loses its lease ends with an error.
+"""
+
+import contextlib
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.faults.contender import Wanted
+from tests.fixtures.proxy import Call, Proxy, Where
+from tests.reconciler.history import History, truth
+from tests.reconciler.running import PRIORITY as CONDITION
+from tests.reconciler.running import Controller, Place, Space, conditions, spawn, until
+
+from podium.service.lease import Terms
+
+# A third of what an installation has.
+TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
+# Whatever happens, this long after the last change nothing is wrong any more.
+BOUND_SECONDS = TERMS.lease_seconds + 5.0
+STATUS = Where(r"/podgroups/[^/]+/status$")
+LEASES = Where("/leases")
+_SHOWN = 4000
+
+
+class Contender:
+    """One replica: a process, and its way to the API server, which the next process takes."""
+
+    def __init__(self, lease: tuple[str, str], proxy: Proxy, folder: Path) -> None:
+        self.proxy = proxy
+        self._lease = lease
+        self._folder = folder
+        self._kubeconfig = str(proxy.kubeconfig(folder))
+        self._count = 0
+        self.process = self._start()
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it leads; one that has ended does not."""
+        with contextlib.suppress(OSError):
+            return not self.ended and self.process.ready and self.process.leads()
+        return False
+
+    @property
+    def ended(self) -> bool:
+        return self.process.process.poll() is not None
+
+    def again(self) -> None:
+        """Start anew what has ended, and wait until it can be of use."""
+        self.process = self._start()
+        self.process.wait_ready()
+
+    def _start(self) -> Controller:
+        wanted = Wanted(kubeconfig=self._kubeconfig, lease=self._lease, terms=TERMS)
+        self._count += 1
+        line = [sys.executable, "-m", "tests.faults.contender", msgspec.json.encode(wanted).decode()]
+        return spawn(line, self._folder / f"process-{self._count}")
+
+
+class Pair:
+    """Two replicas of which one leads, and the namespace they are watched in."""
+
+    def __init__(self, space: Space, history: History, lease: str, contenders: list[Contender]) -> None:
+        self.space = space
+        self.history = history
+        self.lease = lease
+        self.contenders = contenders
+
+    @property
+    def leader(self) -> Contender:
+        """The one that leads, waited for."""
+        until(lambda: any(each.leads for each in self.contenders), f"somebody leads:{self.log}")
+        return next(each for each in self.contenders if each.leads)
+
+    def other(self, than: Contender) -> Contender:
+        return next(each for each in self.contenders if each is not than)
+
+    @property
+    def log(self) -> str:
+        """What the replicas have written last, to be shown when something is wrong."""
+        return "".join(f"\n{each.process.folder}:\n{each.process.log[-_SHOWN:]}" for each in self.contenders)
+
+    def heal(self) -> None:
+        """Start anew whoever has ended."""
+        for each in self.contenders:
+            if each.ended:
+                each.again()
+
+    def until(self, reached: Callable[[], bool], what: str, seconds: float = BOUND_SECONDS) -> None:
+        """Wait while whoever ends is started anew."""
+
+        def healed() -> bool:
+            self.heal()
+            return reached()
+
+        until(healed, f"{what}:{self.log}", seconds)
+
+    def converge(self) -> None:
+        """Wait within the bound until every condition is so; then see what was written on the way."""
+        wrong = [""]
+
+        def right() -> bool:
+            wrong[0] = self.wrong()
+            return not wrong[0]
+
+        with contextlib.suppress(AssertionError):
+            self.until(right, "every condition is so")
+        assert not wrong[0], f"after {BOUND_SECONDS} s: {wrong[0]}{self.log}"
+        assert self.history.problems() == []
+        for each in self.contenders:
+            assert "Traceback" not in each.process.log, self.log
+            assert _blind(each.proxy) == []
+
+    def wrong(self) -> str:
+        """Name the groups whose condition is not what it should be now; empty when all are right."""
+        groups = self.space.ask("GET", self.space.groups_path())["items"]
+        pods = self.space.ask("GET", self.space.pods_path())["items"]
+        found = []
+        for group in groups:
+            # Where there never was a difference there need be no condition.
+            condition = conditions(group).get(CONDITION)
+            status = "False" if condition is None else condition.status
+            if status != truth(group, pods):
+                found.append(f"{group['metadata']['name']} is {status}")
+        return ", ".join(found)
+
+    def close(self) -> None:
+        """Kill whatever runs."""
+        for each in self.contenders:
+            if not each.ended:
+                each.process.process.send_signal(signal.SIGCONT)
+                each.process.process.kill()
+            each.process.process.wait()
+
+
+@contextlib.contextmanager
+def pair(where: Place, folder: Path) -> Iterator[Pair]:
+    """Give two replicas of which one leads."""
+    space = Space(where)
+    lease = (space.name, "podium")
+    with contextlib.ExitStack() as stack:
+        history = stack.enter_context(History(space).running())
+        proxies = [stack.enter_context(Proxy(where.server).running()) for _ in range(2)]
+        contenders = [
+            Contender(lease, proxy, folder / f"contender-{number}") for number, proxy in enumerate(proxies)
+        ]
+        made = Pair(space, history, lease[1], contenders)
+        stack.callback(made.close)
+        for each in contenders:
+            each.process.wait_ready()
+        assert made.leader in contenders
+        yield made
+
+
+class Storm:
+    """Changes of a namespace's groups and pods, one after the other, as fast as the API server takes them."""
+
+    GROUPS = 12
+    MEMBERS = 3
+
+    def __init__(self, space: Space, same: str, other: str, seed: int = 5710) -> None:
+        self.changes = 0
+        self._space = space
+        self._same = same
+        self._other = other
+        self._random = random.Random(seed)
+        self._over = threading.Event()
+        self._there: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="storm")
+
+    def more(self, count: int) -> None:
+        """Wait until so many more changes have been made."""
+        wanted = self.changes + count
+        until(lambda: self.changes >= wanted, f"{count} changes")
+
+    @contextlib.contextmanager
+    def raging(self) -> Iterator["Storm"]:
+        """Make changes while the block runs."""
+        for number in range(self.GROUPS):
+            self._space.group(f"gang-{number}", self._same)
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Be over, once and for all."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with contextlib.closing(self._space.server.access.client()) as client:
+            while not self._over.is_set():
+                try:
+                    self._change(client.request)
+                    self.changes += 1
+                except (OSError, HTTPException):
+                    # The API server is away, and so is what we know: a 404 or 409 puts it right.
+                    self._over.wait(0.05)
+
+    def _change(self, request: Callable[..., tuple[int, Any]]) -> None:
+        """Make a member that is as its group or is not, or take one out of the way."""
+        group = f"gang-{self._random.randrange(self.GROUPS)}"
+        name = f"{group}-{self._random.randrange(self.MEMBERS)}"
+        if name in self._there:
+            code, answer = request("DELETE", f"{self._space.pods_path(name)}?gracePeriodSeconds=0")
+            assert code in (200, 404) or code >= 500, answer
+            self._there.discard(name)
+        else:
+            class_name = self._random.choice((self._same, self._other))
+            body = self._space.member(name, group, class_name)
+            code, answer = request("POST", self._space.pods_path(), body)
+            assert code in (201, 409) or code >= 500, answer
+            self._there.add(name)
+
+
+def done(proxy: Proxy) -> list[Call]:
+    """Give the writes to groups' conditions that were done, in order."""
+    return [call for call in proxy.writes(STATUS) if call.code == 200]
+
+
+def version(call: Call) -> int:
+    """Give the resourceVersion that a write made."""
+    return int(msgspec.json.decode(call.answer)["metadata"]["resourceVersion"])
+
+
+def _blind(proxy: Proxy) -> list[str]:
+    """Give the writes that changed nothing, or do not say what they were decided from."""
+    found = []
+    for call in done(proxy):
+        metadata = msgspec.json.decode(call.body)["metadata"]
+        if not metadata["uid"] or metadata["resourceVersion"] in ("", str(version(call))):
+            found.append(call.path)
+    return found

@@ -1,0 +1,267 @@
+"""Two replicas of the reconciler, a storm of changes, and everything that an installation lives through.
+
+Whatever happens, within the lease and five seconds of the last change every condition says what is so, and of
+all that was written on the way nothing was wrong at its time: no status that was not so, none that had been
+overtaken, no write that changed nothing.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.faults.contenders import (
+    LEASES,
+    STATUS,
+    TERMS,
+    Contender,
+    Pair,
+    Storm,
+    done,
+    pair,
+    version,
+)
+from tests.fixtures.faults import compact, without_api_server
+from tests.fixtures.proxy import ANY, Cut, Delay, Fault, Half, Hold, Refuse, Where
+from tests.reconciler.running import PRIORITY, Place, new_class, place, until
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+SAME, OTHER = "storm-high", "storm-low"
+# As many as this are made before a fault, and while it lasts.
+FEW = 60
+PODS = Where("/pods$", watch=True)
+GROUPS = Where("/podgroups$", watch=True)
+
+
+@pytest.fixture(scope="module")
+def where() -> Iterator[Place]:
+    """A server of our own, that may be broken."""
+    with place(NEWEST.minor) as made:
+        new_class(made.server, SAME, 1000)
+        new_class(made.server, OTHER, 100)
+        yield made
+
+
+@pytest.fixture
+def two(where: Place, tmp_path: Path) -> Iterator[Pair]:
+    """Two replicas that watch each other."""
+    with pair(where, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def storm(two: Pair) -> Iterator[Storm]:
+    """A storm that has begun."""
+    with Storm(two.space, SAME, OTHER).raging() as raging:
+        raging.more(FEW)
+        yield raging
+
+
+def gone(contender: Contender) -> int:
+    """Wait until a replica has ended; give its exit code."""
+    process = contender.process.process
+    until(lambda: process.poll() is not None, f"it ends:\n{contender.process.log}")
+    code = process.returncode
+    assert isinstance(code, int)
+    return code
+
+
+def lease(two: Pair) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{two.space.name}/leases/{two.lease}"
+
+
+def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
+    """Its heir waits for the lease, and begins with what it finds; nothing of the dead comes after it."""
+    dead = two.leader
+    heir = two.other(dead)
+    assert done(heir.proxy) == []
+    dead.process.process.kill()
+    gone(dead)
+    until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds + 5)
+    storm.more(FEW)
+    storm.stop()
+    two.converge()
+    assert version(done(dead.proxy)[-1]) < version(done(heir.proxy)[0])
+
+
+def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
+    """It gives the lease back when its workers have ended, so that nobody waits for it."""
+    first = two.leader
+    heir = two.other(first)
+    first.process.process.send_signal(signal.SIGTERM)
+    assert gone(first) == 0
+    # Without waiting for the lease to expire.
+    until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds / 2)
+    storm.more(FEW)
+    storm.stop()
+    two.converge()
+    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+
+
+def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
+    """Who had it ends with an error; the thief, who never renews it, loses it to one of ours."""
+    first = two.leader
+    two.space.ask("PATCH", lease(two), {"spec": {"holderIdentity": "thief"}})
+    assert gone(first) == 1
+    assert "taken by thief" in first.process.log
+    storm.more(FEW)
+    storm.stop()
+    two.converge()
+    assert two.leader in two.contenders
+
+
+def test_the_lease_is_deleted(two: Pair, storm: Storm) -> None:
+    """As by someone who cleans up: the leader cannot know who made another meanwhile."""
+    first = two.leader
+    two.space.ask("DELETE", lease(two))
+    assert gone(first) == 1
+    storm.more(FEW)
+    storm.stop()
+    two.converge()
+
+
+def test_a_leader_that_was_paused_writes_nothing_more(two: Pair, storm: Storm) -> None:
+    """It wakes up when another has the lease, in the middle of whatever it did, and ends."""
+    first = two.leader
+    heir = two.other(first)
+    os.kill(first.process.pid, signal.SIGSTOP)
+    until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds + 5)
+    storm.more(FEW)
+    before = len(first.proxy.writes(Where("/podgroups/")))
+    os.kill(first.process.pid, signal.SIGCONT)
+    assert gone(first) == 1
+    assert len(first.proxy.writes(Where("/podgroups/"))) == before
+    storm.stop()
+    two.converge()
+    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+
+
+def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> None:
+    """Handed to the network by a leader that died, and held up there until its heir has written."""
+    space, first = two.space, two.leader
+    space.group("gang", SAME)
+    space.pod("other", "gang", OTHER)
+    with first.proxy.fault(STATUS, Hold()) as held:
+        until(lambda: held.hits == 1, "the leader wants to write")
+        first.process.process.kill()
+        gone(first)
+        space.expect("gang", "True", "PriorityMismatch")
+        space.end("other")
+        space.expect("gang", "False", "NoMembers")
+        stored = space.ask("GET", space.groups_path("gang"))
+    until(
+        lambda: [call.code for call in first.proxy.writes(STATUS)] == [409], "the write lands, and is refused"
+    )
+    assert space.ask("GET", space.groups_path("gang")) == stored
+
+
+def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
+    """It names the old one's UID, so it does not touch the new one, and is not tried again."""
+    space, leader = two.space, two.leader
+    space.group("gang", SAME)
+    space.pod("other", "gang", OTHER)
+    with leader.proxy.fault(STATUS, Hold()) as held:
+        until(lambda: held.hits == 1, "the leader wants to write")
+        space.remove_group("gang")
+        space.group("gang", OTHER)
+    until(lambda: len(leader.proxy.writes(STATUS)) == 1, "the write lands")
+    assert [call.code for call in leader.proxy.writes(STATUS)] in ([409], [422])
+    space.group("witness", SAME)
+    space.pod("differs", "witness", OTHER)
+    space.expect("witness", "True", "PriorityMismatch")
+    assert PRIORITY not in space.conditions("gang")
+    assert [call.path.split("/")[-2] for call in leader.proxy.writes(STATUS)] == ["gang", "witness"]
+    two.converge()
+
+
+def test_a_leader_that_is_cut_off(two: Pair, storm: Storm) -> None:
+    """It cannot renew, so it stops before anybody else may begin."""
+    first = two.leader
+    heir = two.other(first)
+    with first.proxy.fault(ANY, Cut(answered=False)):
+        first.proxy.drop(ANY)
+        assert gone(first) == 1
+        assert not heir.leads
+        until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds + 5)
+        storm.more(FEW)
+        storm.stop()
+    two.converge()
+    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+
+
+@pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
+def test_the_api_server_is_restarted(forgets: bool, where: Place, two: Pair, storm: Storm) -> None:
+    """With all its watches; and etcd has forgotten the moments that we know (a real 410)."""
+    with without_api_server(where.server):
+        if forgets:
+            compact(where.server)
+    storm.more(FEW)
+    storm.stop()
+    two.converge()
+
+
+TROUBLES: dict[str, tuple[Where, Fault]] = {
+    "conflicts": (STATUS, Refuse(409, "Conflict")),
+    "a busy server": (STATUS, Refuse(429, "TooManyRequests", retry_after=1)),
+    "a server with a bug": (STATUS, Refuse(500, "InternalError")),
+    "writes that do not arrive": (STATUS, Cut(answered=False)),
+    "answers that are lost": (STATUS, Cut(answered=True)),
+    "answers that are cut": (STATUS, Half()),
+    "writes that are late": (STATUS, Delay(0.5)),
+    "pods' watches that break": (PODS, Half()),
+    "groups' watches that break": (GROUPS, Half()),
+    "a busy server for leases": (LEASES, Refuse(429, "TooManyRequests", retry_after=1)),
+    "a lease's answers that are lost": (LEASES._replace(method="PUT"), Cut(answered=True)),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_on_the_way(trouble: str, two: Pair, storm: Storm) -> None:
+    """Ten times, in the storm; the leader stays the leader and gets over it."""
+    where, fault = TROUBLES[trouble]
+    leader = two.leader
+    times = 2 if where.path == LEASES.path else 10
+    with leader.proxy.fault(where, fault, times=times) as rule:
+        until(lambda: rule.hits == times, f"{times} requests struck{two.log}")
+        storm.more(FEW)
+        storm.stop()
+        two.converge()
+    assert leader.leads
+    assert done(two.other(leader).proxy) == []
+
+
+@pytest.mark.parametrize("where", [PODS, GROUPS], ids=["pods", "groups"])
+def test_a_moment_that_the_server_forgot(where: Where, two: Pair, storm: Storm) -> None:
+    """A watch that ends in 410, as often as it is asked; the list that follows misses nothing."""
+    leader = two.leader
+    with leader.proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=3) as rule:
+        assert leader.proxy.drop(where) >= 1
+        until(lambda: rule.hits == 3, f"watches struck{two.log}")
+        storm.more(FEW)
+        storm.stop()
+        two.converge()
+    assert leader.leads
+
+
+def test_when_nothing_changes_nothing_is_written_but_the_lease(two: Pair, storm: Storm) -> None:
+    """Not by the leader and not by the other."""
+    storm.stop()
+    two.converge()
+    leader = two.leader
+
+    def written(renewals: int) -> int:
+        """Count the other writes of the time that so many renewals take."""
+        wanted = len(leader.proxy.writes(LEASES)) + renewals
+        before = len(leader.proxy.writes())
+        until(lambda: len(leader.proxy.writes(LEASES)) >= wanted, f"renewals{two.log}")
+        return len(leader.proxy.writes()) - before - renewals
+
+    # A message follows its pods when the group has been quiet, and not more often than every 10 s.
+    until(lambda: written(renewals=15) == 0, "the messages settle")
+    two.space.ask("PATCH", two.space.groups_path("gang-0"), {"metadata": {"labels": {"a": "b"}}})
+    assert written(renewals=5) == 0
+    assert [call for call in two.other(leader).proxy.writes() if not call.matches(LEASES)] == []
