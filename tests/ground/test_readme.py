@@ -69,17 +69,29 @@ def test_live_commands_run(server_137: Server, checkout: Path) -> None:
         run("podium cluster down", checkout, **environ)
 
 
-@pytest.mark.server
-def test_sessions_run(server_137: Server, checkout: Path) -> None:
-    """The session with the webhooks: the group gets its class's integer, and the pod its group's class."""
-    (session,) = SESSIONS
-    kubectl = server_137.program("kubectl").parent
-    environ = {"XDG_STATE_HOME": str(checkout / "state"), "EXTRA": str(kubectl)}
+def played(session: str, server: Server, folder: Path) -> str:
+    """Run a session to its end and give what it printed."""
+    environ = {"XDG_STATE_HOME": str(folder / "state"), "EXTRA": str(server.program("kubectl").parent)}
     try:
-        done = run(f"set -eu; PATH=$PATH:$EXTRA\n{session}", checkout, **environ)
+        done = run(f"set -eu; PATH=$PATH:$EXTRA\n{session}", folder, **environ)
     finally:
-        run("podium cluster down", checkout, **environ)
+        run("podium cluster down", folder, **environ)
     assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
+    return done.stdout
+
+
+@pytest.mark.server
+def test_the_session_with_the_webhooks_runs(server_137: Server, checkout: Path) -> None:
+    """The group gets its class's integer, and the pod its group's class."""
+    rows = [line.split() for line in played(SESSIONS[0], server_137, checkout).splitlines()]
     assert ["train", "research", "1000"] in rows
     assert ["train-0", "research", "1000"] in rows
+
+
+@pytest.mark.server
+def test_the_session_with_the_reconciler_runs(server_137: Server, checkout: Path) -> None:
+    """The Job gets a group of its size and class, and the pod that differs is told of."""
+    (session,) = SESSIONS[1:]
+    printed = played(session, server_137, checkout)
+    assert ["train-job", "2", "1000"] in [line.split() for line in printed.splitlines()]
+    assert "does not have priority 1000: 0 (helper)" in printed

@@ -8,6 +8,7 @@ it was decided from.
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -79,8 +80,10 @@ class Writer:
         return version
 
     async def _send(self, request: _Request) -> int:
+        remaining = self._remaining()
         try:
-            async with asyncio.timeout(self._remaining()):
+            # Not every event loop takes infinity for a time.
+            async with asyncio.timeout(remaining if remaining < inf else None):
                 body = await self._connection.send(
                     request.method,
                     request.path,
