@@ -1,4 +1,4 @@
-"""The elector on the real connection, which waits as long as a busy server says and asks again by itself."""
+"""The elector on the real connection: no server, however busy or silent, keeps it beyond its window."""
 
 import asyncio
 import json

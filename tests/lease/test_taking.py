@@ -19,7 +19,7 @@ def test_where_no_lease_is_one_is_made() -> None:
             "leaseTransitions": 0,
         }
         assert (world["a"].elector.leader, world["a"].elector.transitions) == ("a", 0)
-        assert world["a"].said[-1][1:] == ("leading", {"lease": "lease system/controller", "transitions": 0})
+        assert world["a"].said[-1][1:] == ("leading", {"lease": "system/controller", "transitions": 0})
 
 
 @pytest.mark.parametrize(

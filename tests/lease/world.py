@@ -257,8 +257,8 @@ class _Wire:
         assert not query
         return await self._ask("GET", path, None)
 
-    async def send(self, method: str, path: str, body: Any, **query: str) -> bytes:
-        assert not query
+    async def send(self, method: str, path: str, body: Any, *, patient: bool) -> bytes:
+        assert not patient, "when to ask again is the elector's own business"
         return await self._ask(method, path, msgspec.json.decode(msgspec.json.encode(body)))
 
     async def _ask(self, method: str, path: str, body: Any) -> bytes:

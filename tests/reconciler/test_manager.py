@@ -378,3 +378,33 @@ async def test_a_busy_server_is_left_alone_as_long_as_it_asks() -> None:
     await world.advance(1.0)
     assert len(world.api.writes) == 1
     await world.lose()
+
+
+async def test_who_fights_over_a_group_does_so_at_a_steady_rate() -> None:
+    """Somebody takes our finalizer away whenever it is there; a minute costs a burst and a few writes."""
+    world = World(podium=True)
+    world.api.store(pod_group("one", podium=True))
+    await world.rest()
+    before = len(world.api.writes)
+    for _ in range(600):
+        group = world.api.group("one")
+        assert group is not None
+        if group.metadata.finalizers:
+            meta = msgspec.structs.replace(group.metadata, finalizers=None)
+            world.api.store(msgspec.structs.replace(group, metadata=meta))
+        world.api.tell(PodGroup, 10)
+        await world.advance(0.1)
+    assert 10 < len(world.api.writes) - before < 30
+    await world.lose()
+
+
+async def test_a_server_that_refuses_everything_is_complained_of_once() -> None:
+    """Not for each group, and anew when a write has gone well since."""
+    world = World()
+    for name in NAMES:
+        world.api.store(pod_group(name, priority=5))
+        world.api.store(world.member(f"of-{name}", name, 0))
+    world.api.faults.extend(["broken"] * 5)
+    await world.rest()
+    assert world.said.count("write failed") == 1
+    await world.lose()

@@ -29,10 +29,17 @@ from podium.controllers.touched import touched
 from podium.controllers.writer import StaleError
 from podium.errors import PodiumError
 from podium.explain import Server
+from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
 from podium.kube.watching import Say
 from podium.note import Note
 from podium.state import Readable, State
+
+# Writes of one group at once, and the seconds for each one more: who fights somebody over a field, another
+# controller or a person, must not do so without a pause.
+_BURST, _BURST_SECONDS = 10, 5.0
+# Seconds in which a group that we have just made should be known to us.
+_NEWS_SECONDS = 5.0
 
 
 class LiveState(Protocol):
@@ -57,12 +64,18 @@ class Rules(NamedTuple):
 
 
 class _Record(msgspec.Struct):
-    """What is known of a group beside the state: times by our clock, and what was found last."""
+    """What is known of a group beside the state: times by our clock, and what was found last.
+
+    `wrote` is when its conditions were written, `acted` when anything of it was; `expected` is the
+    resourceVersion that it had then.
+    """
 
     changed: float
     wrote: float = -inf
+    acted: float = -inf
     expected: int = 0
     judged: tuple[Judged, ...] = ()
+    rate: Rate = msgspec.field(default_factory=lambda: Rate(_BURST, _BURST_SECONDS))
 
 
 class Manager:
@@ -98,6 +111,7 @@ class Manager:
         self._say = say
         self._records: dict[GroupKey, _Record] = {}
         self._queue: Queue[GroupKey] | None = None
+        self._said: set[str] = set()
         cluster.state.observe(self._observe)
 
     @property
@@ -122,6 +136,7 @@ class Manager:
         state = self._cluster.state
         self._queue = queue = self._new_queue()
         try:
+            self._say("looking after groups", {"groups": len(state.groups)})
             self._mark({*state.groups, *state.referenced_groups()})
             await queue.work(self._reconcile, self._rules.writers)
         finally:
@@ -165,20 +180,23 @@ class Manager:
     def _decide(self, key: GroupKey, record: _Record) -> Decision:
         """Ask the reconcilers in turn; the first that wants something is heard."""
         state, rules = self._cluster.state, self._rules
-        group = state.groups.get(key)
-        record.judged = ()
-        if group is None and not state.members(key):
+        group, members = state.groups.get(key), state.members(key).values()
+        if group is None and not members:
             del self._records[key]
             return Decision()
-        if group is not None and int(group.metadata.resourceVersion or 0) < record.expected:
+        now = self._clock()
+        if group is None:
+            record.judged = ()
+            news = record.acted + _NEWS_SECONDS - now
+            if news > 0:
+                return Decision(again=news)
+        elif int(group.metadata.resourceVersion or 0) < record.expected:
             return Decision()
         decisions = []
         if group is not None:
-            members = state.members(key).values()
             record.judged = judged(
                 group, members, state.classes, self._server(), policy=rules.preemption_policy
             )
-            now = self._clock()
             times = Times(quiet=now - record.changed, since_write=now - record.wrote)
             decisions.append(divergence.decide(group, record.judged, times, rules.write, self._now()))
             decisions.append(protection.decide(state, key, protect=rules.protection))
@@ -186,10 +204,12 @@ class Manager:
             decisions.append(autogroups.decide(state, key))
         wanted = next((each for each in decisions if each.actions), None)
         if wanted is not None:
-            return wanted
+            rest = record.rate.wait(now)
+            return wanted if rest <= 0 else Decision(again=rest)
         return Decision(again=min((each.again for each in decisions if each.again is not None), default=None))
 
     async def _perform(self, queue: Queue[GroupKey], key: GroupKey, record: _Record, action: Action) -> None:
+        record.rate.take(self._clock())
         try:
             record.expected = await self._write(action)
         except StaleError as error:
@@ -206,8 +226,14 @@ class Manager:
             queue.retry(key)
         else:
             queue.forget(key)
+            self._said.clear()
+            record.acted = self._clock()
             if isinstance(action, ApplyConditions):
-                record.wrote = self._clock()
+                record.wrote = record.acted
 
     def _failed(self, key: GroupKey, error: PodiumError) -> None:
-        self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})
+        """Say what is wrong, of one group for all that fail alike, until a write goes well again."""
+        kind = str(error.code) if isinstance(error, RefusedError) else type(error).__name__
+        if kind not in self._said:
+            self._said.add(kind)
+            self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})

@@ -1,5 +1,6 @@
 """What every process of ours is told alike: which cluster, where its probes are, how it logs."""
 
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,11 @@ import click
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+# As podium.rules.names has them, which `--help` does not import.
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 
 
 class ObjectName(click.ParamType[tuple[str, str]]):
@@ -21,11 +27,11 @@ class ObjectName(click.ParamType[tuple[str, str]]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[str, str]:
-        """Split at the slash."""
+        """Split at the slash; what no object can be called is refused here, where a person reads it."""
         if isinstance(value, tuple):
             return value
-        namespace, slash, name = value.partition("/")
-        if not (namespace and slash and name) or "/" in name:
+        namespace, _, name = value.partition("/")
+        if not (_LABEL.fullmatch(namespace) and _SUBDOMAIN.fullmatch(name)):
             self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
         return namespace, name
 

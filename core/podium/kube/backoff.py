@@ -1,4 +1,4 @@
-"""How long to leave a server alone after a failure: ever longer, and never in step with others.
+"""How long to leave a server alone: after a failure ever longer, and after a burst for a while.
 
 Every replica of every component loses its watches at the same moment when an API server restarts; without
 jitter they would all come back at the same moment too.
@@ -27,3 +27,22 @@ class Backoff:
     def reset(self) -> None:
         """Begin anew: all is well."""
         self._seconds = _FIRST_SECONDS
+
+
+class Rate:
+    """Some at once, then one in so many seconds."""
+
+    def __init__(self, burst: int, seconds: float) -> None:
+        """`burst` may go at once after a rest of `burst` times `seconds`."""
+        self._seconds = seconds
+        self._slack = burst * seconds
+        # When all of the burst may be had again.
+        self._rested = float("-inf")
+
+    def wait(self, now: float) -> float:
+        """Give the seconds until one more may go, 0 for now; sums of fractions are not exact."""
+        return max(0.0, round(max(self._rested, now) + self._seconds - self._slack - now, 6))
+
+    def take(self, now: float) -> None:
+        """Let one go."""
+        self._rested = max(self._rested, now) + self._seconds

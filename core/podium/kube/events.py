@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from podium.errors import PodiumError
-from podium.kube.backoff import Backoff
+from podium.kube.backoff import Backoff, Rate
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.watching import Say
 from podium.note import Note
@@ -51,24 +51,6 @@ class _Told(NamedTuple):
     body: dict[str, Any]
 
 
-class _Rate:
-    """Some at once, then one in so many seconds."""
-
-    def __init__(self, burst: int, seconds: float) -> None:
-        self._seconds = seconds
-        self._slack = burst * seconds
-        # When all of the burst may be had again.
-        self._rested = float("-inf")
-
-    def wait(self, now: float) -> float:
-        """Give the seconds until one more may go, 0 for now; sums of fractions are not exact."""
-        return max(0.0, round(max(self._rested, now) + self._seconds - self._slack - now, 6))
-
-    def take(self, now: float) -> None:
-        """Let one go."""
-        self._rested = max(self._rested, now) + self._seconds
-
-
 class Recorder:
     """Tells notes as Events of one controller, `instance` of which this process is."""
 
@@ -100,7 +82,7 @@ class Recorder:
         self._say = say
         self._counted = counted
         self._queue = asyncio.Queue[_Told](_ROOM)
-        self._objects: dict[str, _Rate] = {}
+        self._objects: dict[str, Rate] = {}
         self._said: set[int] = set()
 
     def emit(self, note: Note) -> None:
@@ -118,7 +100,7 @@ class Recorder:
 
     async def run(self) -> None:
         """Tell what was taken, until cancelled; what is not told by then never is."""
-        rate = _Rate(_BURST, _SECONDS)
+        rate = Rate(_BURST, _SECONDS)
         while True:
             told = await self._queue.get()
             await self._sleep(rate.wait(self._clock()))
@@ -158,9 +140,9 @@ class Recorder:
         self._said.add(code)
         self._say("event not sent", {"error": str(failure)})
 
-    def _rate(self, uid: str) -> _Rate:
+    def _rate(self, uid: str) -> Rate:
         """Give an object's rate; those that were told of longest ago are forgotten."""
-        rate = self._objects.pop(uid, None) or _Rate(_OBJECT_BURST, _OBJECT_SECONDS)
+        rate = self._objects.pop(uid, None) or Rate(_OBJECT_BURST, _OBJECT_SECONDS)
         self._objects[uid] = rate
         if len(self._objects) > _OBJECTS:
             del self._objects[next(iter(self._objects))]

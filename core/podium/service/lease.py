@@ -178,7 +178,7 @@ class Elector:
         self._connection = connection
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = name
-        self._where = f"lease {namespace}/{name}"
+        self._where = f"{namespace}/{name}"
         self._identity = identity
         self._terms = terms
         self._clock = clock
@@ -333,7 +333,7 @@ class Elector:
         self._until = _NEVER
         self._say("lease lost", {"lease": self._where, "error": why})
         return LostError(
-            f"{self._where}: lost: {why}; this replica has stopped working and must be restarted"
+            f"lease {self._where}: lost: {why}; this replica has stopped working and must be restarted"
         )
 
     async def _known(self) -> Seen:
@@ -355,13 +355,17 @@ class Elector:
         self._unsure = True
         try:
             if seen.document:
-                path, document = f"{self._path}/{self._name}", {**seen.document, "spec": spec}
-                body = await self._connection.send("PUT", path, document)
+                method, path = "PUT", f"{self._path}/{self._name}"
+                document = {**seen.document, "spec": spec}
             else:
-                made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
-                body = await self._connection.send(
-                    "POST", self._path, made | {"metadata": {"name": self._name}}
-                )
+                method, path = "POST", self._path
+                document = {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": self._name},
+                    "spec": spec,
+                }
+            body = await self._connection.send(method, path, document, patient=False)
         except RefusedError as error:
             # 409: changed, deleted, or made in the meantime. A 404 to a POST is of its namespace.
             if error.code == 409 or (error.code == 404 and seen.document):
@@ -375,7 +379,7 @@ class Elector:
         try:
             seen = observe(self._seen, msgspec.json.decode(body, type=dict[str, Any]), self._clock())
         except msgspec.DecodeError as error:
-            raise PodiumError(f"{self._where}: the API server's answer is no Lease: {error}") from None
+            raise PodiumError(f"lease {self._where}: the API server's answer is no Lease: {error}") from None
         self._seen = seen
         self._unsure = False
         self.leader = seen.record.holderIdentity or ""
