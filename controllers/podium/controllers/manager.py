@@ -111,7 +111,7 @@ class Manager:
         self._say = say
         self._records: dict[GroupKey, _Record] = {}
         self._queue: Queue[GroupKey] | None = None
-        self._said: set[str] = set()
+        self._said: set[tuple[type[Action], int]] = set()
         cluster.state.observe(self._observe)
 
     @property
@@ -219,21 +219,20 @@ class Manager:
         except TimeoutError:
             queue.retry(key)
         except RefusedError as error:
-            self._failed(key, error)
+            self._failed(key, action, error, error.code)
             queue.retry(key, error.retry_after)
         except PodiumError as error:
-            self._failed(key, error)
+            self._failed(key, action, error, 0)
             queue.retry(key)
         else:
             queue.forget(key)
-            self._said.clear()
+            self._said = {each for each in self._said if each[0] is not type(action)}
             record.acted = self._clock()
             if isinstance(action, ApplyConditions):
                 record.wrote = record.acted
 
-    def _failed(self, key: GroupKey, error: PodiumError) -> None:
-        """Say what is wrong, of one group for all that fail alike, until a write goes well again."""
-        kind = str(error.code) if isinstance(error, RefusedError) else type(error).__name__
-        if kind not in self._said:
-            self._said.add(kind)
+    def _failed(self, key: GroupKey, action: Action, error: PodiumError, code: int) -> None:
+        """Say what is wrong, of one group for all that fail alike, until such a write goes well again."""
+        if (type(action), code) not in self._said:
+            self._said.add((type(action), code))
             self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})

@@ -127,7 +127,9 @@ class _Process:
                     work.result()
             self._log.info("stopping")
             leading.cancel()
-            await asyncio.gather(leading, return_exceptions=True)
+            await asyncio.wait((leading,))
+            if not leading.cancelled():
+                leading.result()
             self._log.info("stopped")
         finally:
             for task in (leading, *others, asked):
