@@ -135,6 +135,7 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
             _column("Class", ".spec.priorityClassName"),
             _column("Priority", ".spec.priority", "integer"),
             _column("Scheduled", f'.status.conditions[?(@.type=="{scheduled}")].status'),
+            _column("Divergent", '.status.conditions[?(@.type=="PodsNotMatchingPriority")].status'),
             _column("Mode", ".spec.disruptionMode", priority=1),
             _column("Workload", f"{workload}.workloadName", priority=1),
             _column("Age", ".metadata.creationTimestamp", "date"),

@@ -55,8 +55,18 @@ class Metrics:
         """Say where to read what others know; ages in seconds by resource."""
         labels = ("namespace", "cause")
         for reading in (
-            Reading("podium_divergent_groups", "Groups in doubt.", labels, divergent_groups),
-            Reading("podium_divergent_pods", "Pods that are not as their group.", labels, divergent_pods),
+            Reading(
+                "podium_divergent_groups",
+                "Groups with a condition that is True or Unknown; only the leader says it.",
+                labels,
+                divergent_groups,
+            ),
+            Reading(
+                "podium_divergent_pods",
+                "Pods that are not as their group; only the leader says it.",
+                labels,
+                divergent_pods,
+            ),
             Reading("podium_queue_depth", "Groups that wait to be looked at.", (), lambda: {(): depth()}),
             Reading("podium_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}),
             Reading.of_caches(cache_ages),

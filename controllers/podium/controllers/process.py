@@ -141,6 +141,8 @@ class _Process:
         await self._probes.close()
 
     async def _lead(self) -> None:
+        # Who may not read what it takes must not hold the lease against one who may.
+        await self._cluster.ready()
         if self._elector is None:
             await self._manager.lead()
         else:
@@ -182,7 +184,7 @@ class _Process:
 
     def _missing(self) -> list[str]:
         """Name what keeps us from being ready."""
-        return [] if self._cluster.synced else ["not every list has been read"]
+        return self._cluster.waits()
 
     def _say(self, event: str, fields: Mapping[str, object]) -> None:
         (self._log.warning if "error" in fields else self._log.info)(event, **fields)

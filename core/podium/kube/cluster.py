@@ -80,6 +80,16 @@ class Cluster:
             informer.follower.listed for informer, _ in self._informers.values()
         )
 
+    def waits(self) -> list[str]:
+        """Say what `ready` waits for, a line each; nothing when all is `synced`."""
+        if not self._informers:
+            return ["the API server has not said yet what it serves"]
+        return [
+            f"{name} were not read: {informer.unread}"
+            for name, (informer, _) in self._informers.items()
+            if not informer.follower.listed
+        ]
+
     def ages(self) -> dict[str, float]:
         """Give the seconds since the server was last heard of, by resource (`nodes`)."""
         now = self._world.clock()

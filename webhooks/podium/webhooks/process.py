@@ -207,7 +207,6 @@ class _Process:
         """Name what keeps us from being ready."""
         expiry, discovery = self._serving.expiry, self._cluster.discovery
         missing = {
-            "not every list has been read": self._cluster.synced,
             "Podium's PodGroups are not served": all(
                 discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
             ),
@@ -215,7 +214,7 @@ class _Process:
             "the API server does not have our caBundle": self._keeper is not None and self._keeper.registered,
             "draining": not self._server.draining,
         }
-        return [what for what, fine in missing.items() if not fine]
+        return self._cluster.waits() + [what for what, fine in missing.items() if not fine]
 
     def _expiries(self) -> Mapping[str, float]:
         expiry = self._serving.expiry
