@@ -117,6 +117,8 @@ class Storm:
         self._seen = seen
         self._groups = groups
         self._divergent = itertools.cycle(range(0, groups, fleet.DIVERGENT_EVERY))
+        # Groups whose differing pod has finished.
+        self._agreed: set[int] = set()
         self._rng = random.Random(1)
         self._changes = itertools.count()
 
@@ -147,10 +149,10 @@ class Storm:
         await self._patch(group, member, {"message": f"step {self._rng.randrange(1_000_000)}"})
 
     async def _flip(self, group: int, flips: dict[tuple[str, str], tuple[str, float]]) -> None:
-        name = fleet.group_of(group)
-        is_divergent = self._seen.told[name] == "True"
-        await self._patch(group, 0, {"phase": "Succeeded" if is_divergent else "Running"})
-        flips[name] = "False" if is_divergent else "True", time.perf_counter()
+        self._agreed ^= {group}
+        agrees = group in self._agreed
+        await self._patch(group, 0, {"phase": "Succeeded" if agrees else "Running"})
+        flips[fleet.group_of(group)] = "False" if agrees else "True", time.perf_counter()
 
     async def _patch(self, group: int, member: int, status: dict[str, str]) -> None:
         namespace, _ = fleet.group_of(group)

@@ -27,7 +27,6 @@ from podium.service.lease import Terms
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
 # Whatever happens, this long after the last change nothing is wrong any more.
 BOUND_SECONDS = TERMS.lease_seconds + 5.0
-STATUS = Where(r"/podgroups/[^/]+/status$")
 LEASES = Where("/leases")
 _SHOWN = 4000
 
@@ -85,6 +84,15 @@ class Pair:
         return next(each for each in self.contenders if each is not than)
 
     @property
+    def status(self) -> Where:
+        """Writes to conditions here; on groups of tests before there may be messages left to mend."""
+        return Where(f"/namespaces/{self.space.name}/podgroups/[^/]+/status$")
+
+    def done(self, contender: Contender) -> list[Call]:
+        """Give the writes to conditions here that were done on a replica's way, in order."""
+        return [call for call in contender.proxy.writes(self.status) if call.code == 200]
+
+    @property
     def log(self) -> str:
         """What the replicas have written last, to be shown when something is wrong."""
         return "".join(f"\n{each.process.folder}:\n{each.process.log[-_SHOWN:]}" for each in self.contenders)
@@ -118,7 +126,7 @@ class Pair:
         assert self.history.problems() == []
         for each in self.contenders:
             assert "Traceback" not in each.process.log, self.log
-            assert _blind(each.proxy) == []
+            assert _blind(self.done(each)) == []
 
     def wrong(self) -> str:
         """Name the groups whose condition is not what it should be now; empty when all are right."""
@@ -167,12 +175,14 @@ class Storm:
     GROUPS = 12
     MEMBERS = 3
 
-    def __init__(self, space: Space, same: str, other: str, seed: int = 5710) -> None:
+    def __init__(self, space: Space, same: str, other: str, name: str = "gang") -> None:
+        """The groups are NAME-0, NAME-1 ... of class `same`; their members are of that class or the other."""
         self.changes = 0
+        self._name = name
         self._space = space
         self._same = same
         self._other = other
-        self._random = random.Random(seed)
+        self._random = random.Random(name)
         self._over = threading.Event()
         self._there: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="storm")
@@ -186,7 +196,7 @@ class Storm:
     def raging(self) -> Iterator["Storm"]:
         """Make changes while the block runs."""
         for number in range(self.GROUPS):
-            self._space.group(f"gang-{number}", self._same)
+            self._space.group(f"{self._name}-{number}", self._same)
         self._thread.start()
         try:
             yield self
@@ -210,7 +220,7 @@ class Storm:
 
     def _change(self, request: Callable[..., tuple[int, Any]]) -> None:
         """Make a member that is as its group or is not, or take one out of the way."""
-        group = f"gang-{self._random.randrange(self.GROUPS)}"
+        group = f"{self._name}-{self._random.randrange(self.GROUPS)}"
         name = f"{group}-{self._random.randrange(self.MEMBERS)}"
         if name in self._there:
             code, answer = request("DELETE", f"{self._space.pods_path(name)}?gracePeriodSeconds=0")
@@ -224,20 +234,15 @@ class Storm:
             self._there.add(name)
 
 
-def done(proxy: Proxy) -> list[Call]:
-    """Give the writes to groups' conditions that were done, in order."""
-    return [call for call in proxy.writes(STATUS) if call.code == 200]
-
-
 def version(call: Call) -> int:
     """Give the resourceVersion that a write made."""
     return int(msgspec.json.decode(call.answer)["metadata"]["resourceVersion"])
 
 
-def _blind(proxy: Proxy) -> list[str]:
+def _blind(calls: list[Call]) -> list[str]:
     """Give the writes that changed nothing, or do not say what they were decided from."""
     found = []
-    for call in done(proxy):
+    for call in calls:
         metadata = msgspec.json.decode(call.body)["metadata"]
         if not metadata["uid"] or metadata["resourceVersion"] in ("", str(version(call))):
             found.append(call.path)

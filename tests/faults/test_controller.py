@@ -13,34 +13,29 @@ from pathlib import Path
 import pytest
 from tests.faults.contenders import (
     LEASES,
-    STATUS,
     TERMS,
     Contender,
     Pair,
     Storm,
-    done,
     pair,
     version,
 )
 from tests.fixtures.faults import compact, without_api_server
-from tests.fixtures.proxy import ANY, Cut, Delay, Fault, Half, Hold, Refuse, Where
+from tests.fixtures.proxy import ANY, Cut, Hold, Where
+from tests.fixtures.servers import ENOUGH
 from tests.reconciler.running import PRIORITY, Place, new_class, place, until
-
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 
 SAME, OTHER = "storm-high", "storm-low"
 # As many as this are made before a fault, and while it lasts.
 FEW = 60
-PODS = Where("/pods$", watch=True)
-GROUPS = Where("/podgroups$", watch=True)
 
 
-@pytest.fixture(scope="module")
-def where() -> Iterator[Place]:
+@pytest.fixture(scope="module", params=ENOUGH)
+def where(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A server of our own, that may be broken."""
-    with place(NEWEST.minor) as made:
+    with place(request.param) as made:
         new_class(made.server, SAME, 1000)
         new_class(made.server, OTHER, 100)
         yield made
@@ -78,14 +73,14 @@ def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
     """Its heir waits for the lease, and begins with what it finds; nothing of the dead comes after it."""
     dead = two.leader
     heir = two.other(dead)
-    assert done(heir.proxy) == []
+    assert two.done(heir) == []
     dead.process.process.kill()
     gone(dead)
     until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds + 5)
     storm.more(FEW)
     storm.stop()
     two.converge()
-    assert version(done(dead.proxy)[-1]) < version(done(heir.proxy)[0])
+    assert version(two.done(dead)[-1]) < version(two.done(heir)[0])
 
 
 def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
@@ -99,7 +94,7 @@ def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
     storm.more(FEW)
     storm.stop()
     two.converge()
-    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+    assert version(two.done(first)[-1]) < version(two.done(heir)[0])
 
 
 def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
@@ -137,7 +132,7 @@ def test_a_leader_that_was_paused_writes_nothing_more(two: Pair, storm: Storm) -
     assert len(first.proxy.writes(Where("/podgroups/"))) == before
     storm.stop()
     two.converge()
-    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+    assert version(two.done(first)[-1]) < version(two.done(heir)[0])
 
 
 def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> None:
@@ -145,7 +140,7 @@ def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> Non
     space, first = two.space, two.leader
     space.group("gang", SAME)
     space.pod("other", "gang", OTHER)
-    with first.proxy.fault(STATUS, Hold()) as held:
+    with first.proxy.fault(two.status, Hold()) as held:
         until(lambda: held.hits == 1, "the leader wants to write")
         first.process.process.kill()
         gone(first)
@@ -154,7 +149,8 @@ def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> Non
         space.expect("gang", "False", "NoMembers")
         stored = space.ask("GET", space.groups_path("gang"))
     until(
-        lambda: [call.code for call in first.proxy.writes(STATUS)] == [409], "the write lands, and is refused"
+        lambda: [call.code for call in first.proxy.writes(two.status)] == [409],
+        "the write lands, and is refused",
     )
     assert space.ask("GET", space.groups_path("gang")) == stored
 
@@ -164,17 +160,17 @@ def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
     space, leader = two.space, two.leader
     space.group("gang", SAME)
     space.pod("other", "gang", OTHER)
-    with leader.proxy.fault(STATUS, Hold()) as held:
+    with leader.proxy.fault(two.status, Hold()) as held:
         until(lambda: held.hits == 1, "the leader wants to write")
         space.remove_group("gang")
         space.group("gang", OTHER)
-    until(lambda: len(leader.proxy.writes(STATUS)) == 1, "the write lands")
-    assert [call.code for call in leader.proxy.writes(STATUS)] in ([409], [422])
+    until(lambda: len(leader.proxy.writes(two.status)) == 1, "the write lands")
+    assert [call.code for call in leader.proxy.writes(two.status)] in ([409], [422])
     space.group("witness", SAME)
     space.pod("differs", "witness", OTHER)
     space.expect("witness", "True", "PriorityMismatch")
     assert PRIORITY not in space.conditions("gang")
-    assert [call.path.split("/")[-2] for call in leader.proxy.writes(STATUS)] == ["gang", "witness"]
+    assert [call.path.split("/")[-2] for call in leader.proxy.writes(two.status)] == ["gang", "witness"]
     two.converge()
 
 
@@ -185,12 +181,11 @@ def test_a_leader_that_is_cut_off(two: Pair, storm: Storm) -> None:
     with first.proxy.fault(ANY, Cut(answered=False)):
         first.proxy.drop(ANY)
         assert gone(first) == 1
-        assert not heir.leads
         until(lambda: heir.leads, f"the other leads:{two.log}", TERMS.lease_seconds + 5)
         storm.more(FEW)
         storm.stop()
     two.converge()
-    assert version(done(first.proxy)[-1]) < version(done(heir.proxy)[0])
+    assert version(two.done(first)[-1]) < version(two.done(heir)[0])
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
@@ -202,49 +197,6 @@ def test_the_api_server_is_restarted(forgets: bool, where: Place, two: Pair, sto
     storm.more(FEW)
     storm.stop()
     two.converge()
-
-
-TROUBLES: dict[str, tuple[Where, Fault]] = {
-    "conflicts": (STATUS, Refuse(409, "Conflict")),
-    "a busy server": (STATUS, Refuse(429, "TooManyRequests", retry_after=1)),
-    "a server with a bug": (STATUS, Refuse(500, "InternalError")),
-    "writes that do not arrive": (STATUS, Cut(answered=False)),
-    "answers that are lost": (STATUS, Cut(answered=True)),
-    "answers that are cut": (STATUS, Half()),
-    "writes that are late": (STATUS, Delay(0.5)),
-    "pods' watches that break": (PODS, Half()),
-    "groups' watches that break": (GROUPS, Half()),
-    "a busy server for leases": (LEASES, Refuse(429, "TooManyRequests", retry_after=1)),
-    "a lease's answers that are lost": (LEASES._replace(method="PUT"), Cut(answered=True)),
-}
-
-
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_trouble_on_the_way(trouble: str, two: Pair, storm: Storm) -> None:
-    """Ten times, in the storm; the leader stays the leader and gets over it."""
-    where, fault = TROUBLES[trouble]
-    leader = two.leader
-    times = 2 if where.path == LEASES.path else 10
-    with leader.proxy.fault(where, fault, times=times) as rule:
-        until(lambda: rule.hits == times, f"{times} requests struck{two.log}")
-        storm.more(FEW)
-        storm.stop()
-        two.converge()
-    assert leader.leads
-    assert done(two.other(leader).proxy) == []
-
-
-@pytest.mark.parametrize("where", [PODS, GROUPS], ids=["pods", "groups"])
-def test_a_moment_that_the_server_forgot(where: Where, two: Pair, storm: Storm) -> None:
-    """A watch that ends in 410, as often as it is asked; the list that follows misses nothing."""
-    leader = two.leader
-    with leader.proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=3) as rule:
-        assert leader.proxy.drop(where) >= 1
-        until(lambda: rule.hits == 3, f"watches struck{two.log}")
-        storm.more(FEW)
-        storm.stop()
-        two.converge()
-    assert leader.leads
 
 
 def test_when_nothing_changes_nothing_is_written_but_the_lease(two: Pair, storm: Storm) -> None:

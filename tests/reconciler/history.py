@@ -14,7 +14,7 @@ import ssl
 import threading
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -166,10 +166,12 @@ class History:
 
     def catch_up(self) -> None:
         """Wait until everything that was written so far is known here."""
-        for watch in (self._groups, self._pods):
-            listed = self.space.ask("GET", watch.path)["items"]
-            wanted = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed}
-            until(lambda watch=watch, wanted=wanted: _versions(watch) == wanted, "the history is complete")  # type: ignore[misc] # a lambda's default has no type
+        until(lambda: all(map(self._is_complete, (self._groups, self._pods))), "the history is complete")
+
+    def _is_complete(self, watch: _Watch) -> bool:
+        listed = self.space.ask("GET", watch.path)["items"]
+        there = {uid: each["metadata"]["resourceVersion"] for uid, each in watch.now().items()}
+        return there == {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed}
 
     def statuses(self, name: str, axis: str = PRIORITY) -> list[str]:
         """Give the statuses that a condition went through, groups of one name one after the other."""
@@ -183,61 +185,75 @@ class History:
                 last[each.uid] = condition.status
         return found
 
-    def writes(self) -> int:
-        """Count the changes of groups, whoever made them."""
-        return len(self._groups.seen)
+    @property
+    def groups(self) -> list[Seen]:
+        """Give all versions of all groups."""
+        return list(self._groups.seen)
 
     def problems(self) -> list[str]:
         """Say what was written of any group that was not so at the time, or had the wrong time."""
         self.catch_up()
-        versions: dict[str, list[Seen]] = defaultdict(list)
-        for each in self._groups.seen:
-            if each.type != "DELETED":
-                versions[each.uid].append(each)
-        pods: dict[str | None, list[Seen]] = defaultdict(list)
-        for each in self._pods.seen:
-            pods[group_of(each.object)].append(each)
-        problems: list[str] = []
-        for found in versions.values():
-            group = found[0].object
-            problems += self._problems(found, self._moments(group, pods[group["metadata"]["name"]]))
-        return problems
-
-    def _problems(self, versions: list[Seen], moments: list[tuple[int, str]]) -> Iterator[str]:
-        known = _START
-        before: dict[str, Found] = {}
-        for each in versions:
-            after = conditions(each.object)
-            edited = each.object["metadata"]["resourceVersion"] in self._edits
-            found = after.get(PRIORITY)
-            if not edited and found is not None and found != before.get(PRIORITY):
-                at = _first(moments, found.status, known, each.version)
-                if at is None:
-                    yield f"{_say(each, PRIORITY, before, after)}: not so since {known}: {moments}"
-                else:
-                    known = max(known, at)
-            if not edited:
-                yield from _times(each, before, after)
-            before = after
-
-    def _moments(self, group: dict[str, Any], pods: list[Seen]) -> list[tuple[int, str]]:
-        """Give the truth about a group as what it became when; `?` where it was not seen."""
-        there: dict[str, dict[str, Any]] = {}
-        found = [(_START, truth(group, ()))]
-        for each in pods:
-            there[each.uid] = each.object
-            if each.type == "DELETED":
-                del there[each.uid]
-            found.append((each.version, truth(group, there.values())))
-        for first, last in self._pods.gaps:
-            found = [each for each in found if not first < each[0] < last]
-            found.append((first, "?"))
-        found.sort(key=lambda each: each[0])
-        return [each for last, each in zip([(_START, ""), *found], found, strict=False) if each[1] != last[1]]
+        return problems(self._groups.seen, self._pods.seen, self._pods.gaps, self._edits)
 
 
-def _versions(watch: _Watch) -> dict[str, str]:
-    return {uid: each["metadata"]["resourceVersion"] for uid, each in watch.now().items()}
+def problems(
+    groups: list[Seen], pods: list[Seen], gaps: Iterable[tuple[int, int]] = (), edits: Collection[str] = ()
+) -> list[str]:
+    """Judge what was written of groups, given all changes of theirs and of their pods in order.
+
+    In `gaps` changes of pods may be missing; `edits` are the resourceVersions of groups that somebody else
+    has written conditions in.
+    """
+    versions: dict[str, list[Seen]] = defaultdict(list)
+    for each in groups:
+        if each.type != "DELETED":
+            versions[each.uid].append(each)
+    members: dict[str | None, list[Seen]] = defaultdict(list)
+    for each in pods:
+        members[group_of(each.object)].append(each)
+    found: list[str] = []
+    for each_group in versions.values():
+        group = each_group[0].object
+        moments = _moments(group, members[group["metadata"]["name"]], gaps)
+        found += _problems(each_group, moments, edits)
+    return found
+
+
+def _problems(versions: list[Seen], moments: list[tuple[int, str]], edits: Collection[str]) -> Iterator[str]:
+    known = _START
+    before: dict[str, Found] = {}
+    for each in versions:
+        after = conditions(each.object)
+        edited = each.object["metadata"]["resourceVersion"] in edits
+        found = after.get(PRIORITY)
+        if not edited and found is not None and found != before.get(PRIORITY):
+            at = _first(moments, found.status, known, each.version)
+            if at is None:
+                yield f"{_say(each, PRIORITY, before, after)}: not so since {known}: {moments}"
+            else:
+                known = max(known, at)
+        if not edited:
+            yield from _times(each, before, after)
+        before = after
+
+
+def _moments(
+    group: dict[str, Any], pods: list[Seen], gaps: Iterable[tuple[int, int]]
+) -> list[tuple[int, str]]:
+    """Give the truth about a group as what it became when; `?` where it was not seen."""
+    there: dict[str, dict[str, Any]] = {}
+    found = [(_START, truth(group, ()))]
+    for each in pods:
+        there[each.uid] = each.object
+        if each.type == "DELETED":
+            del there[each.uid]
+        found.append((each.version, truth(group, there.values())))
+    for first, last in gaps:
+        after = [value for version, value in found if version <= last][-1]
+        found = [each for each in found if not first < each[0] < last]
+        found += [(first, "?"), (last, after)]
+    found.sort(key=lambda each: each[0])
+    return [each for last, each in zip([(_START, ""), *found], found, strict=False) if each[1] != last[1]]
 
 
 def _first(moments: list[tuple[int, str]], status: str, known: int, written: int) -> int | None:

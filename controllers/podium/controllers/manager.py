@@ -111,7 +111,7 @@ class Manager:
         self._say = say
         self._records: dict[GroupKey, _Record] = {}
         self._queue: Queue[GroupKey] | None = None
-        self._said: set[tuple[type[Action], int]] = set()
+        self._said: set[tuple[type[Action], str, int]] = set()
         cluster.state.observe(self._observe)
 
     @property
@@ -226,13 +226,18 @@ class Manager:
             queue.retry(key)
         else:
             queue.forget(key)
-            self._said = {each for each in self._said if each[0] is not type(action)}
+            self._said = {each for each in self._said if each[:2] != _like(action)}
             record.acted = self._clock()
             if isinstance(action, ApplyConditions):
                 record.wrote = record.acted
 
     def _failed(self, key: GroupKey, action: Action, error: PodiumError, code: int) -> None:
         """Say what is wrong, of one group for all that fail alike, until such a write goes well again."""
-        if (type(action), code) not in self._said:
-            self._said.add((type(action), code))
+        if (*_like(action), code) not in self._said:
+            self._said.add((*_like(action), code))
             self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})
+
+
+def _like(action: Action) -> tuple[type[Action], str]:
+    """Name the writes that one right allows, roughly."""
+    return type(action), action.ref.apiVersion

@@ -81,6 +81,9 @@ class Writer:
 
     async def _send(self, request: _Request) -> int:
         remaining = self._remaining()
+        if remaining <= 0:
+            # A timeout that is over strikes when the request is on its way.
+            raise TimeoutError
         try:
             # Not every event loop takes infinity for a time.
             async with asyncio.timeout(remaining if remaining < inf else None):

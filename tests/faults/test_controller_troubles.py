@@ -1,0 +1,86 @@
+"""What goes wrong between a replica and the API server on an ordinary day: the leader stays and gets over it.
+
+One pair of replicas lives through all of it, a storm of changes each time. Within the lease and five seconds
+of the last change every condition is so, and of what was written on the way nothing was wrong at its time.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.faults.contenders import LEASES, Pair, Storm, pair
+from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
+from tests.reconciler.running import new_class, place, until
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+SAME, OTHER = "trouble-high", "trouble-low"
+# As many as this are made before the trouble, and while it lasts.
+FEW = 60
+PODS = Where("/pods$", watch=True)
+GROUPS = Where("/podgroups$", watch=True)
+STATUS = Where(r"/podgroups/[^/]+/status$")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two replicas of which one leads, on a server of their own."""
+    with place(NEWEST.minor) as where:
+        new_class(where.server, SAME, 1000)
+        new_class(where.server, OTHER, 100)
+        with pair(where, tmp_path_factory.mktemp("pair")) as made:
+            yield made
+
+
+@pytest.fixture
+def storm(two: Pair, request: pytest.FixtureRequest) -> Iterator[Storm]:
+    """A storm that has begun, on groups named after the test."""
+    name = re.sub("[^a-z0-9]+", "-", request.node.name).strip("-")
+    with Storm(two.space, SAME, OTHER, name).raging() as raging:
+        raging.more(FEW)
+        yield raging
+
+
+# Which requests, what befalls them, and how many of them.
+TROUBLES: dict[str, tuple[Where, Fault, int]] = {
+    "conflicts": (STATUS, Refuse(409, "Conflict"), 10),
+    "a busy server": (STATUS, Refuse(429, "TooManyRequests", retry_after=1), 10),
+    "a server with a bug": (STATUS, Refuse(500, "InternalError"), 10),
+    "writes that do not arrive": (STATUS, Cut(answered=False), 10),
+    "answers that are lost": (STATUS, Cut(answered=True), 10),
+    "answers that are cut": (STATUS, Half(), 10),
+    "writes that are late": (STATUS, Delay(0.5), 10),
+    "pods' watches that break": (PODS, Half(), 3),
+    "groups' watches that break": (GROUPS, Half(), 3),
+    "a busy server for leases": (LEASES, Refuse(429, "TooManyRequests", retry_after=1), 2),
+    "a lease's answers that are lost": (LEASES._replace(method="PUT"), Cut(answered=True), 2),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_on_the_way(trouble: str, two: Pair, storm: Storm) -> None:
+    """Again and again, in the storm; the leader stays the leader and gets over it."""
+    where, fault, times = TROUBLES[trouble]
+    leader = two.leader
+    with leader.proxy.fault(where, fault, times=times) as rule:
+        until(lambda: rule.hits == times, f"{times} requests struck{two.log}")
+        storm.more(FEW)
+        storm.stop()
+        two.converge()
+    assert leader.leads
+    assert two.done(two.other(leader)) == []
+
+
+@pytest.mark.parametrize("where", [PODS, GROUPS], ids=["pods", "groups"])
+def test_a_moment_that_the_server_forgot(where: Where, two: Pair, storm: Storm) -> None:
+    """A watch that ends in 410, as often as it is asked; the list that follows misses nothing."""
+    leader = two.leader
+    with leader.proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=3) as rule:
+        assert leader.proxy.drop(where) >= 1
+        until(lambda: rule.hits == 3, f"watches struck{two.log}")
+        storm.more(FEW)
+        storm.stop()
+        two.converge()
+    assert leader.leads

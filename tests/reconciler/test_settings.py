@@ -1,0 +1,81 @@
+"""What the file and the command line change, on groups that are there already: one process after another."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.reconciler.running import (
+    POLICY,
+    PRIORITY,
+    Place,
+    Space,
+    configuration,
+    ending,
+    launch,
+    new_class,
+    place,
+    running,
+)
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+LOW, HIGH, TIMID = "settings-low", "settings-high", "settings-timid"
+
+
+@pytest.fixture(scope="module")
+def where() -> Iterator[Place]:
+    """A server of our own, with classes."""
+    with place(NEWEST.minor) as made:
+        new_class(made.server, LOW, 100)
+        new_class(made.server, HIGH, 1000)
+        new_class(made.server, TIMID, 1000, preemptionPolicy="Never")
+        yield made
+
+
+@pytest.fixture
+def space(where: Place) -> Space:
+    """A divided group, one that agrees and one without members."""
+    made = Space(where)
+    for name in ("divided", "calm", "empty"):
+        made.group(name, HIGH)
+    made.pod("other", "divided", LOW)
+    made.pod("timid", "divided", TIMID)
+    made.pod("same", "calm", HIGH)
+    return made
+
+
+def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
+    """And who goes back to the default finds those conditions, and keeps them true."""
+    with running(space.server, tmp_path / "always", configuration(tmp_path, writeConditions="always")):
+        space.expect("divided", "True", "PriorityMismatch")
+        space.expect("divided", "True", "PreemptionPolicyMismatch", axis=POLICY)
+        space.expect("calm", "False", "PrioritiesMatch")
+        space.expect("empty", "False", "NoMembers")
+        space.expect("empty", "False", "NoMembers", axis=POLICY)
+    with running(space.server, tmp_path / "divergent"):
+        space.pod("late", "empty", HIGH)
+        space.expect("empty", "False", "PrioritiesMatch")
+
+
+def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_path: Path) -> None:
+    """A condition that nobody keeps true any more would lie before long."""
+    with running(space.server, tmp_path / "on"):
+        found = space.expect("divided", "True", "PriorityMismatch")
+        space.expect("divided", "True", "PreemptionPolicyMismatch", axis=POLICY)
+    off = configuration(tmp_path, preemptionPolicyCondition=False)
+    with running(space.server, tmp_path / "off", off) as controller:
+        controller.until(lambda: POLICY not in space.conditions("divided"), "it is taken away")
+        assert space.conditions("divided") == {PRIORITY: found}
+
+
+def test_who_is_alone_needs_no_lease(space: Space, tmp_path: Path) -> None:
+    """As on a laptop; no Lease is made."""
+    started = launch(space.server.kubeconfig, tmp_path / "alone", None, "--no-leader-elect")
+    with ending(started):
+        started.wait_ready()
+        space.expect("divided", "True", "PriorityMismatch")
+        assert started.leads()
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/podium-controller"
+    assert space.server.request("GET", lease)[0] == 404
