@@ -8,7 +8,7 @@ parts anew and leaves the figures of the others as they are.
 import sys
 from pathlib import Path
 
-from bench import breakdown, commands, latency, webhook
+from bench import breakdown, commands, controller, latency, webhook
 from bench.results import machine, merged, render
 
 from podium.errors import PodiumError
@@ -21,6 +21,7 @@ PARTS = {
     "webhook": webhook.measure,
     "http": breakdown.measure,
     "writes": latency.measure,
+    "controller": controller.measure,
 }
 
 

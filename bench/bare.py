@@ -71,7 +71,7 @@ def _document(meta: dict[str, Any], conditions: list[dict[str, Any]]) -> dict[st
 async def main(work: Callable[[Connection], Awaitable[float]], kubeconfig: str) -> None:
     """Do one of the two and say how long it took."""
     async with connect(kubeconfig, None) as connection:
-        print(await work(connection))
+        print(await work(connection), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ What is stored is protobuf, where a text can be replaced by another of the same 
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -25,9 +25,12 @@ DIVERGENT_EVERY = 10
 # What etcd takes in one transaction: 128 operations, 1.5 MB.
 _TOGETHER = 100
 _PATIENCE_SECONDS = 300.0
-_CLASS, _OTHER = "research", "research-low"
+# The label of the pods that differ.
+DIFFERING = "bench.podium.dev/differs"
 _NAMESPACE, _GROUP, _NODE = "hole-ns", "hole-group", "hole-nodes"
+_STEP = "step 000000"
 _OWNER_UID = "00000000-0000-4000-8000-ffffffffffff"
+_CLASS, _OTHER = "research", "research-low"
 
 
 class Template(NamedTuple):
@@ -38,34 +41,99 @@ class Template(NamedTuple):
     uid: str
 
 
+class Fleet(NamedTuple):
+    """The objects of a filled cluster as they are stored, whatever becomes of them.
+
+    `other` is the pod that differs from its group, `ended` the same when it has run to its end.
+    """
+
+    server: Server
+    groups: int
+    group: Template
+    same: Template
+    other: Template
+    ended: Template
+
+    @property
+    def divergent(self) -> range:
+        """Give the indices of the groups that have a pod of another class: their member 0."""
+        return range(0, self.groups, DIVERGENT_EVERY)
+
+    def put_pod(self, group: int, member: int, *, ended: bool = False, step: int = 0) -> None:
+        """Store a pod as it is at some step, behind the API server's back, which hears of it at once."""
+        self._put([self._pod(group, member, ended=ended, step=step)])
+
+    def fill(self) -> None:
+        """Store every group and pod and wait until the API server knows them."""
+        objects = self._everything()
+        while batch := list(islice(objects, _TOGETHER)):
+            self._put(batch)
+        namespace, _ = group_of(self.groups - 1)
+        last = (
+            f"/api/v1/namespaces/{namespace}/pods/{pod_name(self.groups - 1, MEMBERS - 1)}?resourceVersion=0"
+        )
+        known = process.wait_until(
+            lambda: self.server.request("GET", last)[0] == 200, seconds=_PATIENCE_SECONDS
+        )
+        if not known:
+            raise PodiumError(f"the API server has no {last} after {_PATIENCE_SECONDS:.0f} s")
+
+    def _everything(self) -> Iterator[tuple[bytes, bytes]]:
+        for index in range(self.groups):
+            yield _copy(self.group, index, {self.group.uid: f"00000000-0000-4000-8001-{index:012x}"})
+            for member in range(MEMBERS):
+                yield self._pod(index, member)
+
+    def _pod(self, group: int, member: int, *, ended: bool = False, step: int = 0) -> tuple[bytes, bytes]:
+        differs = member == 0 and group in self.divergent
+        template = (self.ended if ended else self.other) if differs else self.same
+        serial = group * MEMBERS + member
+        own = {
+            template.key.rpartition(b"/")[2].decode(): pod_name(group, member),
+            template.uid: f"00000000-0000-4000-8002-{serial:012x}",
+            _NODE: f"node-{serial % 5000:05d}",
+            _STEP: f"step {step % 1_000_000:06d}",
+        }
+        return _copy(template, group, own)
+
+    def _put(self, objects: list[tuple[bytes, bytes]]) -> None:
+        puts = [{"requestPut": {"key": _encoded(key), "value": _encoded(value)}} for key, value in objects]
+        faults.etcd(self.server, "kv/txn", {"success": puts})
+
+
 def group_of(index: int) -> tuple[str, str]:
     """Give the namespace and name of a group."""
     return f"team-{index % NAMESPACES:02d}", f"gang-{index:05d}"
 
 
 def pod_name(group: int, member: int) -> str:
-    """Give the name of a pod; member 0 of a divergent group is the one that differs."""
+    """Give the name of a pod."""
     return f"gang-{group:05d}-{member}-x7k2p"
 
 
-def fill(server: Server, groups: int) -> None:
-    """Put so many groups, each with its pods, into a cluster. PodiumError when it refuses."""
+def filled(server: Server, groups: int) -> Fleet:
+    """Put so many groups, each with its pods, into an empty cluster. PodiumError when it refuses."""
     for name, value in cluster.CLASSES.items():
         document = {"metadata": {"name": name}, "value": value}
         _made(server.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", document))
     for name in (_NAMESPACE, *(f"team-{index:02d}" for index in range(NAMESPACES))):
         _made(server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}))
-    group = _template(server, cluster.group_document(), _CLASS, _GROUP)
-    same, other = (
-        _template(server, cluster.pod_document(), class_name, f"hole-pod-{class_name[-3:]}-x7k2p")
-        for class_name in (_CLASS, _OTHER)
+    group, pod = cluster.group_document(), cluster.pod_document()
+    pod["status"]["message"] = _STEP
+    other = {**pod, "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], DIFFERING: ""}}}
+    ended = {**other, "status": {**pod["status"], "phase": "Succeeded"}}
+    fleet = Fleet(
+        server,
+        groups,
+        _template(server, group, _CLASS, _GROUP),
+        _template(server, pod, _CLASS, "hole-pod-one-x7k2p"),
+        _template(server, other, _OTHER, "hole-pod-two-x7k2p"),
+        _template(server, ended, _OTHER, "hole-pod-end-x7k2p"),
     )
-    for template in (group, same, other):
+    for template in fleet[2:]:
         faults.etcd(server, "kv/deleterange", {"key": _encoded(template.key)})
-    for batch in _batches(_copies(group, same, other, groups)):
-        puts = [{"requestPut": {"key": _encoded(key), "value": _encoded(value)}} for key, value in batch]
-        faults.etcd(server, "kv/txn", {"success": puts})
-    _wait_for(server, groups - 1)
+    fleet.fill()
+    return fleet
 
 
 def _template(server: Server, document: dict[str, Any], class_name: str, name: str) -> Template:
@@ -96,43 +164,15 @@ def _stored(server: Server, name: str, uid: str) -> Template:
     raise PodiumError(f"etcd has no {_NAMESPACE}/{name}")
 
 
-def _copies(group: Template, same: Template, other: Template, groups: int) -> Iterator[tuple[bytes, bytes]]:
-    """Give every key with its value."""
-    for index in range(groups):
-        namespace, name = group_of(index)
-        shared = {_NAMESPACE: namespace, _GROUP: name, _OWNER_UID: f"00000000-0000-4000-8000-{index:012x}"}
-        yield _copy(group, {**shared, group.uid: f"00000000-0000-4000-8001-{index:012x}"})
-        for member in range(MEMBERS):
-            pod = other if member == 0 and index % DIVERGENT_EVERY == 0 else same
-            serial = index * MEMBERS + member
-            own = {
-                pod.key.rpartition(b"/")[2].decode(): pod_name(index, member),
-                _NODE: f"node-{serial % 5000:05d}",
-                pod.uid: f"00000000-0000-4000-8002-{serial:012x}",
-            }
-            yield _copy(pod, {**shared, **own})
-
-
-def _copy(template: Template, replaced: dict[str, str]) -> tuple[bytes, bytes]:
+def _copy(template: Template, group: int, own: dict[str, str]) -> tuple[bytes, bytes]:
+    """Give key and value of a copy that belongs to one group."""
+    namespace, name = group_of(group)
+    owner = f"00000000-0000-4000-8000-{group:012x}"
     key, value = template.key, template.value
-    for hole, text in replaced.items():
+    for hole, text in {_NAMESPACE: namespace, _GROUP: name, _OWNER_UID: owner, **own}.items():
         assert len(hole) == len(text), (hole, text)
         key, value = key.replace(hole.encode(), text.encode()), value.replace(hole.encode(), text.encode())
     return key, value
-
-
-def _batches(copies: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    left = iter(copies)
-    while batch := list(islice(left, _TOGETHER)):
-        yield batch
-
-
-def _wait_for(server: Server, group: int) -> None:
-    """Wait until the API server's cache has the last pod."""
-    namespace, _ = group_of(group)
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod_name(group, MEMBERS - 1)}?resourceVersion=0"
-    if not process.wait_until(lambda: server.request("GET", path)[0] == 200, seconds=_PATIENCE_SECONDS):
-        raise PodiumError(f"the API server knows no {path} after {_PATIENCE_SECONDS:.0f} s")
 
 
 def _encoded(value: bytes) -> str:

@@ -2,7 +2,8 @@
 
 A pod's priority cannot change, so what flips a group is that its one differing pod finishes, or runs again.
 Every tenth change does that; the others touch pods that agree with their group, which a reconciler must look
-at all the same. Changes come at random times (Poisson), whether or not those before are done.
+at all the same. Changes come at random times (Poisson), whether or not those before are done. They are stored
+in etcd directly: an API server needs 2 ms and more to take a pod's status from a client, all of this machine.
 """
 
 import asyncio
@@ -10,15 +11,16 @@ import itertools
 import random
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from bench import fleet
 from bench.bare import GROUPS
+from bench.fleet import DIFFERING, MEMBERS, Fleet, group_of
 
 from podium.controllers.conditions import PRIORITY
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
+from podium.view import Name
 
 RATE = 500
 FLIP_EVERY = 10
@@ -37,13 +39,17 @@ class _Condition(msgspec.Struct):
     status: str
 
 
-class _Status(msgspec.Struct):
+class _GroupStatus(msgspec.Struct):
     conditions: list[_Condition] = []
 
 
 class _Group(msgspec.Struct):
     metadata: _Meta
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
+
+    @property
+    def name(self) -> Name:
+        return self.metadata.namespace, self.metadata.name
 
     @property
     def told(self) -> str:
@@ -51,34 +57,71 @@ class _Group(msgspec.Struct):
         return next((each.status for each in self.status.conditions if each.type == PRIORITY), "")
 
 
-class _List(msgspec.Struct):
+class _Member(msgspec.Struct):
+    podGroupName: str
+
+
+class _PodSpec(msgspec.Struct):
+    schedulingGroup: _Member
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str
+
+
+class _Pod(msgspec.Struct):
     metadata: _Meta
-    items: list[_Group]
+    spec: _PodSpec
+    status: _PodStatus
+
+    @property
+    def name(self) -> Name:
+        """Give the name of its group."""
+        return self.metadata.namespace, self.spec.schedulingGroup.podGroupName
+
+    @property
+    def told(self) -> str:
+        """Give the status that it asks of its group's condition, being the one that differs."""
+        return "False" if self.status.phase == "Succeeded" else "True"
 
 
-class _Line(msgspec.Struct):
-    object: _Group
+T = TypeVar("T", _Group, _Pod)
 
 
-class Seen:
-    """What a watch says of every group: the status of its condition, and when (perf_counter) it was heard."""
+class _List(msgspec.Struct, Generic[T]):
+    metadata: _Meta
+    items: list[T]
 
-    def __init__(self, connection: Connection) -> None:
-        self.told: dict[tuple[str, str], str] = {}
-        self.heard: dict[tuple[str, str], float] = {}
+
+class _Line(msgspec.Struct, Generic[T]):
+    object: T
+
+
+class Seen(Generic[T]):
+    """What a watch says of every group: a status, and when (perf_counter) it was heard first."""
+
+    def __init__(self, connection: Connection, path: str, read: type[T], **query: str) -> None:
+        self.told: dict[Name, str] = {}
+        self.heard: dict[Name, float] = {}
         self._connection = connection
+        self._path = path
+        self._list: Any = _List[read]  # type: ignore[valid-type] # made at run time
+        self._line: Any = _Line[read]  # type: ignore[valid-type] # as above
+        self._query = query
         self._news = asyncio.Event()
 
     async def follow(self) -> None:
         """List once and watch until cancelled. PodiumError when the watch ends."""
-        known = msgspec.json.decode(await self._connection.get(GROUPS), type=_List)
-        for group in known.items:
-            self._note(group)
-        query = {"watch": "1", "resourceVersion": known.metadata.resourceVersion, "timeoutSeconds": "3600"}
-        async for line in self._connection.lines(GROUPS, silence=3600.0, **query):
+        body = await self._connection.get(self._path, **self._query)
+        known = msgspec.json.decode(body, type=self._list)
+        for each in known.items:
+            self._note(each)
+        query = {**self._query, "watch": "1", "resourceVersion": known.metadata.resourceVersion}
+        decoder = msgspec.json.Decoder(self._line)
+        async for line in self._connection.lines(self._path, silence=3600.0, timeoutSeconds="3600", **query):
             if line:
-                self._note(msgspec.json.decode(line, type=_Line).object)
-        raise PodiumError("the watch of the bench ended")
+                self._note(decoder.decode(line).object)
+        raise PodiumError("a watch of the bench ended")
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
         """Wait until something holds. PodiumError when it takes too long."""
@@ -91,72 +134,85 @@ class Seen:
             raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for {what}") from None
 
     def count(self, status: str) -> int:
-        """Give how many groups have the condition with this status (empty: have none)."""
+        """Give how many groups have this status (empty: have none)."""
         return sum(told == status for told in self.told.values())
 
-    def _note(self, group: _Group) -> None:
-        name = (group.metadata.namespace, group.metadata.name)
-        if self.told.get(name) != group.told:
-            self.told[name] = group.told
-            self.heard[name] = time.perf_counter()
+    def _note(self, found: T) -> None:
+        if self.told.get(found.name) != found.told:
+            self.told[found.name] = found.told
+            self.heard[found.name] = time.perf_counter()
             self._news.set()
 
 
+def groups_seen(connection: Connection) -> Seen[_Group]:
+    """Give a watch of the condition of every group."""
+    return Seen(connection, GROUPS, _Group)
+
+
+def pods_seen(connection: Connection) -> Seen[_Pod]:
+    """Give a watch of the pods that differ, for what their groups should say."""
+    return Seen(connection, "/api/v1/pods", _Pod, labelSelector=DIFFERING)
+
+
 class Weather(NamedTuple):
-    """One storm: ascending seconds from a flip of a pod to its group's condition, and changes a second."""
+    """One storm: ascending seconds from a pod's event to its group's condition, and changes a second.
+
+    `delays` count from when a watch heard of the pod, `whole` from when it was stored.
+    """
 
     delays: list[float]
+    whole: list[float]
     rate: float
 
 
 class Storm:
-    """Changes pods of so many groups; goes on where it stopped."""
+    """Changes pods of a fleet; goes on where it stopped."""
 
-    def __init__(self, connection: Connection, seen: Seen, groups: int) -> None:
-        self._connection = connection
-        self._seen = seen
+    def __init__(self, fleet: Fleet, groups: Seen[_Group], pods: Seen[_Pod]) -> None:
+        self._fleet = fleet
         self._groups = groups
-        self._divergent = itertools.cycle(range(0, groups, fleet.DIVERGENT_EVERY))
-        # Groups whose differing pod has finished.
+        self._pods = pods
+        self._divergent = itertools.cycle(fleet.divergent)
+        # Groups whose differing pod has ended.
         self._agreed: set[int] = set()
-        self._rng = random.Random(1)
         self._changes = itertools.count()
+        self._rng = random.Random(1)
 
     async def blow(self, seconds: float) -> Weather:
         """Change pods for so long and wait until every group tells how it is, else PodiumError."""
-        flips: dict[tuple[str, str], tuple[str, float]] = {}
+        flips: dict[Name, tuple[str, float]] = {}
         began = due = time.perf_counter()
-        number = 0
+        changes = 0
         async with asyncio.TaskGroup() as tasks:
             while due < began + seconds:
                 await asyncio.sleep(due - time.perf_counter())
-                if next(self._changes) % FLIP_EVERY:
-                    tasks.create_task(self._touch())
-                else:
-                    tasks.create_task(self._flip(next(self._divergent), flips))
-                number += 1
+                tasks.create_task(self._change(next(self._changes), flips))
+                changes += 1
                 due += self._rng.expovariate(RATE)
         took = time.perf_counter() - began
-        told = self._seen.told
-        await self._seen.until(
-            lambda: all(told[name] == status for name, (status, _) in flips.items()), "every flip to be told"
-        )
-        delays = sorted(self._seen.heard[name] - answered for name, (_, answered) in flips.items())
-        return Weather(delays, number / took)
+        for seen in (self._pods, self._groups):
+            told = seen.told
+            await seen.until(
+                lambda told=told: all(told[name] == status for name, (status, _) in flips.items()),  # type: ignore[misc] # mypy cannot infer a lambda's default
+                "every flip to be told",
+            )
+        heard = self._groups.heard
+        delays = sorted(heard[name] - self._pods.heard[name] for name in flips)
+        whole = sorted(heard[name] - stored for name, (_, stored) in flips.items())
+        return Weather(delays, whole, changes / took)
 
-    async def _touch(self) -> None:
-        group, member = self._rng.randrange(self._groups), self._rng.randrange(1, fleet.MEMBERS)
-        await self._patch(group, member, {"message": f"step {self._rng.randrange(1_000_000)}"})
+    async def _change(self, step: int, flips: dict[Name, tuple[str, float]]) -> None:
+        if step % FLIP_EVERY:
+            group, member = self._rng.randrange(self._fleet.groups), self._rng.randrange(1, MEMBERS)
+            await asyncio.to_thread(self._put, group, member, step)
+        else:
+            group = next(self._divergent)
+            self._agreed ^= {group}
+            agrees = group in self._agreed
+            stored = await asyncio.to_thread(self._put, group, 0, step)
+            flips[group_of(group)] = "False" if agrees else "True", stored
 
-    async def _flip(self, group: int, flips: dict[tuple[str, str], tuple[str, float]]) -> None:
-        self._agreed ^= {group}
-        agrees = group in self._agreed
-        await self._patch(group, 0, {"phase": "Succeeded" if agrees else "Running"})
-        flips[fleet.group_of(group)] = "False" if agrees else "True", time.perf_counter()
-
-    async def _patch(self, group: int, member: int, status: dict[str, str]) -> None:
-        namespace, _ = fleet.group_of(group)
-        path = f"/api/v1/namespaces/{namespace}/pods/{fleet.pod_name(group, member)}/status"
-        await self._connection.send(
-            "PATCH", path, {"status": status}, content_type="application/merge-patch+json"
-        )
+    def _put(self, group: int, member: int, step: int) -> float:
+        """Store a pod; gives when it was stored."""
+        self._fleet.put_pod(group, member, ended=member == 0 and group in self._agreed, step=step)
+        return time.perf_counter()

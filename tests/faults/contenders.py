@@ -66,13 +66,28 @@ class Contender:
 
 
 class Pair:
-    """Two replicas of which one leads, and the namespace they are watched in."""
+    """Two replicas of which one leads, and the namespace of the test that now looks at them."""
 
-    def __init__(self, space: Space, history: History, lease: str, contenders: list[Contender]) -> None:
-        self.space = space
-        self.history = history
-        self.lease = lease
+    def __init__(self, where: Place, lease: tuple[str, str], contenders: list[Contender]) -> None:
+        self.lease = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*lease)
         self.contenders = contenders
+        self._where = where
+        self.space: Space
+        self.history: History
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator["Pair"]:
+        """Have both replicas there and a namespace of one's own, all of whose history is kept."""
+        self.heal()
+        self.space = Space(self._where)
+        with History(self.space).running() as self.history:
+            assert self.leader in self.contenders
+            try:
+                yield self
+            finally:
+                for each in self.contenders:
+                    if not each.ended:
+                        each.process.process.send_signal(signal.SIGCONT)
 
     @property
     def leader(self) -> Contender:
@@ -144,28 +159,23 @@ class Pair:
     def close(self) -> None:
         """Kill whatever runs."""
         for each in self.contenders:
-            if not each.ended:
-                each.process.process.send_signal(signal.SIGCONT)
-                each.process.process.kill()
+            each.process.process.kill()
             each.process.process.wait()
 
 
 @contextlib.contextmanager
 def pair(where: Place, folder: Path) -> Iterator[Pair]:
-    """Give two replicas of which one leads."""
-    space = Space(where)
-    lease = (space.name, "podium")
+    """Give two replicas behind their proxies."""
+    lease = (where.server.new_namespace("lease-"), "podium")
     with contextlib.ExitStack() as stack:
-        history = stack.enter_context(History(space).running())
         proxies = [stack.enter_context(Proxy(where.server).running()) for _ in range(2)]
         contenders = [
             Contender(lease, proxy, folder / f"contender-{number}") for number, proxy in enumerate(proxies)
         ]
-        made = Pair(space, history, lease[1], contenders)
+        made = Pair(where, lease, contenders)
         stack.callback(made.close)
         for each in contenders:
             each.process.wait_ready()
-        assert made.leader in contenders
         yield made
 
 
@@ -175,14 +185,15 @@ class Storm:
     GROUPS = 12
     MEMBERS = 3
 
-    def __init__(self, space: Space, same: str, other: str, name: str = "gang") -> None:
-        """The groups are NAME-0, NAME-1 ... of class `same`; their members are of that class or the other."""
+    def __init__(self, pair: Pair, same: str, other: str) -> None:
+        """The groups are gang-0, gang-1 ... of class `same`; their members are of that class or the other."""
         self.changes = 0
-        self._name = name
-        self._space = space
+        self.groups = [f"gang-{number}" for number in range(self.GROUPS)]
+        self._pair = pair
+        self._space = pair.space
         self._same = same
         self._other = other
-        self._random = random.Random(name)
+        self._random = random.Random(5710)
         self._over = threading.Event()
         self._there: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="storm")
@@ -194,11 +205,12 @@ class Storm:
 
     @contextlib.contextmanager
     def raging(self) -> Iterator["Storm"]:
-        """Make changes while the block runs."""
-        for number in range(self.GROUPS):
-            self._space.group(f"{self._name}-{number}", self._same)
+        """Make changes while the block runs, which begins when the leader has begun to write."""
+        for name in self.groups:
+            self._space.group(name, self._same)
         self._thread.start()
         try:
+            until(lambda: any(map(self._pair.done, self._pair.contenders)), f"work is done:{self._pair.log}")
             yield self
         finally:
             self.stop()
@@ -220,7 +232,7 @@ class Storm:
 
     def _change(self, request: Callable[..., tuple[int, Any]]) -> None:
         """Make a member that is as its group or is not, or take one out of the way."""
-        group = f"{self._name}-{self._random.randrange(self.GROUPS)}"
+        group = self._random.choice(self.groups)
         name = f"{group}-{self._random.randrange(self.MEMBERS)}"
         if name in self._there:
             code, answer = request("DELETE", f"{self._space.pods_path(name)}?gracePeriodSeconds=0")

@@ -4,7 +4,6 @@ One pair of replicas lives through all of it, a storm of changes each time. With
 of the last change every condition is so, and of what was written on the way nothing was wrong at its time.
 """
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -25,7 +24,7 @@ STATUS = Where(r"/podgroups/[^/]+/status$")
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two replicas of which one leads, on a server of their own."""
     with place(NEWEST.minor) as where:
         new_class(where.server, SAME, 1000)
@@ -35,10 +34,16 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def storm(two: Pair, request: pytest.FixtureRequest) -> Iterator[Storm]:
-    """A storm that has begun, on groups named after the test."""
-    name = re.sub("[^a-z0-9]+", "-", request.node.name).strip("-")
-    with Storm(two.space, SAME, OTHER, name).raging() as raging:
+def two(replicas: Pair) -> Iterator[Pair]:
+    """Both replicas, and a namespace of the test's own."""
+    with replicas.watched() as watched:
+        yield watched
+
+
+@pytest.fixture
+def storm(two: Pair) -> Iterator[Storm]:
+    """A storm that has begun."""
+    with Storm(two, SAME, OTHER).raging() as raging:
         raging.more(FEW)
         yield raging
 

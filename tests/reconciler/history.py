@@ -131,7 +131,8 @@ class _Watch:
                 self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
-        if event["type"] == "ERROR" or "metadata" not in event.get("object", {}):
+        # An error comes as an event, or as the whole answer.
+        if event.get("type", "ERROR") == "ERROR":
             before = self._version
             self._version = self._list()
             self.gaps.append((before, self._version))

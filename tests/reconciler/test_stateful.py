@@ -49,7 +49,7 @@ GROUPS = ("a", "b", "c")
 WORDS = ("", "low", "high", "moving")
 VALUES = st.integers(1, 4)
 SETTINGS = settings(
-    max_examples=3,
+    max_examples=5,
     stateful_step_count=60,
     deadline=None,
     # A run on a real server is not repeated exactly, so nothing is gained by making it smaller.
@@ -85,10 +85,16 @@ class Sequence(RuleBasedStateMachine):
         """Give the name of a class of this sequence."""
         return f"{self.space.name}-{word}" if word else ""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(target=pods, words=st.lists(st.sampled_from(WORDS), min_size=9, max_size=9))
+    def begin(self, words: list[str]) -> Any:
+        """With every group and two members of each, which may agree: few sequences would come to that."""
         for value, word in enumerate(sorted(self.classes), 1):
             new_class(self.space.server, self.named(word), value)
+        members = []
+        for name, *classes in zip(GROUPS, words[:3], words[3:6], words[6:], strict=True):
+            self.make_group(name, classes[0])
+            members += [self.make_pod(name, word, on_node=True) for word in classes[1:]]
+        return multiple(*members)
 
     @rule(target=pods, group=st.sampled_from(GROUPS), word=st.sampled_from(WORDS), on_node=st.booleans())
     def make_pod(self, group: str, word: str, on_node: bool) -> str:

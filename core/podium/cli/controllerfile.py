@@ -21,10 +21,10 @@ class ControllerModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["ControllerConfiguration"]
     writeConditions: Write = Write.DIVERGENT
-    preemptionPolicyCondition: bool = True
-    groupProtection: bool = True
-    autoGroups: bool = True
-    writers: int = pydantic.Field(default=16, ge=1, le=256)
+    preemptionPolicyCondition: pydantic.StrictBool = True
+    groupProtection: pydantic.StrictBool = True
+    autoGroups: pydantic.StrictBool = True
+    writers: pydantic.StrictInt = pydantic.Field(default=16, ge=1, le=256)
 
 
 def read_rules(path: str) -> Rules:

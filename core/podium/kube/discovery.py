@@ -103,9 +103,9 @@ _Found = Mapping[tuple[str, str], _Resource]
 async def discover(connection: Connection, kinds: Collection[Kind] = AUDITED) -> Discovery:
     """Ask a server which of some kinds it serves. Raises PodiumError."""
     reads = {name: read for name, read in FOLLOWED.items() if read.kind in kinds}
-    version, groups = await asyncio.gather(
-        _decode(connection, "/version", _Version), _decode(connection, "/apis", _Groups)
-    )
+    # One after the other, so that a server that answers neither fails alike each time.
+    version = await _decode(connection, "/version", _Version)
+    groups = await _decode(connection, "/apis", _Groups)
     wanted = {group_of(api_version) for api_version, _ in reads}
     served_versions = {group.name: [entry.version for entry in group.versions] for group in groups.groups}
     api_versions = ["v1"] if "" in wanted else []

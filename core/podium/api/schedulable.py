@@ -1,0 +1,274 @@
+"""Reads of what scheduling needs beyond membership: a pod's constraints, a node's taints, claims and volumes.
+
+They extend the reads of `podium.api.core`, so one State may hold them and everything that reads a Pod still
+does; they are apart because decoding them costs several times as much. Only fields that a filter, a score, an
+order or a message reads are named, as the API server stores them (core/v1), and none carries a constraint.
+"""
+
+from typing import Any
+
+import msgspec
+
+from podium.api.core import (
+    Container,
+    Node,
+    NodeSpec,
+    Pod,
+    PodSpec,
+    PodStatus,
+    RawQuantity,
+    ResourceRequirements,
+)
+from podium.api.meta import Condition, Int32, LabelSelector, ObjectMeta
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+
+
+class ContainerPort(msgspec.Struct, gc=False):
+    """A port of a container; only one that takes the host's port counts."""
+
+    containerPort: Int32 | None = None
+    hostPort: Int32 | None = None
+    hostIP: str | None = None
+    protocol: str | None = None
+
+
+class SchedulableContainer(Container, gc=False):
+    """A container with its ports."""
+
+    ports: list[ContainerPort] | None = None
+
+
+class NodeSelectorRequirement(msgspec.Struct, gc=False):
+    """One expression on a node's labels, or on its fields."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, gc=False):
+    """Expressions that must all hold; a term without any selects nothing."""
+
+    matchExpressions: list[NodeSelectorRequirement] | None = None
+    matchFields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, gc=False):
+    """Terms of which one must hold."""
+
+    nodeSelectorTerms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredSchedulingTerm(msgspec.Struct, gc=False):
+    """A wish for nodes, 1 to 100."""
+
+    weight: Int32 | None = None
+    preference: NodeSelectorTerm | None = None
+
+
+class NodeAffinity(msgspec.Struct, gc=False):
+    """Which nodes a pod must have, and which it would rather have."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredSchedulingTerm] | None = None
+
+
+class PodAffinityTerm(msgspec.Struct, gc=False):
+    """Other pods by namespace and labels, and the topology key that says how near."""
+
+    labelSelector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    topologyKey: str | None = None
+    namespaceSelector: LabelSelector | None = None
+    matchLabelKeys: list[str] | None = None
+    mismatchLabelKeys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(msgspec.Struct, gc=False):
+    """A wish for other pods, 1 to 100."""
+
+    weight: Int32 | None = None
+    podAffinityTerm: PodAffinityTerm | None = None
+
+
+class PodAffinity(msgspec.Struct, gc=False):
+    """What a pod requires and prefers of other pods; podAntiAffinity has the same two lists."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
+
+
+class Affinity(msgspec.Struct, gc=False):
+    """spec.affinity of a pod."""
+
+    nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodAffinity | None = None
+    podAntiAffinity: PodAffinity | None = None
+
+
+class Toleration(msgspec.Struct, gc=False):
+    """A taint a pod puts up with; for how long matters to no placement."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class TopologySpreadConstraint(msgspec.Struct, gc=False):
+    """How evenly pods like this one spread over the values of a topology key."""
+
+    maxSkew: Int32 | None = None
+    topologyKey: str | None = None
+    whenUnsatisfiable: str | None = None
+    labelSelector: LabelSelector | None = None
+    minDomains: Int32 | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] | None = None
+
+
+class ClaimSource(msgspec.Struct, gc=False):
+    """A volume that is a claim of the pod's namespace."""
+
+    claimName: str | None = None
+
+
+class Present(msgspec.Struct, gc=False):
+    """A part of which only the presence counts."""
+
+
+class Volume(msgspec.Struct, gc=False):
+    """A volume, as far as its source decides where a pod may go."""
+
+    name: str | None = None
+    persistentVolumeClaim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    # Disks that kube-scheduler keeps from being mounted twice (VolumeRestrictions).
+    gcePersistentDisk: Present | None = None
+    awsElasticBlockStore: Present | None = None
+    iscsi: Present | None = None
+    rbd: Present | None = None
+
+
+class SchedulableSpec(PodSpec, gc=False):
+    """spec of a pod, with what decides where it may go."""
+
+    # A list of the richer container is none of the plainer one for a type checker; nothing appends to a read.
+    containers: list[SchedulableContainer] | None = None  # type: ignore[assignment]
+    initContainers: list[SchedulableContainer] | None = None  # type: ignore[assignment]
+    nodeSelector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
+    resourceClaims: list[Present] | None = None
+    hostNetwork: bool | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False):
+    """What a kubelet gave a container: while a resize is under way it differs from the spec."""
+
+    name: str | None = None
+    allocatedResources: dict[str, RawQuantity] | None = None
+    resources: ResourceRequirements | None = None
+
+
+class SchedulableStatus(PodStatus, gc=False):
+    """status of a pod, with what orders victims and what resizes have changed."""
+
+    nominatedNodeName: str | None = None
+    startTime: str | None = None
+    conditions: list[Condition] | None = None
+    containerStatuses: list[ContainerStatus] | None = None
+    initContainerStatuses: list[ContainerStatus] | None = None
+    allocatedResources: dict[str, RawQuantity] | None = None
+    resources: ResourceRequirements | None = None
+    nodeAllocatableResourceClaimStatuses: list[Present] | None = None
+
+    def condition(self, kind: str) -> Condition | None:
+        """Give the condition of a type, such as PodScheduled or DisruptionTarget, if it is set."""
+        for condition in self.conditions or ():
+            if condition.type == kind:
+                return condition
+        return None
+
+
+class Schedulable(Pod):
+    """A pod as the scheduler sees it (the Schedulable read of the design)."""
+
+    spec: SchedulableSpec = msgspec.field(default_factory=SchedulableSpec)
+    status: SchedulableStatus | None = None
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node; hashable, for nodes share few sets of them."""
+
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class SchedulableNodeSpec(NodeSpec, gc=False):
+    """spec of a node, with its taints."""
+
+    taints: list[Taint] | None = None
+
+
+class SchedulableNode(Node):
+    """A node as the scheduler sees it."""
+
+    spec: SchedulableNodeSpec | None = None
+
+
+class PersistentVolumeClaimSpec(msgspec.Struct, gc=False):
+    """spec of a claim."""
+
+    volumeName: str | None = None
+    accessModes: list[str] | None = None
+
+
+class PersistentVolumeClaim(msgspec.Struct, gc=False):
+    """v1 PersistentVolumeClaim."""
+
+    apiVersion: str = "v1"
+    kind: str = "PersistentVolumeClaim"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PersistentVolumeClaimSpec | None = None
+
+    @property
+    def bound(self) -> bool:
+        """Whether binding is complete, which kube-scheduler reads from the controller's annotation."""
+        named = self.spec is not None and bool(self.spec.volumeName)
+        return named and BIND_COMPLETED in (self.metadata.annotations or {})
+
+
+class VolumeNodeAffinity(msgspec.Struct, gc=False):
+    """Where a volume can be reached from."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(msgspec.Struct, gc=False):
+    """spec of a volume."""
+
+    nodeAffinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolume(msgspec.Struct, gc=False):
+    """v1 PersistentVolume; its zone labels are in the metadata."""
+
+    apiVersion: str = "v1"
+    kind: str = "PersistentVolume"
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PersistentVolumeSpec | None = None
+
+
+# What a process that plans placements reads of these kinds, by (apiVersion, kind): type, plural of the path.
+SCHEDULING_READS: dict[tuple[str, str], tuple[type[Any], str]] = {
+    ("v1", "Pod"): (Schedulable, "pods"),
+    ("v1", "Node"): (SchedulableNode, "nodes"),
+    ("v1", "PersistentVolumeClaim"): (PersistentVolumeClaim, "persistentvolumeclaims"),
+    ("v1", "PersistentVolume"): (PersistentVolume, "persistentvolumes"),
+}

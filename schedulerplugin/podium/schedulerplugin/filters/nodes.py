@@ -1,0 +1,269 @@
+"""Which nodes a pod may have by what the nodes say of themselves: name, taints, labels, reach of volumes.
+
+Nothing here depends on other pods, so an answer holds until a node changes, and pods that ask the same share
+it: each filter keeps its masks by the part of a shape that it reads. A requirement is decided once for each
+distinct value of a label, a toleration once for each distinct set of taints, and then looked up for all nodes
+at once. No preemption makes these refusals go away. Semantics and texts are those of kube-scheduler 1.36 and
+1.37 with their default gates (no Lt and Gt in tolerations); NODE_FILTERS and VOLUME_FILTERS have its order.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from podium.api.schedulable import Taint
+from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.selectors import NodeSelectorTerm, Requirement
+from podium.schedulerplugin.shapes import Shape, Toleration
+from podium.schedulerplugin.snapshot import Snapshot
+
+T = TypeVar("T")
+
+# Who tolerates this taint also accepts a node with spec.unschedulable.
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_KEEPS_OUT = ("NoSchedule", "NoExecute")
+
+# How many answers about single nodes a Kept holds: 160 masks of 100,000 nodes, 16 MB.
+_KEPT = 2**24
+
+
+class Kept(Generic[T]):
+    """Answers about all nodes, each made once for its key until a node changes; the oldest make room."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._revision = -1
+        self._answers: dict[Hashable, T] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Give the answer for a key, made now if it is not known."""
+        if self._revision != self._snapshot.node_revision:
+            self._revision = self._snapshot.node_revision
+            self._answers.clear()
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) * len(self._snapshot.alive) >= _KEPT:
+                del self._answers[next(iter(self._answers))]
+            answer = self._answers[key] = make()
+        return answer
+
+
+class StaticFilter(ABC):
+    """A filter on one snapshot: a mask kept by what it reads, and one text for every node outside it."""
+
+    PLUGIN: ClassVar[str]
+    REASON: ClassVar[str]
+    RESOLVABLE = False
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._kept = Kept[Bools](snapshot)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows that pass for a shape; read only, and good until a node changes."""
+        return self._kept.get(self._reads(shape), lambda: self._sealed(shape))
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's words for why a node is refused, None where it passes."""
+        return None if self.mask(shape)[row] else self.REASON
+
+    def _sealed(self, shape: Shape) -> Bools:
+        mask = self._snapshot.alive & self._passes(shape)
+        # One caller's `&=` would be every later caller's answer.
+        mask.flags.writeable = False
+        return mask
+
+    @abstractmethod
+    def _reads(self, shape: Shape) -> Hashable:
+        """Give the part of a shape that the answer depends on."""
+
+    @abstractmethod
+    def _passes(self, shape: Shape) -> Bools:
+        """Give the rows that pass; what rows without a node say does not matter."""
+
+
+class NamedNodes(StaticFilter):
+    """The nodes that a pod's required affinity names, where each of its terms names some.
+
+    kube-scheduler looks at no other node then, and says so before any filter speaks.
+    """
+
+    PLUGIN = "NodeAffinity"
+    REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    CONFLICT = "pod affinity terms conflict"
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """As any filter; every node is refused with words of its own where the names exclude each other."""
+        return self.CONFLICT if _named(shape) == set() else super().why(shape, row)
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.node_required
+
+    def _passes(self, shape: Shape) -> Bools:
+        names = _named(shape)
+        return _everywhere(self._snapshot) if names is None else _rows(self._snapshot, names)
+
+
+class NodeName(StaticFilter):
+    """The node that a pod asks for by name."""
+
+    PLUGIN = "NodeName"
+    REASON = "node(s) didn't match the requested node name"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.node_name
+
+    def _passes(self, shape: Shape) -> Bools:
+        if shape.node_name is None:
+            return _everywhere(self._snapshot)
+        return _rows(self._snapshot, (shape.node_name,))
+
+
+class NodeUnschedulable(StaticFilter):
+    """Nodes that are not cordoned, or all for a pod that tolerates the taint of cordoned ones."""
+
+    PLUGIN = "NodeUnschedulable"
+    REASON = "node(s) were unschedulable"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.tolerations
+
+    def _passes(self, shape: Shape) -> Bools:
+        if tolerates(shape.tolerations, UNSCHEDULABLE):
+            return _everywhere(self._snapshot)
+        return ~self._snapshot.unschedulable
+
+
+class TaintToleration(StaticFilter):
+    """Nodes whose every taint that keeps pods out (NoSchedule, NoExecute) is tolerated."""
+
+    PLUGIN = "TaintToleration"
+    REASON = "node(s) had untolerated taint(s)"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.tolerations
+
+    def _passes(self, shape: Shape) -> Bools:
+        columns = self._snapshot.columns
+        table = [
+            all(tolerates(shape.tolerations, taint) for taint in taints if taint.effect in _KEEPS_OUT)
+            for taints in columns.taint_sets
+        ]
+        return np.array(table, np.bool_)[columns.taints]
+
+
+class NodeAffinity(StaticFilter):
+    """Nodes that match both the node selector and one term of the required affinity."""
+
+    PLUGIN = "NodeAffinity"
+    REASON = "node(s) didn't match Pod's node affinity/selector"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.selector, shape.node_required
+
+    def _passes(self, shape: Shape) -> Bools:
+        pairs = tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
+        passes = matching(self._snapshot, NodeSelectorTerm(pairs))
+        if shape.node_required is not None:
+            passes &= _any(self._snapshot, shape.node_required)
+        return passes
+
+
+class VolumeNodeAffinity(StaticFilter):
+    """Nodes that the volumes of all bound claims can be reached from."""
+
+    PLUGIN = "VolumeBinding"
+    REASON = "node(s) didn't match PersistentVolume's node affinity"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.volumes
+
+    def _passes(self, shape: Shape) -> Bools:
+        return _each(self._snapshot, shape.volumes)
+
+
+class VolumeZone(StaticFilter):
+    """Nodes in the zones that the volumes of bound claims are labelled with."""
+
+    PLUGIN = "VolumeZone"
+    REASON = "node(s) had no available volume zone"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.zones
+
+    def _passes(self, shape: Shape) -> Bools:
+        return _each(self._snapshot, shape.zones)
+
+
+# The order in which kube-scheduler asks; ports and resources come in between.
+NODE_FILTERS = (NamedNodes, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity)
+VOLUME_FILTERS = (VolumeNodeAffinity, VolumeZone)
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Say whether one of the tolerations covers a taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
+    """Give the node rows that meet every expression of a term; a term without any is met by all."""
+    passes = _everywhere(snapshot)
+    for requirement in term.expressions:
+        passes &= _labelled(snapshot, requirement)
+    for requirement in term.fields:
+        # The one field there is, is the name.
+        named = _rows(snapshot, requirement.values)
+        passes &= named if requirement.operator == "In" else ~named
+    return passes
+
+
+def _labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
+    """Decide a requirement for each value of its label, then look up what each node has."""
+    key, operator, values = requirement
+    column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
+    # The last entry is for nodes without the label, whose id is -1.
+    if operator in ("Gt", "Lt"):
+        table = np.array([*(requirement.matches({key: value}) for value in ids), False], np.bool_)
+    else:
+        table = np.full(len(ids) + 1, operator == "NotIn", np.bool_)
+        table[[ids[value] for value in values if value in ids]] = operator == "In"
+        if operator in ("Exists", "DoesNotExist"):
+            table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
+    return table[column]
+
+
+def _named(shape: Shape) -> set[str] | None:
+    """Give the nodes that a required affinity is limited to by name, None where a term names none."""
+    names: set[str] = set()
+    for term in shape.node_required or ():
+        meant = [set(each.values) for each in term.fields if each.operator == "In"]
+        if not meant:
+            return None
+        names |= set.intersection(*meant)
+    return names if shape.node_required else None
+
+
+def _rows(snapshot: Snapshot, names: Iterable[str]) -> Bools:
+    rows = np.zeros(len(snapshot.alive), np.bool_)
+    rows[[snapshot.row[name] for name in names if name in snapshot.row]] = True
+    return rows
+
+
+def _everywhere(snapshot: Snapshot) -> Bools:
+    return np.ones(len(snapshot.alive), np.bool_)
+
+
+def _any(snapshot: Snapshot, terms: tuple[NodeSelectorTerm, ...]) -> Bools:
+    passes = np.zeros(len(snapshot.alive), np.bool_)
+    for term in terms:
+        passes |= matching(snapshot, term)
+    return passes
+
+
+def _each(snapshot: Snapshot, alternatives: tuple[tuple[NodeSelectorTerm, ...], ...]) -> Bools:
+    passes = _everywhere(snapshot)
+    for terms in alternatives:
+        passes &= _any(snapshot, terms)
+    return passes

@@ -1,0 +1,212 @@
+"""Whether the pods around each node let a pod stand there (InterPodAffinity's required terms).
+
+Three questions, in kube-scheduler's order. Affinity: one and the same pod must match all terms, and share the
+value of each term's topology key; where no such pod is anywhere, a pod that matches its own terms may be the
+first. Anti-affinity: no pod that matches a term shares its key's value. Symmetry: no pod there has a term of
+anti-affinity that matches the newcomer. A node without the key is in no domain: affinity refuses it,
+anti-affinity does not. Pods that are being deleted count like others. Taking pods away cannot give a pod
+company, so preemption may resolve only what anti-affinity refuses.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.core import Namespace
+from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.filters.tallies import (
+    Asked,
+    Carried,
+    Plans,
+    Pods,
+    Question,
+    Tally,
+    pins,
+    topology,
+)
+from podium.schedulerplugin.selectors import Labels
+from podium.schedulerplugin.shapes import PodTerm, Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+Namespaces = Mapping[str, Namespace]
+
+
+class Near(NamedTuple):
+    """A tally with the key by whose values it counts."""
+
+    key: str
+    tally: Tally
+
+
+class _Company(NamedTuple):
+    """What a shape's affinity terms come to: a tally a key, and whether the pod matches all terms itself."""
+
+    domains: tuple[Near, ...]
+    matches_itself: bool
+
+
+class PodAffinity:
+    """The affinity terms of the pod to place."""
+
+    PLUGIN = "InterPodAffinity"
+    RESOLVABLE = False
+
+    def __init__(self, asked: Asked, namespaces: Namespaces) -> None:
+        self._snapshot = asked.snapshot
+        self._asked = asked
+        self._namespaces = namespaces
+        self._plans = Plans(asked, self._company)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows where a pod of the shape has the company it requires."""
+        near = np.ones(len(self._snapshot.alive), np.bool_)
+        domains, alone = self._look(shape)
+        for key, tally in domains:
+            column = self._snapshot.columns.column(key)
+            near &= column >= 0 if alone else tally.by_domain().take(column) > 0
+        return near
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        domains, alone = self._look(shape)
+        for key, tally in domains:
+            domain = self._snapshot.columns.column(key).item(row)
+            if domain < 0 or not (alone or tally.counts.get(domain)):
+                return "node(s) didn't match pod affinity rules"
+        return None
+
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        self._plans.forget()
+
+    def _look(self, shape: Shape) -> tuple[tuple[Near, ...], bool]:
+        """Give the domains to look at, and whether the pod would be the first of its kind."""
+        company = self._plans.of(shape)
+        for _, tally in company.domains:
+            tally.settle(self._snapshot.node_revision)
+        alone = company.matches_itself and not any(tally.total for _, tally in company.domains)
+        return company.domains, alone
+
+    def _company(self, shape: Shape) -> _Company:
+        pods = tuple(looked_for(term, self._namespaces) for term in shape.pod_affinity)
+        keys = dict.fromkeys(term.topology_key for term in shape.pod_affinity)
+        domains = tuple(Near(key, ask_near(self._asked, pods, key)) for key in keys)
+        return _Company(domains, all(each.match(shape) for each in pods))
+
+
+class PodAntiAffinity:
+    """The anti-affinity terms of the pod to place."""
+
+    PLUGIN = "InterPodAffinity"
+    RESOLVABLE = True
+
+    def __init__(self, asked: Asked, namespaces: Namespaces) -> None:
+        self._snapshot = asked.snapshot
+        self._asked = asked
+        self._namespaces = namespaces
+        self._plans = Plans(asked, self._avoided)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows without pods that a pod of the shape cannot bear."""
+        return _free(self._snapshot, self._plans.of(shape))
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        if _occupied(self._snapshot, self._plans.of(shape), row):
+            return "node(s) didn't match pod anti-affinity rules"
+        return None
+
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        self._plans.forget()
+
+    def _avoided(self, shape: Shape) -> list[Near]:
+        return [
+            Near(
+                term.topology_key,
+                ask_near(self._asked, (looked_for(term, self._namespaces),), term.topology_key),
+            )
+            for term in shape.pod_anti_affinity
+        ]
+
+
+class ExistingAntiAffinity:
+    """The anti-affinity terms of the pods that stand already."""
+
+    PLUGIN = "InterPodAffinity"
+    RESOLVABLE = True
+
+    def __init__(self, snapshot: Snapshot, namespaces: Namespaces) -> None:
+        self._snapshot = snapshot
+        self._namespaces = namespaces
+        self._carried: Carried[PodTerm] = Carried(
+            snapshot,
+            keys=lambda shape: dict.fromkeys(shape.pod_anti_affinity),
+            domains=lambda term: topology(snapshot, term.topology_key),
+            marks=lambda term: pins(term.selector),
+        )
+        self._plans = Plans(self._carried, lambda shape: list(self._against(shape)))
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows without pods that cannot bear a pod of the shape."""
+        return _free(self._snapshot, self._plans.of(shape))
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        if _occupied(self._snapshot, self._plans.of(shape), row):
+            return "node(s) didn't satisfy existing pods anti-affinity rules"
+        return None
+
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        self._plans.forget()
+
+    def _against(self, shape: Shape) -> Iterator[Near]:
+        """Give the standing terms that match a shape; a namespace nobody knows has no labels here."""
+        labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
+        for term, tally in self._carried.candidates(shape.labels):
+            if term.matches(shape.namespace, around, labels):
+                yield Near(term.topology_key, tally)
+
+
+def looked_for(term: PodTerm, namespaces: Namespaces) -> Pods:
+    """Give the pods that a newcomer's term means; of namespaces that nobody knows it selects none."""
+    selector = term.namespace_selector
+    if selector is None:
+        return Pods(term.namespaces, term.selector)
+    if not selector.requirements:
+        return Pods(None, term.selector)
+    chosen = {name for name, each in namespaces.items() if selector.matches(labels_of(each))}
+    return Pods(term.namespaces | chosen, term.selector)
+
+
+def labels_of(namespace: Namespace | None) -> Labels:
+    """Give the labels of a namespace; one that nobody knows has none."""
+    return (namespace.metadata.labels if namespace is not None else None) or {}
+
+
+def ask_near(asked: Asked, pods: tuple[Pods, ...], key: str) -> Tally:
+    """Give the tally of the pods that are in all of `pods`, by the values of a topology key."""
+    return asked.ask(Question(pods, key), lambda: Tally(topology(asked.snapshot, key)))
+
+
+def _free(snapshot: Snapshot, domains: Iterable[Near]) -> Bools:
+    """Give the node rows in no domain with pods; domains of one key are put together first."""
+    taken: dict[str, Bools] = {}
+    for key, tally in domains:
+        tally.settle(snapshot.node_revision)
+        here = tally.by_domain() > 0
+        taken[key] = taken[key] | here if key in taken else here
+    free = np.ones(len(snapshot.alive), np.bool_)
+    for key, there in taken.items():
+        free &= ~there.take(snapshot.columns.column(key))
+    return free
+
+
+def _occupied(snapshot: Snapshot, domains: Iterable[Near], row: int) -> bool:
+    for key, tally in domains:
+        tally.settle(snapshot.node_revision)
+        if tally.counts.get(snapshot.columns.column(key).item(row)):
+            return True
+    return False

@@ -1,0 +1,63 @@
+"""Whether the host ports a pod asks for are free on each node (NodePorts of kube-scheduler).
+
+A port is taken by protocol, number and address. The address 0.0.0.0, or none, stands for all of them: it is
+refused beside any other, and refuses any other. Two different addresses do not meet.
+"""
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int32s
+from podium.schedulerplugin.filters.tallies import Carried, Domains, Plans, Tally
+from podium.schedulerplugin.shapes import HostPort, Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - what a manifest says; nothing is bound here
+
+
+class HostPorts:
+    """The filter on one snapshot."""
+
+    PLUGIN = "NodePorts"
+    RESOLVABLE = True
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._row_numbers: Int32s = np.zeros(0, np.int32)
+        own = Domains(self._rows, lambda: len(snapshot.alive))
+        self._taken: Carried[HostPort] = Carried(
+            snapshot,
+            keys=lambda shape: shape.ports,
+            domains=lambda _: own,
+            marks=lambda port: [(port.protocol, port.port)],
+        )
+        self._plans = Plans(self._taken, self._conflicts)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows where no pod holds a port that a pod of the shape asks for."""
+        height = len(self._snapshot.alive)
+        free = np.ones(height, np.bool_)
+        for tally in self._plans.of(shape):
+            tally.settle(self._snapshot.node_revision)
+            free &= tally.by_domain()[:height] == 0
+        return free
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        if any(row in tally.rows for tally in self._plans.of(shape)):
+            return "node(s) didn't have free ports for the requested pod ports"
+        return None
+
+    def _conflicts(self, shape: Shape) -> list[Tally]:
+        """Give the tallies of the pods that hold a port which a pod of the shape cannot have beside them."""
+        return [
+            tally
+            for wanted in shape.ports
+            for held, tally in self._taken.candidates([(wanted.protocol, wanted.port)])
+            if wanted.ip == held.ip or EVERY_ADDRESS in (wanted.ip, held.ip)
+        ]
+
+    def _rows(self) -> Int32s:
+        """Give every row as a domain of its own."""
+        if len(self._row_numbers) != len(self._snapshot.alive):
+            self._row_numbers = np.arange(len(self._snapshot.alive), dtype=np.int32)
+        return self._row_numbers

@@ -1,0 +1,184 @@
+"""Whether one pod more keeps the pods of its kind evenly spread (PodTopologySpread, DoNotSchedule only).
+
+A node may take a pod if its domain would then hold at most maxSkew pods more than the emptiest. Which domains
+there are is the pod's own view: nodes with every key of its hard constraints, which its node affinity and (if
+asked for) its tolerations admit. Only pods there count, in the pod's namespace, none that is being deleted,
+and none at all for a selector that selects everything. Below minDomains domains the emptiest counts as empty.
+
+There are two questions. Is the skew kept in each constraint, up to the first whose label the node lacks? And
+has the node all the labels? Asked in this order they refuse a node with kube-scheduler's own reason; only the
+first refusal is one that preemption may resolve.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int32s
+from podium.schedulerplugin.filters.nodes import Kept, NodeAffinity, TaintToleration
+from podium.schedulerplugin.filters.tallies import Asked, Domains, Plans, Pods, Question, Tally
+from podium.schedulerplugin.shapes import Shape, SpreadConstraint
+from podium.schedulerplugin.snapshot import Snapshot
+
+
+class Levels(Tally):
+    """A tally of pods that are to stay, which also knows how few the emptiest domain holds."""
+
+    def __init__(self, domains: Domains) -> None:
+        super().__init__(domains, terminating=False)
+        self.domains_now = 0
+        self._least = 0
+        # How many domains hold so many pods: the least is at hand without a search through them.
+        self._holding: Counter[int] = Counter()
+
+    def least(self, min_domains: int) -> int:
+        """Give the pods in the emptiest domain; none, as long as there are fewer domains than asked for."""
+        return self._least if self.domains_now >= min_domains else 0
+
+    def settle(self, revision: int) -> None:
+        """Follow the nodes, and count the domains that they are in."""
+        if revision == self._revision:
+            return
+        super().settle(revision)
+        column = self.domains.column()
+        self.domains_now = len(np.unique(column[column >= 0]))
+        self._holding = Counter(self.counts.values())
+        if self.domains_now > len(self.counts):
+            self._holding[0] = self.domains_now - len(self.counts)
+        self._least = min(self._holding, default=0)
+
+    def _shift(self, domain: int, number: int) -> None:
+        before = self.counts.get(domain, 0)
+        super()._shift(domain, number)
+        self._holding[before] -= 1
+        self._holding[before + number] += 1
+        if not self._holding[before]:
+            del self._holding[before]
+        if before + number < self._least or before == self._least not in self._holding:
+            self._least = min(self._holding)
+
+
+class SpreadTallies:
+    """The tallies of constraints, shared by all shapes that see the same nodes in the same way."""
+
+    def __init__(self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration) -> None:
+        self._snapshot = asked.snapshot
+        self._asked = asked
+        self._affinity = affinity
+        self._taints = taints
+        self._columns = Kept[Int32s](asked.snapshot)
+
+    def of(self, shape: Shape, constraints: tuple[SpreadConstraint, ...], which: int) -> Levels:
+        """Give the tally of one of a shape's constraints; the hard are taken together, and the soft."""
+        constraint = constraints[which]
+        key, selector = constraint.topology_key, constraint.selector
+        nobody = selector is None or not selector.requirements
+        pods = Pods(frozenset((shape.namespace,)), None if nobody else selector)
+        keys = tuple(sorted({each.topology_key for each in constraints}))
+        view = (
+            key,
+            keys,
+            (shape.selector, shape.node_required) if constraint.honor_affinity else None,
+            shape.tolerations if constraint.honor_taints else None,
+        )
+
+        def column() -> Int32s:
+            return self._columns.get(view, lambda: self._admitted(shape, constraint, keys))
+
+        domains = Domains(column, lambda: len(self._snapshot.columns.values(key)))
+        return self._asked.ask(Question((pods,), view), lambda: Levels(domains))
+
+    def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
+        """Give the domains of the nodes that count, -1 for the others."""
+        snapshot = self._snapshot
+        counts = snapshot.alive.copy()
+        for key in keys:
+            counts &= snapshot.columns.column(key) >= 0
+        if constraint.honor_affinity:
+            counts &= self._affinity.mask(shape)
+        if constraint.honor_taints:
+            counts &= self._taints.mask(shape)
+        return np.where(counts, snapshot.columns.column(constraint.topology_key), np.int32(-1))
+
+
+class _Limit(NamedTuple):
+    """A constraint of one shape: how many pods more than the emptiest a domain may hold beforehand."""
+
+    key: str
+    tally: Levels
+    spare: int
+    min_domains: int
+
+    @property
+    def most(self) -> int:
+        """The pods that a domain may hold for one more to come."""
+        return self.spare + self.tally.least(self.min_domains)
+
+
+class TopologySpread:
+    """The skew of every constraint."""
+
+    PLUGIN = "PodTopologySpread"
+    RESOLVABLE = True
+
+    def __init__(self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration) -> None:
+        self._snapshot = asked.snapshot
+        self._tallies = SpreadTallies(asked, affinity, taints)
+        self._plans = Plans(asked, self._limits)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows whose domains may hold one pod of the shape more."""
+        snapshot = self._snapshot
+        even = np.ones(len(snapshot.alive), np.bool_)
+        labelled = even.copy()
+        for limit in self._plans.of(shape):
+            limit.tally.settle(snapshot.node_revision)
+            column = snapshot.columns.column(limit.key)
+            labelled &= column >= 0
+            even &= ~labelled | (limit.tally.by_domain().take(column) <= limit.most)
+        return even
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        for limit in self._plans.of(shape):
+            limit.tally.settle(self._snapshot.node_revision)
+            domain = self._snapshot.columns.column(limit.key).item(row)
+            if domain < 0:
+                return None
+            if limit.tally.counts.get(domain, 0) > limit.most:
+                return "node(s) didn't match pod topology spread constraints"
+        return None
+
+    def _limits(self, shape: Shape) -> list[_Limit]:
+        labels = dict(shape.labels)
+        limits = []
+        for which, each in enumerate(shape.spread):
+            itself = each.selector is not None and each.selector.matches(labels)
+            tally = self._tallies.of(shape, shape.spread, which)
+            limits.append(_Limit(each.topology_key, tally, each.max_skew - itself, each.min_domains))
+        return limits
+
+
+class TopologyLabels:
+    """The labels that constraints spread over."""
+
+    PLUGIN = "PodTopologySpread"
+    RESOLVABLE = False
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows with every topology key of the shape's hard constraints."""
+        labelled = np.ones(len(self._snapshot.alive), np.bool_)
+        for each in shape.spread:
+            labelled &= self._snapshot.columns.column(each.topology_key) >= 0
+        return labelled
+
+    def why(self, shape: Shape, row: int) -> str | None:
+        """Give kube-scheduler's reason against a node row, or None."""
+        columns = self._snapshot.columns
+        if all(columns.column(each.topology_key).item(row) >= 0 for each in shape.spread):
+            return None
+        return "node(s) didn't match pod topology spread constraints (missing required label)"

@@ -1,0 +1,67 @@
+"""Shapes by id, each with what its pods take: a million pods are of few shapes, each worked out once.
+
+Deriving a shape from a document costs more than all else a snapshot does for a pod. Pods made from one
+template differ only where scheduling does not look, so the parts that it reads are compared first
+(`fingerprint`), and only what was not met before is read. A shape that no pod has any more is forgotten.
+"""
+
+from collections.abc import Callable
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
+from podium.schedulerplugin.sums import Needs
+from podium.schedulerplugin.volumes import Volumes
+
+
+class Interning:
+    """The shapes in use by id; no id is given twice. What each needs is kept in `needs`.
+
+    `minor` is the kube-scheduler release whose arithmetic counts.
+    """
+
+    def __init__(
+        self, minor: int, volumes: Volumes, needs_of: Callable[[Shape], Needs], needs: dict[int, Needs]
+    ) -> None:
+        self.shapes: dict[int, Shape] = {}
+        self._minor = minor
+        self._needs = needs
+        self._volumes = volumes
+        self._needs_of = needs_of
+        self._next = 0
+        self._ids: dict[Shape, int] = {}
+        self._pods: dict[int, int] = {}
+        self._seen: dict[bytes, int] = {}
+        self._seen_of: dict[int, list[bytes]] = {}
+
+    def take(self, pod: Schedulable) -> int:
+        """Give the id of a pod's shape, for one pod more; `release` gives it back."""
+        mark = fingerprint(pod)
+        found = self._seen.get(mark) if mark is not None else None
+        if found is None:
+            found = self._intern(shape_of(pod, self._volumes, self._minor))
+            if mark is not None:
+                self._seen[mark] = found
+                self._seen_of[found].append(mark)
+        self._pods[found] += 1
+        return found
+
+    def release(self, shape_id: int) -> None:
+        """Note that one pod less has a shape."""
+        self._pods[shape_id] -= 1
+        if self._pods[shape_id]:
+            return
+        for mark in self._seen_of.pop(shape_id):
+            del self._seen[mark]
+        del self._ids[self.shapes.pop(shape_id)]
+        del self._needs[shape_id], self._pods[shape_id]
+
+    def _intern(self, shape: Shape) -> int:
+        found = self._ids.get(shape)
+        if found is None:
+            found = self._ids[shape] = self._next
+            self._next += 1
+            self.shapes[found] = shape
+            self._needs[found] = self._needs_of(shape)
+            self._pods[found] = 0
+            self._seen_of[found] = []
+        return found

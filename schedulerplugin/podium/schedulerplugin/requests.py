@@ -1,0 +1,282 @@
+"""What a pod takes of a node and what a node has, in whole numbers: milli for cpu, units for all else.
+
+kube-scheduler computes a pod's requests from init containers, sidecars, overhead, pod-level resources and,
+once the pod has a node, from what a resize has changed there; a plan is only as right as this sum. It is
+exact: each quantity is read to the milli, as an API server stores it, and the total is rounded up once. A
+quantity that is negative, no quantity or absurd is named and left out, never guessed.
+
+Source: the resource helpers of component-helpers 1.36.3 and 1.37.0, KEP-753 (sidecars), KEP-2837 (pod-level
+resources), KEP-1287 (in-place resize), with both releases' default gates.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+from podium.api.core import Container, RawQuantity, ResourceRequirements
+from podium.api.quantity import QuantityError, Scale, parse
+from podium.api.schedulable import ContainerStatus, Schedulable, SchedulableNode, SchedulableStatus
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+# The most that one pod asks or one node has of a resource. 4 PiB of memory is past any machine, and two
+# thousand pods of it still sum up within an int64.
+LARGEST = 2**52
+# The release whose arithmetic is the default, and the last whose arithmetic was another.
+LATEST = 37
+_BY_CONTAINER = 36
+
+_NATIVE = frozenset({CPU, MEMORY, "ephemeral-storage"})
+_MILLI = 1000
+# What scores count for a container that names no request (kube-scheduler's defaults), in milli.
+_SCORED = {CPU: 100, MEMORY: 200 * 1024 * 1024 * _MILLI}
+
+_Milli = dict[str, int]  # resource name to thousandths
+_Q = TypeVar("_Q")
+_Take = Callable[[Container, str], _Milli]
+
+
+class Unusable(NamedTuple):
+    """A quantity that was left out: where it stands, and what is wrong with it."""
+
+    field: str
+    why: str
+
+
+class Effective(NamedTuple):
+    """What a pod takes: amounts above zero (`pods` is 1), (milli cpu, bytes) for scores, the left out."""
+
+    amounts: dict[str, int]
+    scored: tuple[int, int]
+    unusable: tuple[Unusable, ...]
+
+
+def effective(pod: Schedulable, minor: int = LATEST) -> Effective:
+    """Give what kube-scheduler 1.`minor` counts for a pod: of one with a node, the status counts too.
+
+    Where a limit has no request the limit counts, as a server would have stored it.
+    """
+    reading = _Reading(pod, minor)
+    total = reading.total({})
+    amounts = _rounded(total, "spec", reading.unusable)
+    amounts[PODS] = 1
+    return Effective(amounts, reading.scored(total), tuple(reading.unusable.values()))
+
+
+def allocatable(node: SchedulableNode) -> tuple[dict[str, int], tuple[Unusable, ...]]:
+    """Give a node's status.allocatable; what it does not name it has nothing of, pods included."""
+    unusable: dict[str, Unusable] = {}
+    written = node.status.allocatable if node.status is not None else None
+    total = _read(written, "status.allocatable", unusable)
+    return _rounded(total, "status.allocatable", unusable, PODS), tuple(unusable.values())
+
+
+class _Reading:
+    """One pod's arithmetic: what was read, and what could not be."""
+
+    def __init__(self, pod: Schedulable, minor: int) -> None:
+        self.pod = pod
+        self.minor = minor
+        self.unusable: dict[str, Unusable] = {}
+        # kube-scheduler looks at no status of a pod that it has yet to place.
+        self.status = (pod.status if pod.spec.nodeName else None) or SchedulableStatus()
+        pending = self.status.condition("PodResizePending")
+        self.infeasible = pending is not None and pending.reason == "Infeasible"
+        self.containers: dict[str | None, tuple[str, ContainerStatus]] = {}
+        for part in ("initContainerStatuses", "containerStatuses"):
+            for index, status in enumerate(getattr(self.status, part) or ()):
+                if status.allocatedResources is not None or status.resources is not None:
+                    self.containers[status.name] = f"status.{part}[{index}]", status
+        if self.status.nodeAllocatableResourceClaimStatuses:
+            field = "status.nodeAllocatableResourceClaimStatuses"
+            self.unusable[field] = Unusable(field, "node resources through claims are not supported")
+
+    def total(self, missing: _Milli) -> _Milli:
+        """Sum up all of the pod; a container that does not name a resource of `missing` counts as that."""
+        spec = self.pod.spec
+        if self.minor <= _BY_CONTAINER:
+            total = self.over_containers(self.by_container, missing)
+        else:
+            total = self.resized(missing)
+        self.pod_level(total)
+        _add(total, _read(spec.overhead, "spec.overhead", self.unusable))
+        return total
+
+    def scored(self, total: _Milli) -> tuple[int, int]:
+        """Give cpu and memory with kube-scheduler's defaults for what a container or pod does not name."""
+        resources = self.pod.spec.resources
+        whole = resources is not None and _pod_level(resources.requests)
+        missing = {name: amount for name, amount in _SCORED.items() if not whole or name not in total}
+        filled = self.total(missing) if missing else total
+        cpu, memory = filled.get(CPU, 0), -(-filled.get(MEMORY, 0) // _MILLI)
+        return min(cpu, LARGEST), min(memory, LARGEST)
+
+    def over_containers(self, take: _Take, missing: _Milli) -> _Milli:
+        """Sum up containers: init containers run in turn, sidecars beside all that follow (KEP-753)."""
+        total: _Milli = {}
+        peak: _Milli = {}
+        sidecars: _Milli = {}
+        for index, container in enumerate(self.pod.spec.containers or ()):
+            _add(total, {**missing, **take(container, f"spec.containers[{index}]")})
+        for index, container in enumerate(self.pod.spec.initContainers or ()):
+            wants = {**missing, **take(container, f"spec.initContainers[{index}]")}
+            if _is_sidecar(container):
+                _add(total, wants)
+                _add(sidecars, wants)
+                _raise_to(peak, sidecars)
+            else:
+                _add(wants, sidecars)
+                _raise_to(peak, wants)
+        _raise_to(total, peak)
+        return total
+
+    def resized(self, missing: _Milli) -> _Milli:
+        """Give the most that spec, allocation and cgroups sum up to, without a spec that is infeasible."""
+        total = self.over_containers(self.asked, missing)
+        if not self.containers and not self.infeasible and self.status.allocatedResources is None:
+            return total
+        status = self.status
+        given = status.resources.requests if status.resources is not None else None
+        if status.allocatedResources is not None and given is not None:
+            allocated, actual = self.pod_status()
+        else:
+            allocated = self.over_containers(self.allocated, missing)
+            actual = self.over_containers(self.actual, missing)
+        if self.infeasible:
+            total = {}
+        _raise_to(total, allocated)
+        _raise_to(total, actual)
+        return total
+
+    def pod_level(self, total: _Milli) -> None:
+        """Put what the pod asks for as a whole in place of what its containers ask for."""
+        resources = self.pod.spec.resources or ResourceRequirements()
+        requests = _pod_level(resources.requests)
+        wants = _read(requests, "spec.resources.requests", self.unusable)
+        if requests and self.status.resources is not None:
+            allocated, actual = self.pod_status()
+            wants = {} if self.infeasible else wants
+            _raise_to(wants, allocated)
+            _raise_to(wants, actual)
+            if self.minor <= _BY_CONTAINER:
+                wants = {name: wants.get(name, 0) for name in requests}
+        # A server fills in a request from a limit only where no container asks for the resource.
+        limits = {name: raw for name, raw in _pod_level(resources.limits).items() if name not in total}
+        total.update({**_read(limits, "spec.resources.limits", self.unusable), **_pod_level(wants)})
+
+    def pod_status(self) -> tuple[_Milli, _Milli]:
+        """Give what the kubelet reports for the pod as a whole: allocated, actual."""
+        status = self.status
+        given = status.resources.requests if status.resources is not None else None
+        return (
+            _read(status.allocatedResources, "status.allocatedResources", self.unusable),
+            _read(given, "status.resources.requests", self.unusable),
+        )
+
+    def asked(self, container: Container, path: str) -> _Milli:
+        return _asked(container.resources, path, self.unusable)
+
+    def allocated(self, container: Container, path: str) -> _Milli:
+        where, status = self.containers.get(container.name, ("", None))
+        if status is not None and status.allocatedResources is not None:
+            return _read(status.allocatedResources, f"{where}.allocatedResources", self.unusable)
+        return {} if self.infeasible else self.asked(container, path)
+
+    def actual(self, container: Container, path: str) -> _Milli:
+        where, status = self.containers.get(container.name, ("", None))
+        if status is not None and status.resources is not None and status.resources.requests is not None:
+            return _read(status.resources.requests, f"{where}.resources.requests", self.unusable)
+        return self.allocated(container, path)
+
+    def by_container(self, container: Container, path: str) -> _Milli:
+        """Give the most of spec, allocation and cgroup of one container, as 1.36 did before it summed up."""
+        where, status = self.containers.get(container.name, ("", None))
+        runs_on = path.startswith("spec.containers") or _is_sidecar(container)
+        if status is None or status.resources is None or not runs_on:
+            return self.asked(container, path)
+        wants = {} if self.infeasible else self.asked(container, path)
+        _raise_to(wants, _read(status.resources.requests, f"{where}.resources.requests", self.unusable))
+        _raise_to(wants, _read(status.allocatedResources, f"{where}.allocatedResources", self.unusable))
+        return wants
+
+
+def _asked(resources: ResourceRequirements | None, path: str, unusable: dict[str, Unusable]) -> _Milli:
+    if resources is None:
+        return {}
+    requests = _read(resources.requests, f"{path}.resources.requests", unusable)
+    if not resources.limits:
+        return requests
+    written = resources.requests or {}
+    unasked = {name: raw for name, raw in resources.limits.items() if name not in written}
+    return {**_read(unasked, f"{path}.resources.limits", unusable), **requests}
+
+
+def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: dict[str, Unusable]) -> _Milli:
+    amounts: _Milli = {}
+    for name, raw in (quantities or {}).items():
+        try:
+            amount = _milli(raw)
+        except QuantityError as error:
+            why = str(error)
+        else:
+            if amount >= 0:
+                amounts[name] = amount
+                continue
+            why = f"{raw!r} is negative"
+        field = f"{path}[{name}]"
+        unusable[field] = Unusable(field, why)
+    return amounts
+
+
+@lru_cache(maxsize=4096)
+def _milli(raw: RawQuantity) -> int:
+    # Reading a quantity costs more than all that is done with it, and a cluster writes few different ones.
+    return parse(raw, Scale.MILLI)
+
+
+def _rounded(total: _Milli, path: str, unusable: dict[str, Unusable], *more: str) -> dict[str, int]:
+    """Give the whole amounts of what kube-scheduler counts; none is no amount."""
+    amounts: dict[str, int] = {}
+    for name, milli in total.items():
+        amount = milli if name == CPU else -(-milli // _MILLI)
+        if amount > LARGEST:
+            field = f"{path}[{name}]"
+            unusable[field] = Unusable(field, f"{amount} is more than any machine has")
+        elif amount and (_counts(name) or name in more):
+            amounts[name] = amount
+    return amounts
+
+
+def _counts(name: str) -> bool:
+    """Say whether kube-scheduler counts a resource: others, such as `storage`, it ignores."""
+    return (
+        name in _NATIVE
+        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in name
+        or ("/" in name and not name.startswith("requests."))
+    )
+
+
+def _pod_level(quantities: Mapping[str, _Q] | None) -> dict[str, _Q]:
+    """Pick what a pod may ask for as a whole."""
+    return {
+        name: quantity
+        for name, quantity in (quantities or {}).items()
+        if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restartPolicy == "Always"
+
+
+def _add(total: _Milli, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: _Milli, floor: Mapping[str, int]) -> None:
+    for name, amount in floor.items():
+        if total.get(name, -1) < amount:
+            total[name] = amount

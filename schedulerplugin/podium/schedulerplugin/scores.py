@@ -1,0 +1,175 @@
+"""How good each node is for a pod, of those that passed the filters, as in kube-scheduler's default profile.
+
+Every score is 0 to 100 a node, in upstream's own arithmetic (whole numbers where it has them), so that on
+equal clusters both choose alike. Two kinds differ in cost. Those of allocation depend on the node alone and
+change with every placement: a caller that keeps them asks again for the rows that changed. Those of wishes
+(labels, taints) are kept here until a node changes, and are scaled by the largest in the choice, as upstream
+does.
+"""
+
+from collections.abc import Hashable
+from enum import StrEnum
+
+import numpy as np
+
+from podium.api.schedulable import Taint
+from podium.schedulerplugin.arrays import Int32s, Int64s, Rows
+from podium.schedulerplugin.filters.nodes import Kept, matching, tolerates
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+# The best score of one kind.
+MAX = 100
+# What each kind weighs in the sum (kube-scheduler's default profile).
+TAINTS_WEIGHT = 3
+AFFINITY_WEIGHT = 2
+ALLOCATED_WEIGHT = 1
+BALANCED_WEIGHT = 1
+# The resources that allocation is judged by, each alike, in the order of Shape.scored and Snapshot.scored.
+JUDGED = ("cpu", "memory")
+
+
+class Strategy(StrEnum):
+    """Whether an emptier node is better (pods spread) or a fuller one (nodes are freed)."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+
+
+class Scores:
+    """The scores of one snapshot; rows are those of nodes that passed every filter for the shape."""
+
+    def __init__(self, snapshot: Snapshot, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> None:
+        self._snapshot = snapshot
+        self._strategy = strategy
+        self._kept = Kept[Int32s](snapshot)
+
+    def total(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give the weighted sum of all kinds for each of the rows, which are the whole choice."""
+        return self.allocation(shape, rows) + self.wishes(shape, rows)
+
+    def allocation(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give the weighted part that depends on the room of each node alone, whatever the choice."""
+        return self.allocated(shape, rows) * ALLOCATED_WEIGHT + self.balanced(shape, rows) * BALANCED_WEIGHT
+
+    def allocation_at(self, shape: Shape, row: int) -> int:
+        """Give `allocation` of one row: one is what a placement changes, and plain numbers are quicker."""
+        snapshot = self._snapshot
+        allocatable, held = snapshot.allocatable, snapshot.used
+        requests = dict(shape.requests)
+        points: list[int] = []
+        before: list[float] = []
+        after: list[float] = []
+        for name, extra, scored in zip(JUDGED, shape.scored, snapshot.scored, strict=True):
+            at = snapshot.resource.get(name)
+            capacity = 0 if at is None else allocatable[at].item(row)
+            if at is None or not capacity:
+                continue
+            free = max(capacity - scored.item(row) - extra, 0)
+            part = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
+            points.append(part * MAX // capacity)
+            used = held[at].item(row)
+            before.append(min(used / capacity, 1.0))
+            after.append(min((used + requests.get(name, 0)) / capacity, 1.0))
+        allocated = sum(points) // len(points) if points else 0
+        if not any(name in requests for name in JUDGED):
+            return allocated * ALLOCATED_WEIGHT
+        balanced = MAX // 2 + (MAX // 2 + _evenness_at(after) - _evenness_at(before)) // 2
+        return allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
+
+    def wishes(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give the weighted part that depends on labels and taints, among rows that are the whole choice."""
+        points = self.taints(shape, rows) * TAINTS_WEIGHT
+        return points + self.affinity(shape, rows) * AFFINITY_WEIGHT if shape.node_preferred else points
+
+    def allocated(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give how empty, or how full, each node would be (NodeResourcesFit).
+
+        A container that names no cpu or memory counts with 100m or 200Mi here, lest pods that request nothing
+        all go to one node. A resource the node does not have is left out of its mean.
+        """
+        snapshot = self._snapshot
+        points = np.zeros(len(rows), np.int64)
+        judged = np.zeros(len(rows), np.int64)
+        for name, extra, scored in zip(JUDGED, shape.scored, snapshot.scored, strict=True):
+            capacity = self._capacity(name, rows)
+            free = np.maximum(capacity - scored[rows] - extra, 0)
+            part = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
+            points += _percent(part, capacity)
+            judged += capacity > 0
+        return points // np.maximum(judged, 1)
+
+    def balanced(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give how much evener each node's use of cpu and memory gets (NodeResourcesBalancedAllocation).
+
+        75 leaves the balance as it is. A pod that requests neither is not judged: 0 everywhere.
+        """
+        requests = dict(shape.requests)
+        wanted = [requests.get(name, 0) for name in JUDGED]
+        if not any(wanted):
+            return np.zeros(len(rows), np.int64)
+        capacities = [self._capacity(name, rows) for name in JUDGED]
+        used = [self._used(name, rows) for name in JUDGED]
+        before = _evenness(used, capacities)
+        after = _evenness([have + more for have, more in zip(used, wanted, strict=True)], capacities)
+        return MAX // 2 + (MAX // 2 + after - before) // 2
+
+    def taints(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give few untolerated PreferNoSchedule taints the better score (TaintToleration)."""
+        key: Hashable = ("taints", shape.tolerations)
+        return MAX - _scaled(self._kept.get(key, lambda: self._unwanted(shape))[rows])
+
+    def affinity(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give a large sum of the preferred terms that match the better score (NodeAffinity)."""
+        key: Hashable = ("affinity", shape.node_preferred)
+        return _scaled(self._kept.get(key, lambda: self._preferred(shape))[rows])
+
+    def _unwanted(self, shape: Shape) -> Int32s:
+        columns = self._snapshot.columns
+        table = [_unwanted(shape, taints) for taints in columns.taint_sets]
+        return np.array(table, np.int32)[columns.taints]
+
+    def _preferred(self, shape: Shape) -> Int32s:
+        sums = np.zeros(len(self._snapshot.alive), np.int32)
+        for weight, term in shape.node_preferred:
+            sums += matching(self._snapshot, term) * weight
+        return sums
+
+    def _capacity(self, name: str, rows: Rows) -> Int64s:
+        return self._amounts(self._snapshot.allocatable, name, rows)
+
+    def _used(self, name: str, rows: Rows) -> Int64s:
+        return self._amounts(self._snapshot.used, name, rows)
+
+    def _amounts(self, arrays: list[Int64s], name: str, rows: Rows) -> Int64s:
+        at = self._snapshot.resource.get(name)
+        return np.zeros(len(rows), np.int64) if at is None else arrays[at][rows]
+
+
+def _unwanted(shape: Shape, taints: tuple[Taint, ...]) -> int:
+    return sum(
+        taint.effect == "PreferNoSchedule" and not tolerates(shape.tolerations, taint) for taint in taints
+    )
+
+
+def _percent(part: Int64s, whole: Int64s) -> Int64s:
+    """Give the whole percentage, 0 of nothing; no amount that was read (requests.LARGEST) passes 64 bits."""
+    return part * MAX // np.maximum(whole, 1)
+
+
+def _scaled(values: Int32s) -> Int64s:
+    """Bring values that are not negative to 0 to MAX by their largest; all 0 stay 0."""
+    return values.astype(np.int64) * MAX // max(int(values.max(initial=0)), 1)
+
+
+def _evenness(used: list[Int64s], capacities: list[Int64s]) -> Int64s:
+    """Give MAX less the standard deviation of the two used parts; MAX where a node has not both resources."""
+    parts = [np.minimum(have / np.maximum(room, 1), 1.0) for have, room in zip(used, capacities, strict=True)]
+    both = (capacities[0] > 0) & (capacities[1] > 0)
+    deviation = np.where(both, np.abs((parts[0] - parts[1]) / 2), 0.0)
+    return ((1 - deviation) * MAX).astype(np.int64)
+
+
+def _evenness_at(parts: list[float]) -> int:
+    deviation = abs((parts[0] - parts[1]) / 2) if len(parts) == len(JUDGED) else 0.0
+    return int((1 - deviation) * MAX)

@@ -1,0 +1,132 @@
+"""Selectors on labels and on nodes in one canonical, hashable form, matched as Kubernetes matches them.
+
+Filters keep counts and answers by selector, so two ways to write one selector must be one key: matchLabels
+are expressions, and expressions and their values are sorted. What no server would store is kept, matches
+nothing, and is named to whoever made it, for a pod that carries it cannot be judged.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from podium.api import schedulable as api
+from podium.api.meta import LabelSelector
+
+Labels = Mapping[str, str]
+
+NAME_FIELD = "metadata.name"
+_LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+_NODE_OPERATORS = _LABEL_OPERATORS | {"Gt", "Lt"}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class Requirement(NamedTuple):
+    """One expression on labels: In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Say whether it holds; NotIn and DoesNotExist hold of a label that is not there."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+            case _:
+                return False
+
+    def _compares(self, value: str | None) -> bool:
+        have, want = _integer(value), _integer(self.values[0] if len(self.values) == 1 else None)
+        if have is None or want is None:
+            return False
+        return have > want if self.operator == "Gt" else have < want
+
+
+class Selector(NamedTuple):
+    """A label selector: requirements that must all hold, sorted; none selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Say whether all of them hold."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+class NodeSelectorTerm(NamedTuple):
+    """Expressions on a node's labels and on its name that must all hold."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def matches(self, name: str, labels: Labels) -> bool:
+        """Say whether a node is meant."""
+        named = {NAME_FIELD: name}
+        return all(each.matches(labels) for each in self.expressions) and all(
+            each.matches(named) for each in self.fields
+        )
+
+
+def selector_of(selector: LabelSelector | None, odd: dict[str, None]) -> Selector | None:
+    """Bring a label selector to its form; an absent one stays None. `odd` takes what cannot be judged."""
+    if selector is None:
+        return None
+    expressions = [
+        Requirement(each.key, each.operator, tuple(sorted(set(each.values or ()))))
+        for each in selector.matchExpressions or ()
+    ]
+    for each in expressions:
+        if each.operator not in _LABEL_OPERATORS:
+            odd[f"the label selector operator {each.operator}"] = None
+    labels = (selector.matchLabels or {}).items()
+    return conjoined(*(Requirement(key, "In", (value,)) for key, value in labels), *expressions)
+
+
+def conjoined(*requirements: Requirement) -> Selector:
+    """Give the selector of all these requirements."""
+    return Selector(tuple(sorted(set(requirements))))
+
+
+def node_terms(
+    terms: Iterable[api.NodeSelectorTerm] | None, odd: dict[str, None]
+) -> tuple[NodeSelectorTerm, ...]:
+    """Bring node selector terms to their form, in order; an empty term selects nothing and is left out."""
+    return tuple(_node_term(term, odd) for term in terms or () if term.matchExpressions or term.matchFields)
+
+
+def _node_term(term: api.NodeSelectorTerm, odd: dict[str, None]) -> NodeSelectorTerm:
+    for each in term.matchFields or ():
+        # A server stores no other field, and one name each.
+        if each.key != NAME_FIELD or each.operator not in ("In", "NotIn") or len(each.values or ()) != 1:
+            odd[f"the node field expression {each.key} {each.operator}"] = None
+    for each in term.matchExpressions or ():
+        if each.operator not in _NODE_OPERATORS:
+            odd[f"the node selector operator {each.operator}"] = None
+    return NodeSelectorTerm(_sorted(term.matchExpressions or ()), _sorted(term.matchFields or ()))
+
+
+def _sorted(expressions: Iterable[api.NodeSelectorRequirement]) -> tuple[Requirement, ...]:
+    return tuple(
+        sorted(
+            {
+                Requirement(each.key or "", each.operator or "", tuple(sorted(set(each.values or ()))))
+                for each in expressions
+            }
+        )
+    )
+
+
+def _integer(value: str | None) -> int | None:
+    """Read a label as kube-scheduler does: a decimal number of 64 bits, or none."""
+    if value is None or _INTEGER.fullmatch(value) is None:
+        return None
+    number = int(value)
+    return number if -(2**63) <= number < 2**63 else None

@@ -1,0 +1,281 @@
+"""What of a pod decides where it may go, in one canonical and hashable form that its copies share.
+
+A cluster of a hundred thousand pods has a few hundred shapes, so everything that is read from manifests
+(selectors, terms, claims, sums) is worked out once a shape, and every cache of a filter is by shape. Two ways
+to write the same constraint are one shape where that costs nothing: order, defaults, matchLabels.
+
+What Podium cannot judge is in `missing`, by name and in words for a reader; such a pod counts where it runs,
+but is not placed. Defaults that an API server fills in are filled in here too, for pods that come from files.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api import schedulable as api
+from podium.api.schedulable import Schedulable, Taint
+from podium.schedulerplugin.requests import LATEST, Unusable, effective
+from podium.schedulerplugin.selectors import (
+    Labels,
+    NodeSelectorTerm,
+    Requirement,
+    Selector,
+    conjoined,
+    node_terms,
+    selector_of,
+)
+from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class Toleration(NamedTuple):
+    """A toleration; an empty key or effect stands for all of them."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Say whether the pod puts up with a taint; operators behind a gate (Lt, Gt) tolerate nothing."""
+        if self.effect not in ("", taint.effect or "") or self.key not in ("", taint.key or ""):
+            return False
+        return self.operator == "Exists" or (self.operator == "Equal" and self.value == (taint.value or ""))
+
+
+class HostPort(NamedTuple):
+    """A port of the host that a pod takes; the address 0.0.0.0 takes it on all addresses."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class PodTerm(NamedTuple):
+    """Other pods: by namespace (named, or by its labels) and by label; without a selector none of them."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector | None
+    selector: Selector | None
+    topology_key: str
+
+    def matches(self, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
+        """Say whether a pod of a namespace is meant."""
+        within = namespace in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
+        )
+        return within and self.selector is not None and self.selector.matches(labels)
+
+
+class SpreadConstraint(NamedTuple):
+    """How far the pods that the selector means may differ in number between domains of a topology key."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector | None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class Shape(NamedTuple):
+    """All that decides where a pod may go; equal for the copies of a pod.
+
+    `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. Of
+    `node_required` one term must match; None asks for nothing. `volumes` and `zones` hold such alternatives
+    for every bound volume, of which each must be met. `preferred_pods` have a weight below zero where the
+    pods are to be avoided. `node_name` is set by who plans for a pod that names a node it is not on yet.
+    """
+
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+    scored: tuple[int, int] = (0, 0)
+    node_name: str | None = None
+    selector: tuple[tuple[str, str], ...] = ()
+    node_required: tuple[NodeSelectorTerm, ...] | None = None
+    node_preferred: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    soft_spread: tuple[SpreadConstraint, ...] = ()
+    volumes: tuple[Alternatives, ...] = ()
+    zones: tuple[Alternatives, ...] = ()
+    unusable: tuple[Unusable, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def fingerprint(pod: Schedulable) -> bytes | None:
+    """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count."""
+    spec, status = pod.spec, pod.status if pod.spec.nodeName else None
+    for volume in spec.volumes or ():
+        if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
+            return None
+    return _ENCODER.encode(
+        (
+            pod.metadata.namespace,
+            pod.metadata.labels,
+            spec.containers,
+            spec.initContainers,
+            spec.resources,
+            spec.overhead,
+            spec.hostNetwork,
+            spec.nodeSelector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topologySpreadConstraints,
+            spec.volumes,
+            bool(spec.resourceClaims),
+            status
+            and (
+                status.containerStatuses,
+                status.initContainerStatuses,
+                status.allocatedResources,
+                status.resources,
+                status.nodeAllocatableResourceClaimStatuses,
+                status.condition("PodResizePending"),
+            ),
+        )
+    )
+
+
+def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
+    """Give the shape of a pod; `minor` is the kube-scheduler release whose sums count (see `requests`)."""
+    return _Maker(pod, volumes).shape(minor)
+
+
+class _Maker:
+    """The making of one shape, which gathers what it cannot judge on the way."""
+
+    def __init__(self, pod: Schedulable, volumes: Volumes) -> None:
+        self.spec = pod.spec
+        self.pod = pod
+        self.known = volumes
+        self.namespace = pod.metadata.namespace or ""
+        self.labels = pod.metadata.labels or {}
+        self.missing: dict[str, None] = {}
+
+    def shape(self, minor: int) -> Shape:
+        spec = self.spec
+        taken = effective(self.pod, minor)
+        for each in taken.unusable:
+            self.missing[f"{each.field}: {each.why}"] = None
+        if spec.resourceClaims:
+            self.missing["resource claims"] = None
+        for constraint in spec.topologySpreadConstraints or ():
+            if constraint.whenUnsatisfiable not in (None, "DoNotSchedule", "ScheduleAnyway"):
+                self.missing[f"the spread constraint action {constraint.whenUnsatisfiable}"] = None
+        affinity = spec.affinity or api.Affinity()
+        near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
+        required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
+        reached = reach(self.pod, self.known, self.missing)
+        return Shape(
+            namespace=self.namespace,
+            labels=tuple(sorted(self.labels.items())),
+            requests=tuple(sorted(taken.amounts.items())),
+            scored=taken.scored,
+            selector=tuple(sorted((spec.nodeSelector or {}).items())),
+            node_required=required,
+            node_preferred=preferred,
+            tolerations=self.tolerations(),
+            ports=self.ports(),
+            pod_affinity=self.terms(near.requiredDuringSchedulingIgnoredDuringExecution),
+            pod_anti_affinity=self.terms(apart.requiredDuringSchedulingIgnoredDuringExecution),
+            preferred_pods=self.wishes(near, 1) + self.wishes(apart, -1),
+            spread=self.spread("DoNotSchedule"),
+            soft_spread=self.spread("ScheduleAnyway"),
+            volumes=reached.volumes,
+            zones=reached.zones,
+            unusable=taken.unusable,
+            missing=tuple(sorted(self.missing)),
+        )
+
+    def nodes(
+        self, affinity: api.NodeAffinity
+    ) -> tuple[tuple[NodeSelectorTerm, ...] | None, tuple[tuple[int, NodeSelectorTerm], ...]]:
+        required = affinity.requiredDuringSchedulingIgnoredDuringExecution
+        preferred = tuple(
+            (wish.weight, term)
+            for wish in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
+            if wish.weight and wish.preference is not None
+            for term in node_terms([wish.preference], self.missing)
+        )
+        terms = None if required is None else node_terms(required.nodeSelectorTerms, self.missing)
+        return terms, tuple(sorted(preferred))
+
+    def tolerations(self) -> tuple[Toleration, ...]:
+        tolerations = {
+            Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+            for each in self.spec.tolerations or ()
+        }
+        for each in tolerations:
+            if each.operator not in ("Equal", "Exists"):
+                self.missing[f"the toleration operator {each.operator}"] = None
+        return tuple(sorted(tolerations))
+
+    def ports(self) -> tuple[HostPort, ...]:
+        """Give the host's ports that the pod takes for good: an init container that ends takes none."""
+        ports: set[HostPort] = set()
+        sidecars = (each for each in self.spec.initContainers or () if each.restartPolicy == "Always")
+        for container in (*(self.spec.containers or ()), *sidecars):
+            for port in container.ports or ():
+                number = port.hostPort or (port.containerPort if self.spec.hostNetwork else None)
+                if number is not None and number > 0:
+                    ports.add(HostPort(port.protocol or "TCP", port.hostIP or "0.0.0.0", number))  # noqa: S104 # nothing binds it
+        return tuple(sorted(ports))
+
+    def terms(self, terms: Iterable[api.PodAffinityTerm] | None) -> tuple[PodTerm, ...]:
+        return tuple(self.pod_term(term) for term in terms or ())
+
+    def wishes(self, affinity: api.PodAffinity, sign: int) -> tuple[tuple[int, PodTerm], ...]:
+        return tuple(
+            (sign * wish.weight, self.pod_term(wish.podAffinityTerm))
+            for wish in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
+            if wish.weight and wish.podAffinityTerm is not None
+        )
+
+    def pod_term(self, term: api.PodAffinityTerm) -> PodTerm:
+        namespaces = frozenset(term.namespaces or ())
+        if not namespaces and term.namespaceSelector is None:
+            namespaces = frozenset({self.namespace})
+        selector = selector_of(term.labelSelector, self.missing)
+        if selector is not None and (term.matchLabelKeys or term.mismatchLabelKeys):
+            # A server merged these when the pod was made; labels may have changed since.
+            merged = {each.key for each in selector.requirements}
+            more = [
+                Requirement(key, operator, (self.labels[key],))
+                for keys, operator in ((term.matchLabelKeys, "In"), (term.mismatchLabelKeys, "NotIn"))
+                for key in keys or ()
+                if key in self.labels and key not in merged
+            ]
+            selector = conjoined(*selector.requirements, *more)
+        return PodTerm(
+            namespaces, selector_of(term.namespaceSelector, self.missing), selector, term.topologyKey or ""
+        )
+
+    def spread(self, action: str) -> tuple[SpreadConstraint, ...]:
+        constraints: list[SpreadConstraint] = []
+        for each in self.spec.topologySpreadConstraints or ():
+            if (each.whenUnsatisfiable or "DoNotSchedule") != action:
+                continue
+            selector = selector_of(each.labelSelector, self.missing)
+            if selector is not None and each.matchLabelKeys:
+                keys = [key for key in each.matchLabelKeys if key in self.labels]
+                own = (Requirement(key, "In", (self.labels[key],)) for key in keys)
+                selector = conjoined(*selector.requirements, *own)
+            constraints.append(
+                SpreadConstraint(
+                    each.maxSkew or 0,
+                    each.topologyKey or "",
+                    selector,
+                    1 if each.minDomains is None else each.minDomains,
+                    (each.nodeAffinityPolicy or "Honor") == "Honor",
+                    each.nodeTaintsPolicy == "Honor",
+                )
+            )
+        return tuple(constraints)

@@ -1,0 +1,359 @@
+"""The cluster as arrays, kept in step with a State by the same events.
+
+Every decision looks at all nodes or all pods, so what it looks at lies in arrays, by rows that stay the same
+while a node or pod lives. Pods that the scheduler cannot tell apart share one Shape. What the arrays cannot
+express exactly (a quantity that is none, a node nobody knows) is left out of them on the side of less room,
+and named in `problems`; no document can make them wrong.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from podium.api.core import Node, Pod
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.findings import ObjectRef
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, grown
+from podium.schedulerplugin.columns import Columns
+from podium.schedulerplugin.interning import Interning
+from podium.schedulerplugin.overlay import (
+    NO_POD,
+    NO_SHAPE,
+    PENDING,
+    STRANDED,
+    Overlay,
+)
+from podium.schedulerplugin.requests import LATEST, Unusable, allocatable
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.sums import Needs
+from podium.schedulerplugin.volumes import Volumes, claims_of
+from podium.view import Name
+
+# The start of a pod that has not started: later than any.
+NO_START = 2**63 - 1
+
+_FEWEST_ROWS = 16
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
+_Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
+
+
+class Problem(NamedTuple):
+    """Something of an object that the snapshot could not take as it stands; `field` is a path."""
+
+    object: ObjectRef
+    field: str
+    why: str
+
+
+class Snapshot(Overlay):
+    """Nodes and pods by row; the arrays of room and of who counts where are the Overlay's.
+
+    By node row: `names`, `objects`, `unschedulable`, `columns` (labels and taints). By pod row: `pods`,
+    `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id in
+    `shapes` (never given twice). `row` and `pod_row` find rows. `node_revision` grows when a node came, went,
+    or changed its labels, taints or unschedulable mark; `revision` with every change. Finished pods are not
+    here. `minor` is the kube-scheduler release whose arithmetic counts (see `requests`).
+    """
+
+    def __init__(self, minor: int = LATEST) -> None:
+        super().__init__()
+        self.node_revision = 0
+        self.columns = Columns()
+        self.names: list[str | None] = []
+        self.objects: list[SchedulableNode | None] = []
+        self.row: dict[str, int] = {}
+        self.unschedulable: Bools = np.zeros(0, np.bool_)
+        self.pods: list[Schedulable | None] = []
+        self.uids: list[str] = []
+        self.pod_row: dict[Name, int] = {}
+        self.priority: Int32s = np.zeros(0, np.int32)
+        self.start: Int64s = np.zeros(0, np.int64)
+        self.terminating: Bools = np.zeros(0, np.bool_)
+        self.volumes = Volumes()
+        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
+        self._free_nodes: list[int] = []
+        self._free_pods: list[int] = []
+        self._stranded: dict[str, set[int]] = {}
+        self._claim_users: dict[Name, set[int]] = {}
+        self._claims_of_volume: dict[str, set[Name]] = {}
+        self._bad_nodes: dict[int, tuple[Unusable, ...]] = {}
+        self._bad_starts: dict[int, str] = {}
+
+    @property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes that pods have, by id."""
+        return self._interning.shapes
+
+    def apply(self, before: object, after: object) -> None:
+        """Follow one change of an object, as an observer of a State; kinds that do not matter are let by."""
+        match before if after is None else after:
+            case Schedulable() as pod:
+                if after is None or pod.finished:
+                    self.remove_pod(_name(pod))
+                else:
+                    self.add_pod(pod)
+            case SchedulableNode() as node:
+                if after is None:
+                    self.remove_node(node.metadata.name or "")
+                else:
+                    self.add_node(node)
+            case PersistentVolumeClaim() as claim:
+                self._apply_claim(claim, gone=after is None)
+            case PersistentVolume() as volume:
+                self._apply_volume(volume, gone=after is None)
+            case Pod() | Node():
+                raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
+            case _:
+                pass
+
+    def problems(self) -> list[Problem]:
+        """Give what could not be taken as it stands, by object; it is looked up, not kept."""
+        found = []
+        for row, unusable in self._bad_nodes.items():
+            found += [Problem(self._node_ref(row), *each) for each in unusable]
+        for row in np.flatnonzero(self._sums.closed).tolist():
+            why = "the requests of its pods cannot be added up, so nothing is placed here"
+            found.append(Problem(self._node_ref(row), "", why))
+        for shape_id, shape in self.shapes.items():
+            if shape.unusable:
+                for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
+                    found += [Problem(self._pod_ref(row), *each) for each in shape.unusable]
+        for row, why in self._bad_starts.items():
+            found.append(Problem(self._pod_ref(row), "status.startTime", why))
+        for name, rows in self._stranded.items():
+            why = f"node {name} does not exist"
+            found += [Problem(self._pod_ref(row), "spec.nodeName", why) for row in rows]
+        return sorted(found)
+
+    def add_node(self, node: SchedulableNode) -> None:
+        """Add a node, or replace the one of its name; pods that waited for it count from now on."""
+        assert self._log is None, "no object is applied while a trial is open"
+        self.revision += 1
+        name = node.metadata.name or ""
+        row = self.row.get(name)
+        new = row is None
+        if row is None:
+            row = self.row[name] = self._free_node()
+            self.names[row] = name
+            self.alive[row] = True
+        self.objects[row] = node
+        self._set_room(row, node)
+        spec = node.spec
+        changed = self.columns.put(row, node.metadata.labels, spec.taints if spec else None)
+        unschedulable = bool(spec and spec.unschedulable)
+        if new or changed or self.unschedulable.item(row) != unschedulable:
+            self.unschedulable[row] = unschedulable
+            self._tell_node(row)
+        for pod_row in self._stranded.pop(name, ()) if new else ():
+            self.home[pod_row] = row
+            self._move(pod_row, row)
+
+    def remove_node(self, name: str) -> None:
+        """Take out a node; its pods are stranded, those only assumed there are pending again."""
+        assert self._log is None, "no object is applied while a trial is open"
+        row = self.row.get(name)
+        if row is None:
+            return
+        self.revision += 1
+        for pod_row in tuple(self._on[row]):
+            if self.home.item(pod_row) == row:
+                self.home[pod_row] = STRANDED
+                self._stranded.setdefault(name, set()).add(pod_row)
+            if self.node.item(pod_row) == row:
+                self._move(pod_row, self.home.item(pod_row))
+        self._on[row].clear()
+        del self.row[name]
+        self.names[row] = self.objects[row] = None
+        self.alive[row] = self.unschedulable[row] = False
+        self._bad_nodes.pop(row, None)
+        for amounts in self.allocatable:
+            amounts[row] = 0
+        self.columns.put(row, None, None)
+        self._tell_node(row)
+        self._free_nodes.append(row)
+
+    def add_pod(self, pod: Schedulable) -> None:
+        """Add a pod, or replace the one of its name: it counts on its node, if it has one that is known.
+
+        A pod that is assumed on a node stays so until the server gives it one, or it is another pod.
+        """
+        assert self._log is None, "no object is applied while a trial is open"
+        self.revision += 1
+        shape_id = self._interning.take(pod)
+        key = _name(pod)
+        row = self.pod_row.get(key)
+        if row is None:
+            row = self.pod_row[key] = self._free_pod()
+        terminating = pod.metadata.deletionTimestamp is not None
+        home = to = self._home_of(pod)
+        at = self.node.item(row)
+        if home == PENDING == self.home.item(row) and at >= 0 and self.uids[row] == (pod.metadata.uid or ""):
+            to = at
+        counted = (self.home.item(row), at, self.shape.item(row), self.terminating.item(row))
+        recount = counted != (home, to, shape_id, terminating)
+        if recount:
+            self._move(row, NO_POD)
+        self._unlink(row)
+        if recount:
+            self._set_home(row, home)
+            self._set_shape(row, shape_id)
+            self.terminating[row] = terminating
+        else:
+            self._interning.release(shape_id)
+        self._describe(row, pod)
+        self._link(row, pod)
+        if recount:
+            self._move(row, to)
+
+    def remove_pod(self, key: Name) -> None:
+        """Take out a pod, by namespace and name."""
+        assert self._log is None, "no object is applied while a trial is open"
+        row = self.pod_row.pop(key, None)
+        if row is None:
+            return
+        self._move(row, NO_POD)
+        self._unlink(row)
+        self._set_home(row, NO_POD)
+        self._set_shape(row, NO_SHAPE)
+        self.pods[row] = None
+        self.uids[row] = ""
+        self._bad_starts.pop(row, None)
+        self._free_pods.append(row)
+
+    def _free_node(self) -> int:
+        if not self._free_nodes:
+            start, size = len(self.alive), max(_FEWEST_ROWS, 2 * len(self.alive))
+            self._grow_nodes(size)
+            self.columns.grow(size)
+            self.unschedulable = grown(self.unschedulable, size)
+            self.names += [None] * (size - start)
+            self.objects += [None] * (size - start)
+            self._free_nodes.extend(range(size - 1, start - 1, -1))
+        return self._free_nodes.pop()
+
+    def _free_pod(self) -> int:
+        if not self._free_pods:
+            start, size = len(self.node), max(_FEWEST_ROWS, 2 * len(self.node))
+            self._grow_pods(size)
+            self.priority = grown(self.priority, size)
+            self.start = grown(self.start, size)
+            self.terminating = grown(self.terminating, size)
+            self.pods += [None] * (size - start)
+            self.uids += [""] * (size - start)
+            self._free_pods.extend(range(size - 1, start - 1, -1))
+        return self._free_pods.pop()
+
+    def _set_room(self, row: int, node: SchedulableNode) -> None:
+        amounts, unusable = allocatable(node)
+        for name in amounts:
+            self._sums.add_resource(name)
+        for name, array in zip(self.resources, self.allocatable, strict=True):
+            array[row] = amounts.get(name, 0)
+        self._bad_nodes.pop(row, None)
+        if unusable:
+            self._bad_nodes[row] = unusable
+
+    def _needs_of(self, shape: Shape) -> Needs:
+        return self._sums.needs(shape.requests, shape.scored, readable=not shape.unusable)
+
+    def _tell_node(self, row: int) -> None:
+        self.node_revision += 1
+        for told in self._node_changed:
+            told(row)
+
+    def _home_of(self, pod: Schedulable) -> int:
+        return self.row.get(pod.spec.nodeName, STRANDED) if pod.spec.nodeName else PENDING
+
+    def _set_home(self, row: int, home: int) -> None:
+        """Note where the server has a pod, which counts nowhere at the moment."""
+        before = self.home.item(row)
+        if before >= 0:
+            self._on[before].discard(row)
+        self.home[row] = home
+
+    def _set_shape(self, row: int, shape_id: int) -> None:
+        """Give a pod, which counts nowhere at the moment, its shape; that it had before is one pod poorer."""
+        before = self.shape.item(row)
+        self._sums.note(row, self._needs.get(before, ()), self._needs.get(shape_id, ()))
+        self.shape[row] = shape_id
+        if before != NO_SHAPE:
+            self._interning.release(before)
+
+    def _describe(self, row: int, pod: Schedulable) -> None:
+        """Note what of a pod decides nothing about its place."""
+        self.pods[row] = pod
+        self.uids[row] = pod.metadata.uid or ""
+        self.priority[row] = pod.spec.priority or 0
+        started = pod.status.startTime if pod.status is not None else None
+        self._bad_starts.pop(row, None)
+        try:
+            self.start[row] = int(msgspec.convert(started, _Time).timestamp()) if started else NO_START
+        except msgspec.ValidationError:
+            self.start[row] = NO_START
+            self._bad_starts[row] = f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
+
+    def _link(self, row: int, pod: Schedulable) -> None:
+        """Have a pod hear of what it waits for: its claims, and its node if that is not known."""
+        if self.home.item(row) == STRANDED:
+            self._stranded.setdefault(pod.spec.nodeName or "", set()).add(row)
+        for claim in claims_of(pod):
+            self._claim_users.setdefault((pod.metadata.namespace or "", claim), set()).add(row)
+
+    def _unlink(self, row: int) -> None:
+        pod = self.pods[row]
+        if pod is None:
+            return
+        if self.home.item(row) == STRANDED:
+            _discard(self._stranded, pod.spec.nodeName or "", row)
+        for claim in claims_of(pod):
+            _discard(self._claim_users, (pod.metadata.namespace or "", claim), row)
+
+    def _apply_claim(self, claim: PersistentVolumeClaim, *, gone: bool) -> None:
+        self.revision += 1
+        key = _name(claim)
+        before = self.volumes.claims.pop(key, None)
+        if before is not None and before.spec is not None:
+            _discard(self._claims_of_volume, before.spec.volumeName or "", key)
+        if not gone:
+            self.volumes.claims[key] = claim
+            if claim.spec is not None:
+                self._claims_of_volume.setdefault(claim.spec.volumeName or "", set()).add(key)
+        self._shape_anew(key)
+
+    def _apply_volume(self, volume: PersistentVolume, *, gone: bool) -> None:
+        self.revision += 1
+        name = volume.metadata.name or ""
+        self.volumes.volumes.pop(name, None)
+        if not gone:
+            self.volumes.volumes[name] = volume
+        for key in self._claims_of_volume.get(name, ()):
+            self._shape_anew(key)
+
+    def _shape_anew(self, claim: Name) -> None:
+        for row in tuple(self._claim_users.get(claim, ())):
+            pod = self.pods[row]
+            assert pod is not None
+            self.add_pod(pod)
+
+    def _node_ref(self, row: int) -> ObjectRef:
+        return ObjectRef("v1", "Node", "", self.names[row] or "")
+
+    def _pod_ref(self, row: int) -> ObjectRef:
+        pod = self.pods[row]
+        assert pod is not None
+        return ObjectRef("v1", "Pod", *_name(pod))
+
+
+def _name(obj: Schedulable | PersistentVolumeClaim) -> Name:
+    return obj.metadata.namespace or "", obj.metadata.name or ""
+
+
+def _discard(index: dict[_Key, set[_Item]], key: _Key, item: _Item) -> None:
+    items = index[key]
+    items.discard(item)
+    if not items:
+        del index[key]

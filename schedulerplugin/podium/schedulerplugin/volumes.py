@@ -1,0 +1,119 @@
+"""Where the volumes of a pod let it go, from its claims and what they are bound to.
+
+A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether an
+unbound claim could be bound on a node takes storage classes, capacities and the binder itself, so a pod that
+has one is not judged; nor is one whose disk or claim must not be used twice.
+
+Source: VolumeBinding, VolumeZone and VolumeRestrictions of kube-scheduler 1.37.
+"""
+
+from typing import NamedTuple
+
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable
+from podium.schedulerplugin.selectors import Labels, NodeSelectorTerm, Requirement, node_terms
+from podium.view import Name
+
+Alternatives = tuple[NodeSelectorTerm, ...]
+
+# Zone labels of volumes, each with the label that took its place on nodes.
+_ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_SINGLE_USE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+
+
+class Volumes:
+    """The claims by (namespace, name) and the volumes by name that shapes are made with."""
+
+    def __init__(self) -> None:
+        self.claims: dict[Name, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+
+
+class Reach(NamedTuple):
+    """For each bound volume the terms of which a node must meet one: by node affinity, by zone label."""
+
+    volumes: tuple[Alternatives, ...]
+    zones: tuple[Alternatives, ...]
+
+
+def claims_of(pod: Schedulable) -> tuple[str, ...]:
+    """Name the claims of a pod, in its namespace; the shape changes as they and their volumes do."""
+    return tuple(claim for _, claim in _claims(pod))
+
+
+def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
+    """Give where a pod's volumes can be reached from. `odd` takes what cannot be judged.
+
+    The words name the pod's volume and not its claim, so that the copies of a pod are alike.
+    """
+    for each in pod.spec.volumes or ():
+        for disk in _SINGLE_USE_DISKS:
+            if getattr(each, disk) is not None:
+                odd[f"the {disk} volume {each.name}"] = None
+    volumes: set[Alternatives] = set()
+    zones: set[Alternatives] = set()
+    for name, claim in _claims(pod):
+        volume = _bound(known, (pod.metadata.namespace or "", claim), name, odd)
+        if volume is None:
+            continue
+        affinity = volume.spec.nodeAffinity if volume.spec is not None else None
+        if affinity is not None and affinity.required is not None:
+            terms = node_terms(affinity.required.nodeSelectorTerms, odd)
+            # kube-scheduler compares a volume with labels alone: expressions on fields hold of any node.
+            volumes.add(tuple(NodeSelectorTerm(term.expressions) for term in terms))
+        zones.update(_zone_terms(volume.metadata.labels or {}))
+    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)))
+
+
+def _bound(known: Volumes, key: Name, name: str, odd: dict[str, None]) -> PersistentVolume | None:
+    """Give the volume that a claim is bound to, if all is well with both."""
+    claim = known.claims.get(key)
+    volume = None
+    if claim is None:
+        why = f"the claim of volume {name}, which was not found"
+    elif claim.metadata.deletionTimestamp is not None:
+        why = f"the claim of volume {name}, which is being deleted"
+    elif not claim.bound or claim.spec is None:
+        why = f"the unbound claim of volume {name}"
+    elif "ReadWriteOncePod" in (claim.spec.accessModes or ()):
+        why = f"the ReadWriteOncePod claim of volume {name}"
+    else:
+        volume = known.volumes.get(claim.spec.volumeName or "")
+        why = f"the persistent volume of volume {name}, which was not found"
+    if volume is None:
+        odd[why] = None
+    return volume
+
+
+def _claims(pod: Schedulable) -> list[tuple[str, str]]:
+    """Give (volume, claim) for the volumes that are claims; an ephemeral one is named after the pod."""
+    found: list[tuple[str, str]] = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistentVolumeClaim is not None:
+            found.append((volume.name or "", volume.persistentVolumeClaim.claimName or ""))
+        elif volume.ephemeral is not None:
+            found.append((volume.name or "", f"{pod.metadata.name}-{volume.name}"))
+    return found
+
+
+def _zone_terms(labels: Labels) -> list[tuple[NodeSelectorTerm, ...]]:
+    """Give, for each zone label of a volume, which nodes match it: those in its zones, and those in none.
+
+    Source: VolumeZone. Several zones are joined by `__`; an old label is looked for under its new name too.
+    """
+    nowhere = NodeSelectorTerm(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
+    found: list[tuple[NodeSelectorTerm, ...]] = []
+    for key, newer in _ZONES.items():
+        zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")})) if key in labels else ()
+        if not all(zones) or not zones:
+            continue
+        terms = {nowhere, NodeSelectorTerm((Requirement(key, "In", zones),))}
+        if newer != key:
+            old, new = Requirement(key, "DoesNotExist"), Requirement(newer, "In", zones)
+            terms.add(NodeSelectorTerm(tuple(sorted((old, new)))))
+        found.append(tuple(sorted(terms)))
+    return found

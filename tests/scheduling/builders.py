@@ -1,0 +1,125 @@
+"""Typed builders for the objects that scheduling tests speak of; constraints are given as in a manifest."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from podium.api.core import RawQuantity
+from podium.api.schedulable import (
+    BIND_COMPLETED,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Schedulable,
+    SchedulableNode,
+)
+
+NS = "team-a"
+
+Quantities = Mapping[str, RawQuantity]
+
+
+def pod(
+    name: str = "pod",
+    requests: Quantities | None = None,
+    *,
+    namespace: str = NS,
+    labels: Mapping[str, str] | None = None,
+    node: str | None = None,
+    priority: int | None = 0,
+    start: str | None = None,
+    phase: str | None = None,
+    group: str = "",
+    uid: str | None = None,
+    terminating: bool = False,
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Schedulable:
+    """Make a pod of one container that asks for `requests`; the keywords left over are fields of its spec.
+
+    `pod("a", {"cpu": "1"}, node="n", tolerations=[{"operator": "Exists"}])`; one with a node is running.
+    """
+    made: dict[str, Any] = {
+        "nodeName": node,
+        "priority": priority,
+        "containers": [container(requests)],
+        **spec,
+    }
+    if group:
+        made["schedulingGroup"] = {"podGroupName": group}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"{namespace}-{name}",
+        "labels": dict(labels) if labels is not None else None,
+        "deletionTimestamp": "2026-01-02T00:00:00Z" if terminating else None,
+    }
+    running = {"phase": phase or ("Running" if node else "Pending"), "startTime": start, **(status or {})}
+    return msgspec.convert({"metadata": metadata, "spec": made, "status": running}, Schedulable)
+
+
+def container(
+    requests: Quantities | None = None,
+    limits: Quantities | None = None,
+    *,
+    name: str = "main",
+    sidecar: bool = False,
+    ports: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Make a container of a manifest; a sidecar belongs to initContainers."""
+    resources = {"requests": requests, "limits": limits}
+    return {
+        "name": name,
+        "resources": {part: dict(amounts) for part, amounts in resources.items() if amounts is not None},
+        "restartPolicy": "Always" if sidecar else None,
+        "ports": list(ports) if ports is not None else None,
+    }
+
+
+def node(
+    name: str = "node",
+    allocatable: Quantities | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Mapping[str, str]] | None = None,
+    unschedulable: bool | None = None,
+) -> SchedulableNode:
+    """Make a node of 4 cpus, 16Gi and 110 pods; `allocatable` says what is different."""
+    room = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "uid": name, "labels": dict(labels) if labels is not None else None},
+            "spec": {"taints": list(taints) if taints is not None else None, "unschedulable": unschedulable},
+            "status": {"allocatable": room},
+        },
+        SchedulableNode,
+    )
+
+
+def claim(name: str, volume: str | None = None, *, namespace: str = NS, **spec: Any) -> PersistentVolumeClaim:
+    """Make a claim, bound to a volume if one is given."""
+    annotations = {BIND_COMPLETED: "yes"} if volume is not None else None
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+            "spec": {"volumeName": volume, **spec},
+        },
+        PersistentVolumeClaim,
+    )
+
+
+def volume(
+    name: str,
+    *,
+    terms: Sequence[Mapping[str, Any]] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> PersistentVolume:
+    """Make a volume that is reached from nodes of one of these node selector terms."""
+    affinity = {"required": {"nodeSelectorTerms": list(terms)}} if terms is not None else None
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "labels": dict(labels) if labels is not None else None},
+            "spec": {"nodeAffinity": affinity},
+        },
+        PersistentVolume,
+    )

@@ -1,0 +1,201 @@
+"""Filters and scores that look at other pods: host ports, pod affinity, spread; judged by a plain oracle."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from tests.scheduling import builders
+from tests.scheduling.dynamic_cases import CASES, NODES, A, Case, affinity, anti_affinity, term
+from tests.scheduling.dynamic_scene import NAMESPACES, SAYS, Filters, Scene
+
+from podium.schedulerplugin.filters import tallies
+from podium.schedulerplugin.shapes import shape_of
+from podium.schedulerplugin.snapshot import Snapshot
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_said_of_each_node(case: Case) -> None:
+    """In kube-scheduler's words, and only what preemption might change is called resolvable."""
+    snapshot = Snapshot()
+    for name, labels in NODES.items():
+        snapshot.add_node(builders.node(name, labels={"host": name, **labels}))
+    filters = Filters(snapshot)
+    for number, (template, node) in enumerate(case.standing):
+        snapshot.add_pod(builders.pod(f"pod-{number}", node=node, **template))
+    shape = shape_of(builders.pod(**case.pod), snapshot.volumes)
+    said = {node: filters.why(shape, node) for node in NODES}
+    assert {node: each for node, each in said.items() if each} == {
+        node: [SAYS[each]] for node, each in case.says.items()
+    }
+
+
+def test_only_what_pods_take_can_be_given_back() -> None:
+    """No preemption brings company, or labels a node."""
+    resolvable = [(each.PLUGIN, each.RESOLVABLE) for each in Filters(Snapshot()).all]
+    assert resolvable == [
+        ("NodePorts", True),
+        ("PodTopologySpread", True),
+        ("PodTopologySpread", False),
+        ("InterPodAffinity", False),
+        ("InterPodAffinity", True),
+        ("InterPodAffinity", True),
+    ]
+
+
+def test_a_namespace_that_changes_its_labels_is_read_anew() -> None:
+    """For the terms of the newcomer, of those that stand, and for the scores."""
+    namespaces = dict(NAMESPACES)
+    snapshot = Snapshot()
+    snapshot.add_node(builders.node("m", labels={"zone": "1"}))
+    filters = Filters(snapshot, namespaces)
+    tested = term("a", namespaceSelector={"matchLabels": {"env": "test"}})
+    snapshot.add_pod(builders.pod("b", node="m", namespace="team-b", **A, **anti_affinity(tested)))
+    shapes = {
+        name: shape_of(builders.pod(**A, **spec), snapshot.volumes)
+        for name, spec in {"near": affinity(tested), "far": anti_affinity(tested), "plain": {}}.items()
+    }
+
+    def said() -> dict[str, list[str]]:
+        return {name: filters.why(shape, "m") for name, shape in shapes.items()}
+
+    assert said() == {"near": [], "far": [SAYS["anti-affinity"]], "plain": []}
+    namespaces["team-a"], namespaces["team-b"] = namespaces["team-b"], namespaces["team-a"]
+    for each in filters.by_namespace:
+        each.forget()
+    # Now the newcomer's own namespace is the one meant: it may be the first of its kind.
+    assert said() == {"near": [SAYS["existing"]], "far": [SAYS["existing"]], "plain": [SAYS["existing"]]}
+
+
+def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Give dicts with any of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+APPS = st.sampled_from(["a", "b"])
+KEYS = st.sampled_from(["zone", "rack", "host"])
+EXPRESSIONS = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from(["app", "tier"]),
+        "operator": st.sampled_from(["In", "NotIn"]),
+        "values": st.lists(APPS, min_size=1, max_size=2),
+    }
+) | st.fixed_dictionaries(
+    {"key": st.sampled_from(["app", "tier"]), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
+)
+SELECTORS: st.SearchStrategy[dict[str, Any]] = (
+    st.just({})
+    | st.builds(lambda app: {"matchLabels": {"app": app}}, APPS)
+    | st.builds(lambda each: {"matchExpressions": each}, st.lists(EXPRESSIONS, min_size=1, max_size=2))
+)
+NAMES = st.sampled_from(["team-a", "team-b", "unknown"])
+NAMESPACE_SELECTORS: st.SearchStrategy[dict[str, Any]] = (
+    st.just({})
+    | st.just({"matchLabels": {"env": "prod"}})
+    | st.just({"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]})
+)
+TERMS = st.builds(
+    lambda key, rest: {"topologyKey": key, **rest},
+    KEYS,
+    _some(
+        labelSelector=SELECTORS,
+        namespaces=st.lists(NAMES, min_size=1, max_size=2),
+        namespaceSelector=NAMESPACE_SELECTORS,
+    ),
+)
+WISHES = st.builds(lambda weight, term: {"weight": weight, "podAffinityTerm": term}, st.integers(1, 3), TERMS)
+NEAR_OR_FAR = _some(
+    requiredDuringSchedulingIgnoredDuringExecution=st.lists(TERMS, min_size=1, max_size=2),
+    preferredDuringSchedulingIgnoredDuringExecution=st.lists(WISHES, min_size=1, max_size=2),
+)
+SPREAD = st.builds(
+    lambda key, skew, when, rest: {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": when, **rest},
+    KEYS,
+    st.integers(1, 2),
+    st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
+    _some(
+        labelSelector=SELECTORS,
+        minDomains=st.integers(1, 3),
+        nodeAffinityPolicy=st.sampled_from(["Honor", "Ignore"]),
+        nodeTaintsPolicy=st.sampled_from(["Honor", "Ignore"]),
+        matchLabelKeys=st.just(["tier"]),
+    ),
+)
+HOST_PORTS = st.builds(
+    lambda number, rest: {"hostPort": number, "containerPort": 80, **rest},
+    st.integers(1, 2),
+    _some(
+        protocol=st.sampled_from(["TCP", "UDP"]), hostIP=st.sampled_from(["0.0.0.0", "10.0.0.1", "10.0.0.2"])
+    ),
+)
+TEMPLATES = st.builds(
+    lambda labels, ports, rest: {"labels": labels, "containers": [builders.container(ports=ports)], **rest},
+    _some(app=APPS, tier=APPS),
+    st.just([]) | st.lists(HOST_PORTS, max_size=2),
+    _some(
+        namespace=NAMES,
+        affinity=_some(podAffinity=NEAR_OR_FAR, podAntiAffinity=NEAR_OR_FAR),
+        topologySpreadConstraints=st.lists(SPREAD, min_size=1, max_size=2),
+        nodeSelector=st.just({"zone": "1"}),
+        tolerations=st.just([{"key": "dedicated", "operator": "Exists"}]),
+    ),
+)
+PLACES = st.sampled_from(["m", "n", "o", "p"])
+LABELS = _some(
+    zone=st.sampled_from(["1", "2"]),
+    rack=st.sampled_from(["1", "2", "3"]),
+    host=st.sampled_from(["m", "n", "o", "p"]),
+)
+PODS = st.sampled_from([f"pod-{number}" for number in range(6)])
+STEPS = st.one_of(
+    st.tuples(st.just("node"), PLACES, LABELS, st.booleans()),
+    st.tuples(st.just("node gone"), PLACES),
+    st.tuples(st.just("pod"), PODS, st.integers(0, 3), PLACES, st.booleans()),
+    st.tuples(st.just("pod"), PODS, st.integers(0, 3), PLACES, st.booleans()),
+    st.tuples(st.just("pod gone"), PODS),
+    st.tuples(
+        st.just("try"), st.lists(st.tuples(PODS, st.none() | PLACES), min_size=1, max_size=4), st.booleans()
+    ),
+    st.tuples(st.just("check")),
+)
+
+
+def _take(scene: Scene, step: tuple[Any, ...]) -> None:
+    match step:
+        case ("node", name, labels, tainted):
+            scene.put_node(name, labels, tainted=tainted)
+        case ("node gone", name):
+            scene.drop_node(name)
+        case ("pod", name, which, node, terminating):
+            scene.put_pod(name, which, node, terminating=terminating)
+        case ("pod gone", name):
+            scene.drop_pod(name)
+        case ("try", moves, at_once):
+            scene.attempt(moves, at_once=at_once)
+        case _:
+            scene.check()
+
+
+@given(
+    templates=st.lists(TEMPLATES, min_size=4, max_size=4),
+    start=st.lists(st.tuples(LABELS, st.booleans()), min_size=4, max_size=4),
+    steps=st.lists(STEPS, max_size=15),
+    late=st.booleans(),
+    roomy=st.sampled_from([1, 1024]),
+)
+def test_counts_kept_in_step_say_what_the_plain_filters_say(
+    templates: list[dict[str, Any]],
+    start: list[tuple[dict[str, str], bool]],
+    steps: list[tuple[Any, ...]],
+    late: bool,
+    roomy: int,
+) -> None:
+    """Whatever happened before, in whatever order, also if what is not needed is dropped all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tallies, "_ROOMY", roomy)
+        scene = Scene(templates, late=late)
+        for name, (labels, tainted) in zip("mnop", start, strict=True):
+            scene.put_node(name, labels, tainted=tainted)
+        for step in steps:
+            _take(scene, step)
+        scene.check()

@@ -1,0 +1,132 @@
+"""The same cases put to a real kube-scheduler: it binds the pod to a node, or says of that node what we say.
+
+A pod is held to one node by a resource that only this node has: a selector would change what spread counts.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.fixtures.servers import ENOUGH, Server, exclusive
+from tests.reconciler.running import until
+from tests.scheduling.builders import NS, container
+from tests.scheduling.dynamic_cases import CASES, NODES, Case
+from tests.scheduling.dynamic_scene import NAMESPACES, SAYS
+
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+Template = dict[str, Any]
+
+
+class Pods:
+    """The pods of one case on a server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def create(
+        self, name: str, template: Template, *, node: str | None = None, held_to: str | None = None
+    ) -> None:
+        """Create a pod that is bound to a node already, or that only one node can take."""
+        spec = {
+            key: value for key, value in template.items() if key not in ("namespace", "labels", "terminating")
+        }
+        limits = {} if held_to is None else {only(held_to): "1"}
+        containers = [
+            {**each, "image": "none", "resources": {"limits": limits}}
+            for each in template.get("containers", [container()])
+        ]
+        # Nodes without a kubelet are tainted before long.
+        spec |= {"containers": containers, "nodeName": node, "tolerations": [{"operator": "Exists"}]}
+        create(
+            self.server,
+            path(template),
+            {"metadata": {"name": name, "labels": template.get("labels")}, "spec": spec},
+        )
+        if template.get("terminating"):
+            self.server.request("DELETE", f"{path(template)}/{name}")
+
+    def verdict(self, name: str, template: Template) -> str:
+        """Say which node a pod was bound to, or why to none."""
+        found: list[str] = []
+
+        def decided() -> bool:
+            _, pod = self.server.request("GET", f"{path(template)}/{name}")
+            conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
+            if "PodScheduled" in conditions:
+                found.append(pod["spec"].get("nodeName") or conditions["PodScheduled"]["message"])
+            return bool(found)
+
+        until(decided, f"a verdict on {name}")
+        return found[0]
+
+    def is_on(self, name: str, node: str) -> bool:
+        """Say whether a pod of the default namespace is bound to a node by now."""
+        return self.verdict(name, {}) == node
+
+    def may_be_in(self, namespace: str) -> bool:
+        """Say whether pods can be made in a namespace by now: it has the account they run as."""
+        code, _ = self.server.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+        return code == 200
+
+    def clear(self) -> None:
+        """Have every pod gone."""
+        for namespace in NAMESPACES:
+            self.server.request("DELETE", path({"namespace": namespace}), {"gracePeriodSeconds": 0})
+
+
+def only(node: str) -> str:
+    """Give the resource that one node has."""
+    return f"example.com/{node}"
+
+
+def path(template: Template) -> str:
+    return f"/api/v1/namespaces/{template.get('namespace', NS)}/pods"
+
+
+def create(server: Server, where: str, body: dict[str, Any]) -> None:
+    code, made = server.request("POST", where, body)
+    assert code == 201, made
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
+    """A cluster with the nodes and namespaces of the cases and no others, all known to its scheduler."""
+    with exclusive(RELEASES[request.param], controllers=True) as server:
+        for name, labels in NODES.items():
+            room = {"cpu": "4", "memory": "4Gi", "pods": "110", only(name): "100"}
+            metadata = {"name": name, "labels": {"host": name, **labels}}
+            create(server, "/api/v1/nodes", {"metadata": metadata, "status": {"allocatable": room}})
+        for name, namespace in NAMESPACES.items():
+            labelled: dict[str, Any] = {"name": name, "labels": namespace.metadata.labels}
+            create(server, "/api/v1/namespaces", {"metadata": labelled})
+        made = Pods(server)
+        for name in NAMESPACES:
+            until(partial(made.may_be_in, name), f"the account of {name}")
+        for name in NODES:
+            made.create(f"probe-{name}", {}, held_to=name)
+            until(partial(made.is_on, f"probe-{name}", name), f"the scheduler to see node {name}")
+        made.clear()
+        yield made
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_kube_scheduler_says_the_same_of_each_node(pods: Pods, case: Case) -> None:
+    """Node by node, the pod gone before the next, so that it meets only the pods of the case."""
+    for number, (template, node) in enumerate(case.standing):
+        pods.create(f"standing-{number}", template, node=node)
+    try:
+        for node in NODES:
+            pods.create(node, case.pod, held_to=node)
+            said = pods.verdict(node, case.pod)
+            if node in case.says:
+                assert re.search(rf"\b1 {re.escape(SAYS[case.says[node]])}[,.]", said), (node, said)
+            else:
+                assert said == node
+            pods.server.request("DELETE", f"{path(case.pod)}/{node}", {"gracePeriodSeconds": 0})
+    finally:
+        pods.clear()

@@ -1,0 +1,570 @@
+"""The cluster as arrays: kept in step by events, and the same as one built anew whatever happened."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.scheduling import picture
+from tests.scheduling.builders import NS, claim, container, node, pod, volume
+
+from podium.api.core import Node, Pod
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.schedulerplugin.overlay import LIFTED, PENDING, STRANDED
+from podium.schedulerplugin.snapshot import NO_START, Snapshot
+from podium.state import State
+
+ZONE = "topology.kubernetes.io/zone"
+GIB = 2**30
+
+
+def snapshot_of(*objects: object) -> Snapshot:
+    snapshot = Snapshot()
+    for each in objects:
+        snapshot.apply(None, each)
+    return snapshot
+
+
+def row_of(snapshot: Snapshot, name: str) -> int:
+    return snapshot.pod_row[NS, name]
+
+
+def used(snapshot: Snapshot, resource: str, name: str) -> int:
+    return snapshot.used[snapshot.resource[resource]].item(snapshot.row[name])
+
+
+def shape_on(snapshot: Snapshot, name: str) -> Any:
+    return snapshot.shapes[snapshot.shape.item(row_of(snapshot, name))]
+
+
+def problem_lines(snapshot: Snapshot) -> list[str]:
+    return [f"{each.object}: {each.field}: {each.why}" for each in snapshot.problems()]
+
+
+# Rows and amounts.
+
+
+def test_a_pod_takes_from_its_node_and_gives_back() -> None:
+    """Requests in milli cpu and bytes; a finished or deleted pod takes nothing."""
+    snapshot = snapshot_of(node("n", {"example.com/gpu": "8"}), node("other"))
+    one = pod("a", {"cpu": "500m", "memory": "1Gi", "example.com/gpu": "2"}, node="n")
+    two = pod("b", {"cpu": "1"}, node="n")
+    snapshot.apply(None, one)
+    snapshot.apply(None, two)
+    assert [used(snapshot, each, "n") for each in ("cpu", "memory", "example.com/gpu", "pods")] == [
+        1500,
+        GIB,
+        2,
+        2,
+    ]
+    assert used(snapshot, "cpu", "other") == 0
+    snapshot.apply(two, pod("b", {"cpu": "1"}, node="n", phase="Succeeded"))
+    snapshot.apply(one, None)
+    assert [used(snapshot, each, "n") for each in ("cpu", "memory", "example.com/gpu", "pods")] == [0] * 4
+    assert (NS, "b") not in snapshot.pod_row
+
+
+def test_scores_count_defaults_for_what_is_not_requested() -> None:
+    """kube-scheduler scores a container without requests as 100m and 200Mi."""
+    snapshot = snapshot_of(node("n"), pod("a", node="n"), pod("b", {"cpu": "1", "memory": "1Gi"}, node="n"))
+    assert [array.item(snapshot.row["n"]) for array in snapshot.scored] == [1100, GIB + 200 * 2**20]
+    assert used(snapshot, "cpu", "n") == 1000
+
+
+def test_rows_are_stable_and_reused() -> None:
+    """A node keeps its row while others come and go; a new one takes a free row, clean."""
+    snapshot = snapshot_of(
+        node("a"), node("b", {"example.com/gpu": "8"}, labels={ZONE: "z"}, unschedulable=True)
+    )
+    snapshot.apply(None, pod("p", {"cpu": "1"}, node="a"))
+    snapshot.columns.column(ZONE)
+    kept, freed = snapshot.row["a"], snapshot.row["b"]
+    snapshot.apply(node("b"), None)
+    for number in range(100):
+        snapshot.apply(None, node(f"n-{number}", {"pods": "0"}))
+    assert snapshot.row["a"] == kept
+    assert snapshot.names[freed] == "n-0"
+    assert used(snapshot, "cpu", "a") == 1000
+    assert not snapshot.unschedulable.any()
+    assert set(snapshot.columns.column(ZONE).tolist()) == {-1}
+    assert snapshot.allocatable[snapshot.resource["example.com/gpu"]].sum() == 0
+    assert int(snapshot.alive.sum()) == 101
+
+
+def test_copies_share_a_shape_and_the_last_takes_it_along() -> None:
+    """Name, uid, node, priority and start are no part of a shape; an id is not given twice."""
+    snapshot = snapshot_of(
+        node("n"), pod("a", {"cpu": "1"}), pod("b", {"cpu": "1000m"}, node="n", priority=7)
+    )
+    (shape_id,) = snapshot.shapes
+    snapshot.apply(pod("a"), None)
+    assert set(snapshot.shapes) == {shape_id}
+    snapshot.apply(pod("b"), None)
+    assert not snapshot.shapes
+    snapshot.apply(None, pod("a", {"cpu": "1"}))
+    assert set(snapshot.shapes) == {shape_id + 1}
+
+
+def test_what_orders_victims() -> None:
+    """Priority nil is 0; a start is in seconds, none is later than any; deletion marks a pod."""
+    snapshot = snapshot_of(
+        pod("a", priority=None),
+        pod("b", priority=-5, start="1970-01-01T01:00:00Z"),
+        pod("c", priority=2_000_000_000, start="1970-01-01T01:00:01.5+00:00", terminating=True),
+    )
+    rows = [row_of(snapshot, name) for name in "abc"]
+    assert snapshot.priority[rows].tolist() == [0, -5, 2_000_000_000]
+    assert snapshot.start[rows].tolist() == [NO_START, 3600, 3601]
+    assert snapshot.terminating[rows].tolist() == [False, False, True]
+    assert [snapshot.uids[row] for row in rows] == [f"{NS}-{name}" for name in "abc"]
+
+
+def test_the_release_decides_what_counts() -> None:
+    """Of a resize under way 1.36 takes the most of each container, 1.37 the most of the sums."""
+    given = [
+        {"name": name, "allocatedResources": cpu, "resources": {"requests": cpu}} for name, cpu in RESIZED
+    ]
+    resized = pod(
+        "a",
+        node="n",
+        containers=[container({"cpu": "2"}, name="down"), container({"cpu": "1"}, name="up")],
+        status={"containerStatuses": given},
+    )
+    taken = []
+    for minor in (36, 37):
+        snapshot = Snapshot(minor)
+        snapshot.apply(None, node("n"))
+        snapshot.apply(None, resized)
+        taken.append(used(snapshot, "cpu", "n"))
+    assert taken == [5000, 4000]
+
+
+RESIZED: list[tuple[str, dict[str, str]]] = [("down", {"cpu": "1"}), ("up", {"cpu": "3"})]
+
+
+# Nodes.
+
+
+def test_a_node_change_is_told_once_and_only_if_it_matters() -> None:
+    """Room alone leaves static masks valid; labels, taints and the unschedulable mark do not."""
+    snapshot = snapshot_of(node("n"))
+    listener = picture.Listener(snapshot, many=True)
+    before = snapshot.node_revision
+    changes: list[tuple[SchedulableNode, int]] = [
+        (node("n", {"cpu": "64"}), 0),
+        (node("n", labels={ZONE: "z"}), 1),
+        (node("n", labels={ZONE: "z"}, taints=[{"key": "k", "effect": "NoSchedule"}]), 1),
+        (node("n", labels={ZONE: "z"}, unschedulable=True), 1),
+        (node("n", labels={ZONE: "z"}, unschedulable=True), 0),
+    ]
+    for changed, told in changes:
+        snapshot.apply(None, changed)
+        before += told
+        assert snapshot.node_revision == before
+    assert listener.changed == ["n"] * 3
+
+
+def test_pods_wait_for_a_node_that_is_not_known_and_are_named() -> None:
+    """Informers may show a pod before its node, and a node may go before its pods: no order is wrong."""
+    early = pod("early", {"cpu": "1"}, node="n")
+    snapshot = snapshot_of(early)
+    assert problem_lines(snapshot) == [f"Pod {NS}/early: spec.nodeName: node n does not exist"]
+    assert snapshot.node.item(row_of(snapshot, "early")) == STRANDED
+    snapshot.apply(None, node("n"))
+    assert used(snapshot, "cpu", "n") == 1000
+    assert not snapshot.problems()
+    snapshot.apply(node("n"), None)
+    assert snapshot.home.item(row_of(snapshot, "early")) == STRANDED
+    snapshot.apply(early, pod("early", {"cpu": "1"}, node="m"))
+    snapshot.apply(None, node("m"))
+    snapshot.apply(None, node("n"))
+    assert (used(snapshot, "cpu", "m"), used(snapshot, "cpu", "n")) == (1000, 0)
+
+
+# What cannot be taken as it stands.
+
+UNUSABLE = [
+    ("negative", {"memory": "-1Gi"}, "spec.containers[0].resources.requests[memory]"),
+    ("no quantity", {"cpu": "many"}, "spec.containers[0].resources.requests[cpu]"),
+    ("absurd", {"memory": "1000Pi"}, "spec[memory]"),
+]
+
+
+@pytest.mark.parametrize(
+    "requests, field", [each[1:] for each in UNUSABLE], ids=[each[0] for each in UNUSABLE]
+)
+def test_a_node_is_closed_while_a_pod_there_cannot_be_counted(requests: dict[str, str], field: str) -> None:
+    """Nobody knows what the node has left: both are named, and what can be counted counts."""
+    bad = pod("bad", {"example.com/gpu": "1", **requests}, node="n")
+    snapshot = snapshot_of(node("n"), node("fine"), bad)
+    assert used(snapshot, "example.com/gpu", "n") == 1
+    assert not snapshot.usable[snapshot.row["n"]]
+    assert snapshot.usable[snapshot.row["fine"]]
+    closed, named = snapshot.problems()
+    assert (str(closed.object), str(named.object), named.field) == ("Node n", f"Pod {NS}/bad", field)
+    snapshot.apply(bad, None)
+    assert snapshot.usable[snapshot.row["n"]]
+    assert not snapshot.problems()
+
+
+def test_sums_beyond_64_bits_close_the_node_and_are_taken_back_exactly() -> None:
+    """Three thousand pods of 4 PiB overflow an integer; without them the node is as before."""
+    snapshot = snapshot_of(node("n"), pod("small", {"memory": "1Gi"}, node="n"))
+    huge = [pod(f"huge-{number}", {"memory": "4Pi"}, node="n") for number in range(3000)]
+    for each in huge:
+        snapshot.apply(None, each)
+    assert not snapshot.usable[snapshot.row["n"]]
+    rows = np.array([row_of(snapshot, each.metadata.name or "") for each in huge])
+    with snapshot.trial():
+        snapshot.lift_many(rows)
+        assert used(snapshot, "memory", "n") == GIB
+        assert snapshot.usable[snapshot.row["n"]]
+    assert not snapshot.usable[snapshot.row["n"]]
+    for each in huge:
+        snapshot.apply(each, None)
+    assert used(snapshot, "memory", "n") == GIB
+    assert snapshot.usable[snapshot.row["n"]]
+
+
+def test_a_node_has_nothing_of_what_it_does_not_say_properly() -> None:
+    snapshot = snapshot_of(node("n", {"memory": "-1", "cpu": "x"}))
+    assert [each.field for each in snapshot.problems()] == [
+        "status.allocatable[cpu]",
+        "status.allocatable[memory]",
+    ]
+    for name in ("cpu", "memory"):
+        at = snapshot.resource.get(name)
+        assert at is None or snapshot.allocatable[at].item(snapshot.row["n"]) == 0
+    snapshot.apply(None, node("n"))
+    assert not snapshot.problems()
+
+
+@pytest.mark.parametrize("start", ["soon", "2026-01-01", "2026-01-01T00:00:00"])
+def test_a_start_that_is_no_time_is_named_and_counts_as_none(start: str) -> None:
+    """A time without its zone is none: it would mean another moment on another machine."""
+    snapshot = snapshot_of(pod("a", start=start))
+    assert snapshot.start.item(row_of(snapshot, "a")) == NO_START
+    (problem,) = snapshot.problems()
+    assert problem.field == "status.startTime"
+    assert repr(start) in problem.why
+    snapshot.apply(None, pod("a", start="2026-01-01T00:00:00Z"))
+    assert not snapshot.problems()
+
+
+@pytest.mark.parametrize("obj", [Pod(metadata=ObjectMeta(name="a")), Node(metadata=ObjectMeta(name="a"))])
+def test_a_read_without_constraints_is_refused(obj: object) -> None:
+    """A pod read as a member only would go anywhere; that is a mistake of the program, not a placement."""
+    with pytest.raises(TypeError, match="read as Schedulable"):
+        Snapshot().apply(None, obj)
+
+
+# Volumes.
+
+
+def test_pods_are_shaped_anew_as_claims_and_volumes_come_and_go() -> None:
+    """A claim that binds, or its volume that appears, lifts what kept the pod from being judged."""
+    volumes: list[Any] = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    zone = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]
+    snapshot = snapshot_of(node("n"), pod("a", {"cpu": "1"}, node="n", volumes=volumes))
+    history: list[tuple[object, object]] = [
+        (None, claim("c")),
+        (None, claim("c", "v")),
+        (None, volume("v", terms=zone)),
+    ]
+    for before, after in history:
+        assert shape_on(snapshot, "a").missing
+        snapshot.apply(before, after)
+    assert not shape_on(snapshot, "a").missing
+    assert len(shape_on(snapshot, "a").volumes) == 1
+    assert used(snapshot, "cpu", "n") == 1000
+    snapshot.apply(volume("v", terms=zone), None)
+    assert shape_on(snapshot, "a").missing
+    assert len(snapshot.shapes) == 1
+
+
+# Assumed, lifted, tried.
+
+
+def scene() -> Snapshot:
+    """Two nodes, a running pod on the first, a pending one."""
+    running = pod("running", {"cpu": "1"}, node="n")
+    return snapshot_of(node("n"), node("m"), running, pod("pending", {"cpu": "2"}))
+
+
+def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
+    snapshot = scene()
+    row = row_of(snapshot, "pending")
+    snapshot.assume(row, snapshot.row["m"])
+    assert used(snapshot, "cpu", "m") == 2000
+    assert snapshot.pods_on(snapshot.row["m"]).tolist() == [row]
+    snapshot.forget(row)
+    assert used(snapshot, "cpu", "m") == 0
+    assert snapshot.node.item(row) == PENDING
+
+
+AFTER_ASSUMING: list[tuple[str, Schedulable, dict[str, int]]] = [
+    ("its status changes", pod("pending", {"cpu": "2"}, priority=3), {"n": 1000, "m": 2000}),
+    ("its requests change", pod("pending", {"cpu": "3"}), {"n": 1000, "m": 3000}),
+    ("the server agrees", pod("pending", {"cpu": "2"}, node="m"), {"n": 1000, "m": 2000}),
+    ("the server has it elsewhere", pod("pending", {"cpu": "2"}, node="n"), {"n": 3000, "m": 0}),
+    ("it was recreated", pod("pending", {"cpu": "2"}, uid="another"), {"n": 1000, "m": 0}),
+    ("it ended", pod("pending", {"cpu": "2"}, phase="Failed"), {"n": 1000, "m": 0}),
+]
+
+
+@pytest.mark.parametrize(
+    "after, cpu", [each[1:] for each in AFTER_ASSUMING], ids=[each[0] for each in AFTER_ASSUMING]
+)
+def test_an_assumption_yields_to_what_the_server_says(after: Schedulable, cpu: dict[str, int]) -> None:
+    """It outlives news of the pod that say nothing of its node, and nothing else."""
+    snapshot = scene()
+    snapshot.assume(row_of(snapshot, "pending"), snapshot.row["m"])
+    snapshot.apply(pod("pending", {"cpu": "2"}), after)
+    assert {name: used(snapshot, "cpu", name) for name in cpu} == cpu
+
+
+def test_an_assumption_falls_with_its_node() -> None:
+    snapshot = scene()
+    row = row_of(snapshot, "pending")
+    snapshot.assume(row, snapshot.row["m"])
+    snapshot.apply(node("m"), None)
+    snapshot.apply(None, node("m"))
+    assert snapshot.node.item(row) == PENDING
+    assert used(snapshot, "cpu", "m") == 0
+
+
+def test_a_trial_leaves_nothing_behind_and_may_be_kept() -> None:
+    """Inner trials end within outer ones; what is kept stays until the outer one ends, or for good."""
+    snapshot = scene()
+    running, pending = row_of(snapshot, "running"), row_of(snapshot, "pending")
+    before = picture.pods(snapshot), picture.nodes(snapshot, (ZONE,))
+    with snapshot.trial() as outer:
+        snapshot.lift(running)
+        with snapshot.trial() as inner:
+            snapshot.assume(pending, snapshot.row["n"])
+            snapshot.forget(running)
+            inner.undo()
+            assert used(snapshot, "cpu", "n") == 0
+            snapshot.assume(pending, snapshot.row["n"])
+            inner.keep()
+        assert used(snapshot, "cpu", "n") == 2000
+        assert snapshot.node.item(running) == LIFTED
+        outer.undo()
+        assert (picture.pods(snapshot), picture.nodes(snapshot, (ZONE,))) == before
+        snapshot.assume(pending, snapshot.row["m"])
+        outer.keep()
+    assert used(snapshot, "cpu", "m") == 2000
+    assert used(snapshot, "cpu", "n") == 1000
+
+
+def test_a_trial_that_fails_leaves_nothing_behind() -> None:
+    """An error undoes what was to be kept."""
+    snapshot = scene()
+    before = picture.pods(snapshot)
+
+    def fail() -> None:
+        with snapshot.trial() as trial:
+            snapshot.lift(row_of(snapshot, "running"))
+            trial.keep()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert picture.pods(snapshot) == before
+
+
+WRITES: list[tuple[str, Callable[[Snapshot], None]]] = [
+    ("a node", lambda snapshot: snapshot.add_node(node("n"))),
+    ("no node", lambda snapshot: snapshot.remove_node("n")),
+    ("a pod", lambda snapshot: snapshot.add_pod(pod("running"))),
+    ("no pod", lambda snapshot: snapshot.remove_pod((NS, "running"))),
+]
+
+
+@pytest.mark.parametrize("write", [each[1] for each in WRITES], ids=[each[0] for each in WRITES])
+def test_nothing_is_applied_while_something_is_tried(write: Callable[[Snapshot], None]) -> None:
+    """A trial is undone by rows, so rows must not change meaning in it."""
+    snapshot = scene()
+    with snapshot.trial(), pytest.raises(AssertionError, match="while a trial is open"):
+        write(snapshot)
+
+
+def test_a_snapshot_follows_a_state() -> None:
+    """The scheduler's snapshot is fed by the State that its informers feed."""
+    state, snapshot = State(native_served=True), Snapshot()
+    state.observe(snapshot.apply)
+    state.apply(node("n"))
+    state.apply(pod("a", {"cpu": "1"}, node="n"))
+    state.apply(pod("a", {"cpu": "2"}, node="n"))
+    assert used(snapshot, "cpu", "n") == 2000
+    state.remove(pod("a"))
+    state.remove(node("n"))
+    assert not snapshot.row
+    assert not snapshot.pod_row
+
+
+# Any history.
+
+NODES = ("n-1", "n-2", "n-3")
+PODS = ("a", "b", "c", "d", "e")
+KEYS = (ZONE, "disk")
+_REQUESTS = st.sampled_from(
+    [
+        None,
+        {"cpu": "1"},
+        {"cpu": "500m", "memory": "1Gi"},
+        {"example.com/gpu": "1"},
+        {"memory": "4Pi"},
+        {"memory": "-1"},
+        {"cpu": "x", "memory": "1"},
+    ]
+)
+_ROOM = st.sampled_from([{}, {"example.com/gpu": "4"}, {"cpu": "-1"}, {"memory": "4Pi", "pods": "3"}])
+_LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from("ab"))
+_TAINTS = st.sampled_from([None, [{"key": "k", "effect": "NoSchedule"}], [{"key": "k", "value": "v"}]])
+_STARTS = st.sampled_from([None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "never"])
+_VOLUMES = st.sampled_from(
+    [
+        None,
+        [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}],
+        [{"name": "tmp", "ephemeral": {}}],
+    ]
+)
+_POD_PARTS: dict[str, Any] = {
+    "requests": _REQUESTS,
+    "labels": st.dictionaries(st.just("app"), st.sampled_from("xy")),
+    "node": st.sampled_from([None, None, *NODES, "nowhere"]),
+    "priority": st.sampled_from([None, 0, 10]),
+    "start": _STARTS,
+    "uid": st.sampled_from(["1", "1", "1", "2"]),
+    "terminating": st.booleans(),
+    "phase": st.sampled_from([None, None, None, "Succeeded"]),
+    "volumes": _VOLUMES,
+}
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Objects come, change and go, pods are assumed and tried: the snapshot is that of what there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshot = Snapshot()
+        self.objects: dict[tuple[type, str], Any] = {}
+        self.assumed: dict[str, str] = {}
+        self.listeners = [picture.Listener(self.snapshot, many=many) for many in (False, True)]
+
+    def put(self, obj: Any) -> None:
+        key = (type(obj), obj.metadata.name or "")
+        before = self.objects.get(key)
+        self.objects[key] = obj
+        if isinstance(obj, Schedulable) and not (
+            before is not None
+            and before.metadata.uid == obj.metadata.uid
+            and not obj.finished
+            and not obj.spec.nodeName
+        ):
+            self.assumed.pop(key[1], None)
+        self.snapshot.apply(before, obj)
+
+    @rule(name=st.sampled_from(NODES), room=_ROOM, labels=_LABELS, taints=_TAINTS, closed=st.booleans())
+    def put_node(self, name: str, room: Any, labels: Any, taints: Any, closed: bool) -> None:
+        self.put(node(name, room, labels=labels, taints=taints, unschedulable=closed))
+
+    @rule(name=st.sampled_from(PODS), parts=st.fixed_dictionaries(_POD_PARTS))
+    def put_pod(self, name: str, parts: dict[str, Any]) -> None:
+        self.put(pod(name, **parts))
+
+    @rule(bound=st.sampled_from([None, "v", "w"]), name=st.sampled_from(["c", "a-tmp"]))
+    def put_claim(self, bound: str | None, name: str) -> None:
+        self.put(claim(name, bound))
+
+    @rule(name=st.sampled_from(["v", "w"]), labels=_LABELS)
+    def put_volume(self, name: str, labels: dict[str, str]) -> None:
+        self.put(volume(name, labels=labels))
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.objects)
+    def drop(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.objects, key=str)))
+        obj = self.objects.pop(key)
+        if isinstance(obj, Schedulable):
+            self.assumed.pop(key[1], None)
+        if isinstance(obj, SchedulableNode):
+            self.assumed = {name: at for name, at in self.assumed.items() if at != key[1]}
+        self.snapshot.apply(obj, None)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.snapshot.row and PENDING in self.snapshot.home)
+    def assume(self, data: st.DataObject) -> None:
+        """Count a pending pod on a node, or let it go again."""
+        snapshot = self.snapshot
+        row = data.draw(st.sampled_from(np.flatnonzero(snapshot.home == PENDING).tolist()))
+        name, at = picture.pod_name(snapshot, row), data.draw(st.sampled_from([None, *sorted(snapshot.row)]))
+        if at is None:
+            self.assumed.pop(name, None)
+            snapshot.forget(row)
+        else:
+            self.assumed[name] = at
+            snapshot.assume(row, snapshot.row[at])
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.snapshot.row and self.snapshot.pod_row)
+    def try_out(self, data: st.DataObject) -> None:
+        """Move pods about, one by one and many at once; afterwards nothing has happened."""
+        snapshot = self.snapshot
+        all_rows = sorted(snapshot.pod_row.values())
+        places = [LIFTED, *sorted(snapshot.row.values())]
+        before = self.look(snapshot)
+        with snapshot.trial():
+            for _ in range(data.draw(st.integers(1, 4))):
+                rows = data.draw(st.lists(st.sampled_from(all_rows), unique=True))
+                self.move(np.array(rows, np.intp), data.draw(st.sampled_from(places)), data)
+                self.what_is_told_is_what_is()
+                picture.check_indexes(snapshot)
+        assert self.look(snapshot) == before
+
+    def move(self, rows: Any, to: int, data: st.DataObject) -> None:
+        snapshot, how = self.snapshot, data.draw(st.sampled_from(["one", "many", "home", "all home"]))
+        if how == "all home":
+            snapshot.forget_many(rows)
+        elif how == "home":
+            for row in rows.tolist():
+                snapshot.forget(row)
+        elif how == "one":
+            for row in rows.tolist():
+                snapshot.lift(row) if to == LIFTED else snapshot.assume(row, to)
+        elif to == LIFTED:
+            snapshot.lift_many(rows)
+        else:
+            snapshot.assume_many(rows, np.full(len(rows), to, np.int32))
+
+    def look(self, snapshot: Snapshot) -> Any:
+        return picture.nodes(snapshot, KEYS), picture.pods(snapshot), snapshot.problems()
+
+    @invariant()
+    def it_is_the_snapshot_of_the_objects_there_are(self) -> None:
+        """Built anew from them, in an order of its own, it says the same of each."""
+        anew = Snapshot()
+        kinds: list[type] = [Schedulable, SchedulableNode, PersistentVolume, PersistentVolumeClaim]
+        for key in sorted(self.objects, key=lambda each: (kinds.index(each[0]), each[1])):
+            anew.apply(None, self.objects[key])
+        for name, at in self.assumed.items():
+            anew.assume(row_of(anew, name), anew.row[at])
+        assert self.look(self.snapshot) == self.look(anew)
+        picture.check_free_rows(self.snapshot)
+        picture.check_indexes(self.snapshot)
+
+    @invariant()
+    def what_is_told_is_what_is(self) -> None:
+        """Observers that add up what they are told know who counts where."""
+        tally = picture.tally(self.snapshot)
+        for listener in self.listeners:
+            assert listener.tally == tally
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=30)
