@@ -188,3 +188,18 @@ async def test_a_credential_that_fails_is_one_line(open_to: Open, monkeypatch: p
     monkeypatch.setattr(link._configuration, "auth_settings", fail)
     with pytest.raises(PodiumError, match=r"^context fake: its credential: token: no such file$"):
         await link.get("/x")
+
+
+async def test_a_proxy_of_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kubectl does; not for servers that the environment excepts."""
+    proxy, fake = Fake(), Fake()
+    fake.url = "http://api.example:6443"
+    config = fake.kubeconfig(tmp_path)
+    async with serving(proxy):
+        monkeypatch.setenv("http_proxy", proxy.url)
+        async with connect(config, None) as connection:
+            assert b"v1.37.0" in await connection.get("/version")
+        monkeypatch.setenv("no_proxy", "api.example")
+        async with connect(config, None) as connection:
+            with pytest.raises(PodiumError, match=r"api\.example"):
+                await connection.get("/version")

@@ -72,8 +72,9 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({}, optional=fields)
 
 
-APPS = st.sampled_from(["a", "b"])
-KEYS = st.sampled_from(["zone", "rack", "host"])
+# Few values, and the common ones more often: what does not meet decides nothing.
+APPS = st.sampled_from(["a", "a", "b"])
+KEYS = st.sampled_from(["zone", "zone", "rack", "host"])
 EXPRESSIONS = st.fixed_dictionaries(
     {
         "key": st.sampled_from(["app", "tier"]),
@@ -84,7 +85,8 @@ EXPRESSIONS = st.fixed_dictionaries(
     {"key": st.sampled_from(["app", "tier"]), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
 )
 SELECTORS: st.SearchStrategy[dict[str, Any]] = (
-    st.just({})
+    st.builds(lambda app: {"matchLabels": {"app": app}}, APPS)
+    | st.just({})
     | st.builds(lambda app: {"matchLabels": {"app": app}}, APPS)
     | st.builds(lambda each: {"matchExpressions": each}, st.lists(EXPRESSIONS, min_size=1, max_size=2))
 )
@@ -130,7 +132,7 @@ HOST_PORTS = st.builds(
 )
 TEMPLATES = st.builds(
     lambda labels, ports, rest: {"labels": labels, "containers": [builders.container(ports=ports)], **rest},
-    _some(app=APPS, tier=APPS),
+    st.fixed_dictionaries({"app": APPS}, optional={"tier": APPS}),
     st.just([]) | st.lists(HOST_PORTS, max_size=2),
     _some(
         namespace=NAMES,
@@ -141,11 +143,12 @@ TEMPLATES = st.builds(
     ),
 )
 PLACES = st.sampled_from(["m", "n", "o", "p"])
-LABELS = _some(
-    zone=st.sampled_from(["1", "2"]),
-    rack=st.sampled_from(["1", "2", "3"]),
-    host=st.sampled_from(["m", "n", "o", "p"]),
-)
+MARKS: dict[str, st.SearchStrategy[str]] = {
+    "zone": st.sampled_from(["1", "2"]),
+    "rack": st.sampled_from(["1", "2", "3"]),
+    "host": st.sampled_from(["m", "n", "o", "p"]),
+}
+LABELS = st.fixed_dictionaries(MARKS) | st.fixed_dictionaries({}, optional=MARKS)
 PODS = st.sampled_from([f"pod-{number}" for number in range(6)])
 STEPS = st.one_of(
     st.tuples(st.just("node"), PLACES, LABELS, st.booleans()),
@@ -179,13 +182,16 @@ def _take(scene: Scene, step: tuple[Any, ...]) -> None:
 @given(
     templates=st.lists(TEMPLATES, min_size=4, max_size=4),
     start=st.lists(st.tuples(LABELS, st.booleans()), min_size=4, max_size=4),
-    steps=st.lists(STEPS, max_size=15),
+    pods=st.lists(st.tuples(st.integers(0, 3), PLACES, st.booleans()), min_size=6, max_size=6),
+    steps=st.lists(STEPS, max_size=10),
     late=st.booleans(),
     roomy=st.sampled_from([1, 1024]),
 )
 def test_counts_kept_in_step_say_what_the_plain_filters_say(
+    *,
     templates: list[dict[str, Any]],
     start: list[tuple[dict[str, str], bool]],
+    pods: list[tuple[int, str, bool]],
     steps: list[tuple[Any, ...]],
     late: bool,
     roomy: int,
@@ -196,6 +202,8 @@ def test_counts_kept_in_step_say_what_the_plain_filters_say(
         scene = Scene(templates, late=late)
         for name, (labels, tainted) in zip("mnop", start, strict=True):
             scene.put_node(name, labels, tainted=tainted)
+        for number, (which, node, terminating) in enumerate(pods):
+            scene.put_pod(f"pod-{number}", which, node, terminating=terminating)
         for step in steps:
             _take(scene, step)
         scene.check()

@@ -16,6 +16,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
@@ -25,6 +27,8 @@ _CONNECT_SECONDS = 30.0
 # Longer than the 60 s an API server gives a list before it answers 504 itself.
 _SILENCE_SECONDS = 75.0
 _ATTEMPTS = 6
+# A line of a watch is one object, and may be as large as etcd takes it, and then some.
+_READ_BYTES = 2 << 20
 _LONGEST_WAIT_SECONDS = 30.0
 _AGAIN = (429, 500, 503, 504)
 _JSON = "application/json"
@@ -243,7 +247,8 @@ async def connect(
 
     Raises PodiumError when the kubeconfig or its credentials cannot be used.
     """
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - 0.6 s; only live ones pay
+    import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - as above: 0.6 s
 
     target = await _target(kubeconfig, context)
     try:
@@ -251,15 +256,26 @@ async def connect(
     except OSError as error:
         raise PodiumError(_one_line(f"context {target.context}: its certificates: {error}")) from None
     options: dict[str, Any] = {
-        "proxy": client.proxy,
+        "proxy": client.proxy or _environment_proxy(target.configuration.host),
         "proxy_headers": client.proxy_headers,
     }
     if client.server_hostname:
         options["server_hostname"] = client.server_hostname
     try:
-        yield Connection(target, client.pool_manager, options, sleep)
+        # The library's own session looks for a proxy and into ~/.netrc at every request, each on a thread,
+        # for which a busy event loop makes it wait; kubectl knows no netrc either.
+        async with aiohttp.ClientSession(
+            connector=client.pool_manager.connector, connector_owner=False, read_bufsize=_READ_BYTES
+        ) as session:
+            yield Connection(target, session, options, sleep)
     finally:
         await client.close()
+
+
+def _environment_proxy(server: str) -> str | None:
+    """Give the proxy that the environment names for a server (HTTPS_PROXY, NO_PROXY and the like)."""
+    parts = urlsplit(server)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 async def _target(kubeconfig: str | None, context: str | None) -> Target:
