@@ -6,16 +6,22 @@ What is stored is protobuf, where a text can be replaced by another of the same 
 """
 
 import base64
+import contextlib
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from http.client import HTTPException
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import cluster
 from tests.fixtures import faults
 from tests.fixtures.servers import Server
 
-from podium.controlplane import process
+from podium.controlplane import process, state
+from podium.controlplane.components import log
 from podium.errors import PodiumError
 
 NAMESPACES = 50
@@ -25,6 +31,9 @@ DIVERGENT_EVERY = 10
 # What etcd takes in one transaction: 128 operations, 1.5 MB.
 _TOGETHER = 100
 _PATIENCE_SECONDS = 300.0
+_GRACE_SECONDS = 2.0
+# How much the heap may grow, in percent (100 is usual), and from which size on that does not count.
+_ROOM = {"GOGC": "400", "GOMEMLIMIT": "10GiB"}
 # The label of the pods that differ.
 DIFFERING = "bench.podium.dev/differs"
 _NAMESPACE, _GROUP, _NODE = "hole-ns", "hole-group", "hole-nodes"
@@ -101,6 +110,37 @@ class Fleet(NamedTuple):
         faults.etcd(self.server, "kv/txn", {"success": puts})
 
 
+@contextlib.contextmanager
+def roomy(server: Server) -> Iterator[None]:
+    """Have the API server collect garbage seldom, until the server goes.
+
+    It does whenever its heap has doubled, and gigabytes keep two processors busy for seconds. API servers of
+    such clusters have more processors than that; here everybody would wait for this one.
+    """
+    known = state.load(server.folder)
+    assert known is not None
+    started = known.components["kube-apiserver"].process
+    argv = Path(f"/proc/{started.pid}/cmdline").read_text(encoding="utf-8").split("\0")[:-1]
+    process.stop([started], grace=_GRACE_SECONDS)
+    server.client.close()
+    with (server.folder / log("kube-apiserver")).open("ab") as output:
+        other = subprocess.Popen(
+            argv,
+            cwd=server.folder,
+            env={"PATH": os.defpath, "HOME": str(server.folder), **_ROOM},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        if not process.wait_until(lambda: _is_ready(server), seconds=_PATIENCE_SECONDS):
+            raise PodiumError(f"the API server is not ready after {_PATIENCE_SECONDS:.0f} s")
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
 def group_of(index: int) -> tuple[str, str]:
     """Give the namespace and name of a group."""
     return f"team-{index % NAMESPACES:02d}", f"gang-{index:05d}"
@@ -152,6 +192,12 @@ def _template(server: Server, document: dict[str, Any], class_name: str, name: s
     made = _made(server.request("POST", path, wanted))
     _made(server.request("PUT", f"{path}/{name}/status", {**made, "status": wanted["status"]}))
     return _stored(server, name, made["metadata"]["uid"])
+
+
+def _is_ready(server: Server) -> bool:
+    with contextlib.suppress(OSError, HTTPException):
+        return server.request("GET", "/readyz")[0] == 200
+    return False
 
 
 def _stored(server: Server, name: str, uid: str) -> Template:

@@ -233,7 +233,7 @@ def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) 
     assert code == 201, made
     name = made["metadata"]["name"]
     header, line = server.kubectl("get", f"podgroups.{PODIUM_GROUP}", name, "-n", shared).splitlines()
-    assert header.split() == ["NAME", "POLICY", "CLASS", "PRIORITY", "SCHEDULED", "AGE"]
+    assert header.split() == ["NAME", "POLICY", "CLASS", "PRIORITY", "SCHEDULED", "DIVERGENT", "AGE"]
     assert line.split()[:4] == [name, '{"gang":{"minCount":2}}', "gold", "1000"]
     workloads = Objects(server, shared, f"{PODIUM_GROUP}/{NEWER}", "Workload")
     controller = {"apiGroup": "batch", "kind": "Job", "name": "llm"}

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from tests.scheduling import builders
-from tests.scheduling.dynamic_cases import CASES, NODES, A, Case, affinity, anti_affinity, term
+from tests.scheduling.dynamic_cases import CASES, NODES, A, Case, affinity, anti_affinity, spread, term
 from tests.scheduling.dynamic_scene import NAMESPACES, SAYS, Filters, Scene
 
 from podium.schedulerplugin.filters import tallies
@@ -65,6 +65,30 @@ def test_a_namespace_that_changes_its_labels_is_read_anew() -> None:
         each.forget()
     # Now the newcomer's own namespace is the one meant: it may be the first of its kind.
     assert said() == {"near": [SAYS["existing"]], "far": [SAYS["existing"]], "plain": [SAYS["existing"]]}
+
+
+def test_the_emptiest_domain_is_followed_both_ways() -> None:
+    """Zone 2 is the emptiest, then zone 1 is, then both are alike; as pods are tried and taken back."""
+    snapshot = Snapshot()
+    for name, zone in {"m": "1", "o": "2"}.items():
+        snapshot.add_node(builders.node(name, labels={"zone": zone}))
+    for name, place in {"x": "m", "y": "m", "z": "o"}.items():
+        snapshot.add_pod(builders.pod(name, node=place, **A))
+    filters, shape = Filters(snapshot), shape_of(builders.pod(**A, **spread("a")), snapshot.volumes)
+    rows = {name: at for (_, name), at in snapshot.pod_row.items()}
+
+    def refused() -> list[str]:
+        return [node for node in ("m", "o") if filters.why(shape, node)]
+
+    assert refused() == ["m"]
+    with snapshot.trial():
+        snapshot.lift(rows["x"])
+        assert refused() == []
+        snapshot.lift(rows["y"])
+        assert refused() == ["o"]
+        snapshot.assume(rows["x"], snapshot.row["o"])
+        assert refused() == ["o"]
+    assert refused() == ["m"]
 
 
 def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
