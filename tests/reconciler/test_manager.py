@@ -156,7 +156,7 @@ class World:
         self.manager = Manager(
             self.api,
             self.api.perform,
-            rules or Rules(writers=2),
+            rules or Rules(preemption_policy=True, writers=2),
             metrics,
             self.notes.append,
             server=lambda: SERVER,

@@ -16,6 +16,7 @@ from tests.reconciler.running import (
     Place,
     Space,
     conditions,
+    configuration,
     drop_class,
     new_class,
     place,
@@ -43,7 +44,9 @@ def where(request: pytest.FixtureRequest) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def controller(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     """One process for all stories of a server."""
-    with running(where.server, tmp_path_factory.mktemp("controller") / "one") as started:
+    folder = tmp_path_factory.mktemp("controller")
+    both = configuration(folder, preemptionPolicyCondition=True)
+    with running(where.server, folder / "one", both) as started:
         yield started
 
 

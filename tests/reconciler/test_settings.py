@@ -48,24 +48,26 @@ def space(where: Place) -> Space:
 
 def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
     """And who goes back to the default finds those conditions, and keeps them true."""
-    with running(space.server, tmp_path / "always", configuration(tmp_path, writeConditions="always")):
+    always = configuration(tmp_path, writeConditions="always", preemptionPolicyCondition=True)
+    with running(space.server, tmp_path / "always", always):
         space.expect("divided", "True", "PriorityMismatch")
         space.expect("divided", "True", "PreemptionPolicyMismatch", axis=POLICY)
         space.expect("calm", "False", "PrioritiesMatch")
         space.expect("empty", "False", "NoMembers")
         space.expect("empty", "False", "NoMembers", axis=POLICY)
-    with running(space.server, tmp_path / "divergent"):
+    divergent = configuration(tmp_path, preemptionPolicyCondition=True)
+    with running(space.server, tmp_path / "divergent", divergent):
         space.pod("late", "empty", HIGH)
         space.expect("empty", "False", "PrioritiesMatch")
 
 
 def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_path: Path) -> None:
     """A condition that nobody keeps true any more would lie before long."""
-    with running(space.server, tmp_path / "on"):
+    on = configuration(tmp_path, preemptionPolicyCondition=True)
+    with running(space.server, tmp_path / "on", on):
         found = space.expect("divided", "True", "PriorityMismatch")
         space.expect("divided", "True", "PreemptionPolicyMismatch", axis=POLICY)
-    off = configuration(tmp_path, preemptionPolicyCondition=False)
-    with running(space.server, tmp_path / "off", off) as controller:
+    with running(space.server, tmp_path / "off") as controller:
         controller.until(lambda: POLICY not in space.conditions("divided"), "it is taken away")
         assert space.conditions("divided") == {PRIORITY: found}
 

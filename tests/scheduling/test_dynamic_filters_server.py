@@ -21,6 +21,10 @@ pytestmark = pytest.mark.server
 
 Template = dict[str, Any]
 
+# What keeps a pod that is being deleted.
+HELD = "tests.podium.dev/held"
+MERGE = "application/merge-patch+json"
+
 
 class Pods:
     """The pods of one case on a server."""
@@ -42,11 +46,11 @@ class Pods:
         ]
         # Nodes without a kubelet are tainted before long.
         spec |= {"containers": containers, "nodeName": node, "tolerations": [{"operator": "Exists"}]}
-        create(
-            self.server,
-            path(template),
-            {"metadata": {"name": name, "labels": template.get("labels")}, "spec": spec},
-        )
+        metadata: dict[str, Any] = {"name": name, "labels": template.get("labels")}
+        if template.get("terminating"):
+            # Without it, it would be gone before long.
+            metadata["finalizers"] = [HELD]
+        create(self.server, path(template), {"metadata": metadata, "spec": spec})
         if template.get("terminating"):
             self.server.request("DELETE", f"{path(template)}/{name}")
 
@@ -83,7 +87,12 @@ class Pods:
     def clear(self) -> None:
         """Have every pod gone."""
         for namespace in NAMESPACES:
-            self.server.request("DELETE", path({"namespace": namespace}), {"gracePeriodSeconds": 0})
+            where = path({"namespace": namespace})
+            self.server.request("DELETE", where, {"gracePeriodSeconds": 0})
+            for pod in self.server.request("GET", where)[1]["items"]:
+                if HELD in pod["metadata"].get("finalizers", ()):
+                    free = {"metadata": {"finalizers": None}}
+                    self.server.request("PATCH", f"{where}/{pod['metadata']['name']}", free, MERGE)
 
 
 def only(node: str) -> str:

@@ -57,7 +57,7 @@ class Rules(NamedTuple):
     """What is reconciled, and how."""
 
     write: Write = Write.DIVERGENT
-    preemption_policy: bool = True
+    preemption_policy: bool = False
     protection: bool = True
     auto_groups: bool = True
     writers: int = 16

@@ -3,7 +3,7 @@
 apiVersion: config.podium.dev/v1
 kind: ControllerConfiguration
 writeConditions: always
-preemptionPolicyCondition: false
+preemptionPolicyCondition: true
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ class ControllerModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["ControllerConfiguration"]
     writeConditions: Write = Write.DIVERGENT
-    preemptionPolicyCondition: pydantic.StrictBool = True
+    preemptionPolicyCondition: pydantic.StrictBool = False
     groupProtection: pydantic.StrictBool = True
     autoGroups: pydantic.StrictBool = True
     writers: pydantic.StrictInt = pydantic.Field(default=16, ge=1, le=256)
