@@ -19,7 +19,7 @@ from tests.faults.contender import Wanted
 from tests.fixtures.proxy import Call, Proxy, Where
 from tests.reconciler.history import History, truth
 from tests.reconciler.running import PRIORITY as CONDITION
-from tests.reconciler.running import Controller, Place, Space, conditions, spawn, until
+from tests.reconciler.running import Controller, Place, Space, conditions, new_class, spawn, until
 
 from podium.service.lease import Terms
 
@@ -28,6 +28,10 @@ TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
 # Whatever happens, this long after the last change nothing is wrong any more.
 BOUND_SECONDS = TERMS.lease_seconds + 5.0
 LEASES = Where("/leases")
+# The classes of a storm's groups and of the members that differ.
+SAME, OTHER = "storm-high", "storm-low"
+# As many changes as this are made before a fault, and while it lasts.
+FEW = 60
 _SHOWN = 4000
 
 
@@ -163,6 +167,13 @@ class Pair:
             each.process.process.wait()
 
 
+def with_classes(place: Place) -> Place:
+    """Make the classes of a storm."""
+    new_class(place.server, SAME, 1000)
+    new_class(place.server, OTHER, 100)
+    return place
+
+
 @contextlib.contextmanager
 def pair(where: Place, folder: Path) -> Iterator[Pair]:
     """Give two replicas behind their proxies."""
@@ -185,14 +196,12 @@ class Storm:
     GROUPS = 12
     MEMBERS = 3
 
-    def __init__(self, pair: Pair, same: str, other: str) -> None:
-        """The groups are gang-0, gang-1 ... of class `same`; their members are of that class or the other."""
+    def __init__(self, pair: Pair) -> None:
+        """The groups are gang-0, gang-1 ... of class SAME; their members are of that class or of OTHER."""
         self.changes = 0
         self.groups = [f"gang-{number}" for number in range(self.GROUPS)]
         self._pair = pair
         self._space = pair.space
-        self._same = same
-        self._other = other
         self._random = random.Random(5710)
         self._over = threading.Event()
         self._there: set[str] = set()
@@ -207,7 +216,7 @@ class Storm:
     def raging(self) -> Iterator["Storm"]:
         """Make changes while the block runs, which begins when the leader has begun to write."""
         for name in self.groups:
-            self._space.group(name, self._same)
+            self._space.group(name, SAME)
         self._thread.start()
         try:
             until(lambda: any(map(self._pair.done, self._pair.contenders)), f"work is done:{self._pair.log}")
@@ -239,7 +248,7 @@ class Storm:
             assert code in (200, 404) or code >= 500, answer
             self._there.discard(name)
         else:
-            class_name = self._random.choice((self._same, self._other))
+            class_name = self._random.choice((SAME, OTHER))
             body = self._space.member(name, group, class_name)
             code, answer = request("POST", self._space.pods_path(), body)
             assert code in (201, 409) or code >= 500, answer

@@ -11,24 +11,25 @@ from collections.abc import Iterator
 
 import pytest
 from tests.faults.contenders import (
+    FEW,
     LEASES,
+    OTHER,
+    SAME,
     TERMS,
     Contender,
     Pair,
     Storm,
     pair,
     version,
+    with_classes,
 )
 from tests.fixtures.faults import compact, without_api_server
 from tests.fixtures.proxy import ANY, Cut, Hold, Where
 from tests.fixtures.servers import ENOUGH
-from tests.reconciler.running import PRIORITY, Place, new_class, place, until
+from tests.reconciler.running import PRIORITY, Place, place, until
 
 pytestmark = pytest.mark.server
 
-SAME, OTHER = "storm-high", "storm-low"
-# As many as this are made before a fault, and while it lasts.
-FEW = 60
 GROUPS = Where("/podgroups/")
 
 
@@ -36,9 +37,7 @@ GROUPS = Where("/podgroups/")
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A server of our own, that may be broken."""
     with place(request.param) as made:
-        new_class(made.server, SAME, 1000)
-        new_class(made.server, OTHER, 100)
-        yield made
+        yield with_classes(made)
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +45,6 @@ def replicas(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Two replicas; who ended in one test is there anew in the next."""
     with pair(where, tmp_path_factory.mktemp("replicas")) as made:
         yield made
-
-
-@pytest.fixture
-def two(replicas: Pair) -> Iterator[Pair]:
-    """Both replicas, and a namespace of the test's own."""
-    with replicas.watched() as watched:
-        yield watched
-
-
-@pytest.fixture
-def storm(two: Pair) -> Iterator[Storm]:
-    """A storm that has begun."""
-    with Storm(two, SAME, OTHER).raging() as raging:
-        raging.more(FEW)
-        yield raging
 
 
 def gone(contender: Contender) -> int:

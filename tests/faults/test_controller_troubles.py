@@ -7,17 +7,14 @@ of the last change every condition is so, and of what was written on the way not
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import LEASES, Pair, Storm, pair
+from tests.faults.contenders import FEW, LEASES, Pair, Storm, pair, with_classes
 from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.reconciler.running import new_class, place, until
+from tests.reconciler.running import place, until
 
 from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 
-SAME, OTHER = "trouble-high", "trouble-low"
-# As many as this are made before the trouble, and while it lasts.
-FEW = 60
 PODS = Where("/pods$", watch=True)
 GROUPS = Where("/podgroups$", watch=True)
 STATUS = Where(r"/podgroups/[^/]+/status$")
@@ -26,26 +23,8 @@ STATUS = Where(r"/podgroups/[^/]+/status$")
 @pytest.fixture(scope="module")
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two replicas of which one leads, on a server of their own."""
-    with place(NEWEST.minor) as where:
-        new_class(where.server, SAME, 1000)
-        new_class(where.server, OTHER, 100)
-        with pair(where, tmp_path_factory.mktemp("pair")) as made:
-            yield made
-
-
-@pytest.fixture
-def two(replicas: Pair) -> Iterator[Pair]:
-    """Both replicas, and a namespace of the test's own."""
-    with replicas.watched() as watched:
-        yield watched
-
-
-@pytest.fixture
-def storm(two: Pair) -> Iterator[Storm]:
-    """A storm that has begun."""
-    with Storm(two, SAME, OTHER).raging() as raging:
-        raging.more(FEW)
-        yield raging
+    with place(NEWEST.minor) as where, pair(with_classes(where), tmp_path_factory.mktemp("pair")) as made:
+        yield made
 
 
 # Which requests, what befalls them, and how many of them.

@@ -104,28 +104,28 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
         assert "lease not reached" in said
 
 
+async def _stopped(elector: Elector, server: _Lease) -> None:
+    """Run an elector until the server has got so far, and stop it: it ends as it was told to."""
+    running = asyncio.ensure_future(elector.run(_for_ever))
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        await server.passed.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
 async def test_a_stop_while_a_call_hangs_is_a_clean_one(tmp_path: Path) -> None:
     """The call is given up at once, and the release within its own time."""
     server = _Lease("hung")
     async with _electing(server, tmp_path) as (elector, said):
-        running = asyncio.ensure_future(elector.run(_for_ever))
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await server.passed.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+        await _stopped(elector, server)
         assert said[-1] == "lease not released"
 
 
 async def test_a_quiet_lease_is_kept_and_given_back(tmp_path: Path) -> None:
     server = _Lease("")
     async with _electing(server, tmp_path) as (elector, said):
-        running = asyncio.ensure_future(elector.run(_for_ever))
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await server.passed.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+        await _stopped(elector, server)
         assert said == ["leading", "lease released"]
         assert server.lease is not None
         assert server.lease["spec"]["holderIdentity"] == ""

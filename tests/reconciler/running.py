@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import CONTAINER, NATIVE
-from tests.webhooks.running import Running
+from tests.webhooks.running import Running, ending
 
 from podium import crds
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
@@ -71,20 +71,6 @@ def running(
         started.wait_ready()
         started.wait_leading()
         yield started
-
-
-@contextlib.contextmanager
-def ending(started: Controller) -> Iterator[None]:
-    """End a process after the block, in good order unless the block failed."""
-    try:
-        yield
-        if started.process.poll() is None:
-            code = started.stop()
-            assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"
-    finally:
-        if started.process.poll() is None:
-            started.process.kill()
-            started.process.wait()
 
 
 def configuration(folder: Path, **settings: Any) -> str:

@@ -24,12 +24,12 @@ from tests.reconciler.running import (
     PODIUM_API,
     Place,
     Space,
-    ending,
     install,
     launch,
     new_class,
     until,
 )
+from tests.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import NEWEST

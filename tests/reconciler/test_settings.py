@@ -10,12 +10,12 @@ from tests.reconciler.running import (
     Place,
     Space,
     configuration,
-    ending,
     launch,
     new_class,
     place,
     running,
 )
+from tests.webhooks.running import ending
 
 from podium.controlplane.releases import NEWEST
 

@@ -141,9 +141,16 @@ def _given(arguments: tuple[str, ...], *stems: str) -> bool:
 def running(server: Server, folder: Path, *arguments: str) -> Iterator[Running]:
     """Give a process that is ready, and end it; its exit code must be 0 unless the test itself ended it."""
     started = launch(server, folder, *arguments)
-    try:
+    with ending(started):
         started.wait_ready()
         yield started
+
+
+@contextlib.contextmanager
+def ending(started: Running) -> Iterator[None]:
+    """End a process after the block, in good order unless the block failed."""
+    try:
+        yield
         if started.process.poll() is None:
             code = started.stop()
             assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"

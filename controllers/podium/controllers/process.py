@@ -10,11 +10,10 @@ import os
 import random as chance
 import secrets
 import socket
-from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
@@ -32,10 +31,9 @@ from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
 from podium.kube.events import Recorder
+from podium.service import logs, probes
 from podium.service import metrics as service_metrics
-from podium.service import probes
 from podium.service.lease import Elector, Terms, steady
-from podium.service.server import Server as HttpServer
 from podium.service.signals import Stop, stopping
 
 
@@ -69,6 +67,7 @@ class _Process:
     def __init__(self, settings: Settings, connection: Connection, log: FilteringBoundLogger) -> None:
         self._settings = settings
         self._log = log
+        self._say = logs.teller(log)
         registry = service_metrics.new_registry()
         self._metrics = Metrics(registry)
         rules = settings.rules
@@ -98,9 +97,7 @@ class _Process:
             now=_now,
             say=self._say,
         )
-        self._probes = HttpServer(
-            probes.Probes(self._missing, registry).routes(), probes.LIMITS, lambda _status, _why: None
-        )
+        self._probes = probes.server(self._missing, registry)
         self._metrics.read(
             divergent_groups=lambda: self._manager.divergent()[0],
             divergent_pods=lambda: self._manager.divergent()[1],
@@ -116,9 +113,12 @@ class _Process:
 
     async def serve(self, stop: Stop) -> None:
         """Work until asked to stop: the workers end first, then the lease is given back, then the rest."""
-        leading = self._task(self._lead(), "leading")
-        others = [self._task(self._cluster.run(), "cluster"), self._task(self._recorder.run(), "events")]
-        asked = self._task(stop.asked.wait(), "stop")
+        leading = asyncio.create_task(self._lead(), name="leading")
+        others = [
+            asyncio.create_task(self._cluster.run(), name="cluster"),
+            asyncio.create_task(self._recorder.run(), name="events"),
+        ]
+        asked = asyncio.create_task(stop.asked.wait(), name="stop")
         try:
             await asyncio.wait((leading, *others, asked), return_when=asyncio.FIRST_COMPLETED)
             # None ends by itself: a process that cannot do its work had better say so and end.
@@ -185,13 +185,6 @@ class _Process:
     def _missing(self) -> list[str]:
         """Name what keeps us from being ready."""
         return self._cluster.waits()
-
-    def _say(self, event: str, fields: Mapping[str, object]) -> None:
-        (self._log.warning if "error" in fields else self._log.info)(event, **fields)
-
-    @staticmethod
-    def _task(work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        return asyncio.create_task(work, name=name)
 
 
 def kinds(rules: Rules) -> set[Kind]:

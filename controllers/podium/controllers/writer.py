@@ -7,9 +7,9 @@ it was decided from.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -33,13 +33,13 @@ class StaleError(PodiumError):
         self.gone = gone
 
 
-class _Request(NamedTuple):
-    what: str
-    method: str
-    path: str
-    body: dict[str, Any]
-    content_type: str
-    query: dict[str, str]
+# What each action is counted as.
+_WHAT: Mapping[type[Action], str] = {
+    ApplyConditions: "conditions",
+    SetFinalizers: "finalizer",
+    CreateGroup: "group",
+    ApplyGroup: "group",
+}
 
 
 class _Meta(msgspec.Struct):
@@ -67,19 +67,19 @@ class Writer:
         Raises StaleError when the object is another than was decided about, RefusedError when the server
         refuses, TimeoutError when the lease ended first, and PodiumError when no answer came.
         """
-        request = _request(action)
+        what = _WHAT[type(action)]
         try:
-            version = await self._send(request)
+            version = await self._write(action)
         except StaleError as error:
-            self._counted(request.what, "gone" if error.gone else "conflict")
+            self._counted(what, "gone" if error.gone else "conflict")
             raise
         except (PodiumError, TimeoutError):
-            self._counted(request.what, "failed")
+            self._counted(what, "failed")
             raise
-        self._counted(request.what, "written")
+        self._counted(what, "written")
         return version
 
-    async def _send(self, request: _Request) -> int:
+    async def _write(self, action: Action) -> int:
         remaining = self._remaining()
         if remaining <= 0:
             # A timeout that is over strikes when the request is on its way.
@@ -87,14 +87,7 @@ class Writer:
         try:
             # Not every event loop takes infinity for a time.
             async with asyncio.timeout(remaining if remaining < inf else None):
-                body = await self._connection.send(
-                    request.method,
-                    request.path,
-                    request.body,
-                    content_type=request.content_type,
-                    patient=False,
-                    **request.query,
-                )
+                body = await self._send(action)
         except RefusedError as error:
             if error.code == 409:
                 raise StaleError(error, gone=False) from None
@@ -104,48 +97,60 @@ class Writer:
             raise
         return int(msgspec.json.decode(body, type=_Answer).metadata.resourceVersion)
 
+    async def _send(self, action: Action) -> bytes:
+        path = _path(action.ref)
+        match action:
+            case ApplyConditions():
+                return await self._apply(f"{path}/status", _status(action), STATUS_MANAGER)
+            case SetFinalizers():
+                kind = "application/merge-patch+json"
+                return await self._connection.send(
+                    "PATCH",
+                    path,
+                    _finalizers(action),
+                    content_type=kind,
+                    patient=False,
+                    fieldManager=STATUS_MANAGER,
+                )
+            case CreateGroup():
+                parent = path.rpartition("/")[0]
+                return await self._connection.send(
+                    "POST", parent, action.document, patient=False, fieldManager=GROUP_MANAGER
+                )
+            case ApplyGroup():
+                return await self._apply(path, action.document, GROUP_MANAGER)
 
-def _request(action: Action) -> _Request:
-    match action:
-        case ApplyConditions():
-            conditions = [
-                {key: value for key, value in msgspec.to_builtins(condition).items() if value is not None}
-                for condition in action.conditions
-            ]
-            body = _named(action.ref, action.uid, action.resource_version)
-            return _apply(
-                "conditions",
-                action.ref,
-                "/status",
-                body | {"status": {"conditions": conditions}},
-                STATUS_MANAGER,
-            )
-        case SetFinalizers():
-            metadata = {
-                "uid": action.uid,
-                "resourceVersion": action.resource_version,
-                "finalizers": list(action.finalizers) or None,
-            }
-            kind = "application/merge-patch+json"
-            query = {"fieldManager": STATUS_MANAGER}
-            return _Request("finalizer", "PATCH", _path(action.ref), {"metadata": metadata}, kind, query)
-        case CreateGroup():
-            query = {"fieldManager": GROUP_MANAGER}
-            path = _path(action.ref).rpartition("/")[0]
-            return _Request("group", "POST", path, dict(action.document), "application/json", query)
-        case ApplyGroup():
-            return _apply("group", action.ref, "", dict(action.document), GROUP_MANAGER)
+    async def _apply(self, path: str, document: Mapping[str, Any], manager: str) -> bytes:
+        return await self._connection.apply(path, document, manager=manager, force=True, patient=False)
 
 
-def _apply(what: str, ref: ObjectRef, subresource: str, body: dict[str, Any], manager: str) -> _Request:
-    query = {"fieldManager": manager, "force": "true"}
-    path = _path(ref) + subresource
-    return _Request(what, "PATCH", path, body, "application/apply-patch+yaml", query)
+def _status(action: ApplyConditions) -> dict[str, Any]:
+    ref = action.ref
+    conditions = [
+        {key: value for key, value in msgspec.to_builtins(condition).items() if value is not None}
+        for condition in action.conditions
+    ]
+    metadata = {
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "uid": action.uid,
+        "resourceVersion": action.resource_version,
+    }
+    return {
+        "apiVersion": ref.apiVersion,
+        "kind": ref.kind,
+        "metadata": metadata,
+        "status": {"conditions": conditions},
+    }
 
 
-def _named(ref: ObjectRef, uid: str, resource_version: str) -> dict[str, Any]:
-    metadata = {"namespace": ref.namespace, "name": ref.name, "uid": uid, "resourceVersion": resource_version}
-    return {"apiVersion": ref.apiVersion, "kind": ref.kind, "metadata": metadata}
+def _finalizers(action: SetFinalizers) -> dict[str, Any]:
+    metadata = {
+        "uid": action.uid,
+        "resourceVersion": action.resource_version,
+        "finalizers": list(action.finalizers) or None,
+    }
+    return {"metadata": metadata}
 
 
 def _path(ref: ObjectRef) -> str:

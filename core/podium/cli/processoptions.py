@@ -1,19 +1,15 @@
 """What every process of ours is told alike: which cluster, where its probes are, how it logs."""
 
-import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from podium.rules.names import dns_label, dns_subdomain
+
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-
-# As podium.rules.names has them, which `--help` does not import.
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 
 
 class ObjectName(click.ParamType[tuple[str, str]]):
@@ -31,7 +27,7 @@ class ObjectName(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         namespace, _, name = value.partition("/")
-        if not (_LABEL.fullmatch(namespace) and _SUBDOMAIN.fullmatch(name)):
+        if dns_label(namespace) or dns_subdomain(name):
             self.fail(f"{value} is not NAMESPACE/NAME", param, ctx)
         return namespace, name
 

@@ -6,6 +6,7 @@ level, since below it they write what must never be logged (kubernetes_asyncio: 
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TextIO, cast
 
 import structlog
@@ -36,6 +37,15 @@ def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> Filteri
     log = cast("FilteringBoundLogger", structlog.get_logger().bind())
     logging.basicConfig(handlers=[_Libraries(log)], level=logging.WARNING, force=True)
     return log
+
+
+def teller(log: FilteringBoundLogger) -> Callable[[str, Mapping[str, object]], None]:
+    """Give what says an event with its fields: as a warning where they tell of an error."""
+
+    def say(event: str, fields: Mapping[str, object]) -> None:
+        (log.warning if "error" in fields else log.info)(event, **fields)
+
+    return say
 
 
 def _console(stream: TextIO) -> Processor:

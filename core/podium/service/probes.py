@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from podium.service.limits import Limits
 from podium.service.messages import Ask, Reply, Route
 from podium.service.metrics import exposition
+from podium.service.server import Server
 
 # Nobody but the node and a few scrapers has business here.
 LIMITS = Limits(connections=64, waiting=16, held_bytes=16 << 20)
@@ -45,3 +46,8 @@ class Probes:
     def _metrics(self, ask: Ask) -> Reply:
         body, content_type = exposition(self._registry, ask.accept)
         return Reply(200, body, {"Content-Type": content_type})
+
+
+def server(missing: Callable[[], list[str]], registry: CollectorRegistry) -> Server:
+    """Make what answers on the plain port; who calls it with nonsense is no client of ours."""
+    return Server(Probes(missing, registry).routes(), LIMITS, lambda _status, _why: None)

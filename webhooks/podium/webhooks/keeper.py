@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Protocol
 
 from podium.errors import PodiumError
+from podium.kube.connection import Sleep
+from podium.kube.watching import Say
 from podium.webhooks import certificates, rotation, tls
 from podium.webhooks.certificates import Pair
 from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Seen, Step, Stored
 from podium.webhooks.stores import Found, Store
 from podium.webhooks.tls import Serving
 
-Say = Callable[[str, dict[str, object]], None]
-Sleep = Callable[[float], Awaitable[None]]
 Probe = Callable[[tuple[str, int], bytes, str], Awaitable[bool]]
 
 # As many replicas as there are may want to write at once; each round one of them wins.

@@ -28,8 +28,8 @@ from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Discovery
 from podium.rules.case import Profile
 from podium.rules.policy import Policy
+from podium.service import logs, probes
 from podium.service import metrics as service_metrics
-from podium.service import probes
 from podium.service.limits import Limits
 from podium.service.server import Server
 from podium.service.signals import Stop, stopping
@@ -125,6 +125,7 @@ class _Process:
         self._settings = settings
         self._connection = connection
         self._log = log
+        self._say = logs.teller(log)
         registry = service_metrics.new_registry()
         # Who is registered is called about Podium's resources, so they are there or will be.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
@@ -142,10 +143,7 @@ class _Process:
             context=self._serving.context,
             accepts=self._serving.accepts,
         )
-        # Who calls the plain port with nonsense is no client of the webhooks.
-        self._probes = Server(
-            probes.Probes(self._missing, registry).routes(), probes.LIMITS, lambda _status, _why: None
-        )
+        self._probes = probes.server(self._missing, registry)
         self._metrics.read(
             in_flight=lambda: self._server.load.in_flight,
             cache_ages=self._cluster.ages,
@@ -246,9 +244,6 @@ class _Process:
             now=_now,
             say=self._say,
         )
-
-    def _say(self, event: str, fields: Mapping[str, object]) -> None:
-        (self._log.warning if "error" in fields else self._log.info)(event, **fields)
 
 
 class _Profiles:

@@ -10,14 +10,14 @@ fight for ever. What people wrote with kubectl is written over.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from podium import crds
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError
+from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.watching import Say
 from podium.rules.policy import Policy
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
@@ -32,8 +32,6 @@ _ESTABLISHED_SECONDS = 30.0
 _GLANCE_SECONDS = 0.1
 
 Document = dict[str, Any]
-Sleep = Callable[[float], Awaitable[None]]
-Say = Callable[[str, Mapping[str, object]], None]
 
 
 class Publisher:
