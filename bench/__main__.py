@@ -8,7 +8,7 @@ parts anew and leaves the figures of the others as they are.
 import sys
 from pathlib import Path
 
-from bench import breakdown, commands, controller, latency, webhook
+from bench import breakdown, commands, controller, gangs, latency, preemption, webhook
 from bench.results import machine, merged, render
 
 from podium.errors import PodiumError
@@ -22,6 +22,8 @@ PARTS = {
     "http": breakdown.measure,
     "writes": latency.measure,
     "controller": controller.measure,
+    "preemption": preemption.measure,
+    "scheduler": gangs.measure,
 }
 
 

@@ -12,17 +12,21 @@ have two groups.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from podium.api.core import Namespace, Pod
+from podium.api.core import Namespace, Pod, PodSpec, PriorityClass
 from podium.api.foreign import Owner
 from podium.api.groups import PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.findings import ObjectRef
 from podium.inference import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
+from podium.priority import HIGHEST_USER_PRIORITY, resolve
 
+# The version in which a gang's group is written, which is the one that is stored: no conversion is asked for.
+API_VERSION = f"{PODIUM_GROUP}/v1beta1"
 # On a pod template: its pods join a group that is made for them.
 AUTO_LABEL = f"{PODIUM_GROUP}/gang"
 AUTO = "auto"
@@ -34,6 +38,8 @@ SCHEDULER = "podium-scheduler"
 
 # kubernetes-sigs/jobset: which of a role's Jobs a pod is of; its Job is `<jobset>-<role>-<index>`.
 JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
+# What a gang's group carries.
+GROUP_LABELS = {"app.kubernetes.io/managed-by": "podium", AUTO_LABEL: AUTO}
 # The labels of a pod that are looked at here.
 LABELS = (AUTO_LABEL, JOBSET_NAME, JOBSET_ROLE, JOBSET_INDEX, LWS_NAME, LWS_GROUP)
 
@@ -104,6 +110,46 @@ def gang_keys(owner: Owner) -> Iterator[GroupKey]:
         gang = _gang(kind, ref.namespace, ref.name, str(index) if kind == _LWS else "")
         if gang is not None:
             yield GroupKey(False, ref.namespace, gang.group_name)
+
+
+def class_of(classes: Mapping[str, PriorityClass], specs: Iterable[PodSpec]) -> str:
+    """Give the class of the integer that most members have, the lowest of several; empty for none.
+
+    A class that a group may not have, or that is gone, would only have the group refused: without a class
+    the group is made and its pods are found to diverge.
+    """
+    chosen = Counter((spec.priority or 0, spec.priorityClassName or "") for spec in specs)
+    counts: Counter[int] = Counter()
+    for (value, _), number in chosen.items():
+        counts[value] += number
+    value = min(counts, key=lambda value: (-counts[value], value))
+    _, name = min((pair for pair in chosen if pair[0] == value), key=lambda pair: (-chosen[pair], pair[1]))
+    return name if value <= HIGHEST_USER_PRIORITY and resolve(classes, name) is not None else ""
+
+
+def group_of(owner: Owner, name: str, class_name: str) -> dict[str, Any]:
+    """Give the PodGroup of a gang as it is written; it goes with what its pods are made by."""
+    reference = {
+        "apiVersion": owner.ref.apiVersion,
+        "kind": owner.ref.kind,
+        "name": owner.ref.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": name,
+            "namespace": owner.ref.namespace,
+            "labels": GROUP_LABELS,
+            "ownerReferences": [reference],
+        },
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": owner.gang_size}},
+            **({"priorityClassName": class_name} if class_name else {}),
+        },
+    }
 
 
 def _jobset(labels: Mapping[str, str], job: str) -> str | None:

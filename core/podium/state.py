@@ -13,11 +13,13 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import NATIVE_GROUP, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 from podium.findings import ObjectRef
 from podium.view import Name
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
-Readable = Core | PodGroup | Workload | KueueWorkload | Owner
+Storage = PersistentVolumeClaim | PersistentVolume
+Readable = Core | Storage | PodGroup | Workload | KueueWorkload | Owner
 Observer = Callable[[Readable | None, Readable | None], None]
 
 
@@ -38,6 +40,8 @@ class State:
         self.groups: dict[GroupKey, PodGroup] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.claims: dict[Name, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
         self.kueue_workloads: dict[Name, KueueWorkload] = {}
         self.owners: dict[ObjectRef, Owner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
@@ -59,6 +63,11 @@ class State:
         the change: they are cheap, never change the state, and never raise.
         """
         self._observers.append(observer)
+
+    def holds(self, obj: Readable) -> bool:
+        """Say whether there is an object of the same identity."""
+        index, key = self._place(obj)
+        return key in index
 
     def apply(self, obj: Readable) -> None:
         """Add an object, or replace the one of the same identity."""
@@ -117,6 +126,10 @@ class State:
                 return self.classes, name[1]
             case PodDisruptionBudget():
                 return self.budgets, name
+            case PersistentVolumeClaim():
+                return self.claims, name
+            case PersistentVolume():
+                return self.volumes, name[1]
             case KueueWorkload():
                 return self.kueue_workloads, name
             case Owner():

@@ -7,6 +7,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import PodGroup, Workload
 from podium.api.membership import GroupKey
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 from podium.findings import ObjectRef
 
 Name = tuple[str, str]  # namespace, name
@@ -54,6 +55,14 @@ class View(Protocol):
     @property
     def budgets(self) -> Mapping[Name, PodDisruptionBudget]:
         """PodDisruptionBudgets by namespace and name."""
+
+    @property
+    def claims(self) -> Mapping[Name, PersistentVolumeClaim]:
+        """PersistentVolumeClaims by namespace and name; read for scheduling only."""
+
+    @property
+    def volumes(self) -> Mapping[str, PersistentVolume]:
+        """PersistentVolumes by name; read for scheduling only."""
 
     @property
     def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from podium.api.reads import READS
+from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import load_state
 from podium.documents.split import split
 from podium.errors import PodiumError
@@ -46,16 +47,17 @@ def _readable(data: bytes) -> None:
     """Read everything in the bytes; one line is as good an answer as objects."""
     try:
         for document in split(data, "f"):
-            read = READS.get((document.apiVersion, document.kind))
+            read = SCHEDULING_READS.get((document.apiVersion, document.kind))
             document.value()
             if read is not None:
                 read.neutral(document.read(read.type))
     except PodiumError as error:
         _check_line(error)
-    try:
-        load_state(split(data, "f"), strict=False)
-    except PodiumError as error:
-        _check_line(error)
+    for reads in (READS, SCHEDULING_READS):
+        try:
+            load_state(split(data, "f"), strict=False, reads=reads)
+        except PodiumError as error:
+            _check_line(error)
 
 
 def _check_line(error: PodiumError) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from podium.api.membership import GroupKey
-from podium.api.reads import AUDITED, READS, Kind
+from podium.api.reads import AUDITED, READS, Kind, Reads
+from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
 from podium.documents.load import NOT_IN_INPUT, Loaded, Scope, load_state
 from podium.documents.split import Document, ReadError, split
 from podium.findings import ObjectError, ObjectRef
@@ -21,20 +22,21 @@ def _documents(*objects: dict[str, Any], file: str = "f") -> list[Document]:
     return list(split(b"\n".join(json.dumps(each).encode() for each in objects), file))
 
 
-def _load(*objects: dict[str, Any], strict: bool = False) -> Loaded:
-    return load_state(_documents(*objects), strict=strict)
+def _load(*objects: dict[str, Any], strict: bool = False, reads: Reads = READS) -> Loaded:
+    return load_state(_documents(*objects), strict=strict, reads=reads)
 
 
 POD = _object("v1", "Pod", "p", spec={"schedulingGroup": {"podGroupName": "g"}})
 
 
-def test_every_kind_reaches_the_index() -> None:
-    """One object of each served kind that Podium reads."""
+@pytest.mark.parametrize("reads", [READS, SCHEDULING_READS], ids=["audit", "scheduling"])
+def test_every_kind_reaches_the_index(reads: Reads) -> None:
+    """One object of each served kind that is read, and none of another."""
     wanted = {
         (api_version, kind): _object(api_version, kind, f"n{number}", spec={})
-        for number, (api_version, kind) in enumerate(READS)
+        for number, (api_version, kind) in enumerate(SCHEDULING_READS)
     }
-    loaded = _load(*wanted.values())
+    loaded = _load(*wanted.values(), reads=reads, strict=True)
     state = loaded.state
     indexes = (
         state.pods,
@@ -45,11 +47,29 @@ def test_every_kind_reaches_the_index() -> None:
         state.workloads,
         state.kueue_workloads,
         state.owners,
+        state.namespaces,
+        state.claims,
+        state.volumes,
     )
-    assert sum(len(index) for index in indexes) == len(READS)
-    assert loaded.listed == set(AUDITED)
+    assert sum(len(index) for index in indexes) == len(reads)
+    assert loaded.listed == {read.kind for read in reads.values()}
+    assert loaded.listed >= set(AUDITED)
     assert state.unread == {}
     assert loaded.skipped == {}
+
+
+def test_pods_and_nodes_are_read_as_schedulers_see_them_where_that_is_asked() -> None:
+    """For an audit they stay small."""
+    pod = _object("v1", "Pod", "p", spec={"tolerations": [{"key": "a"}]})
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}]}}
+    state = _load(pod, node, reads=SCHEDULING_READS).state
+    found, where = state.pods["t", "p"], state.nodes["n"]
+    assert isinstance(found, Schedulable)
+    assert found.spec.tolerations is not None
+    assert isinstance(where, SchedulableNode)
+    small = _load(pod, node).state
+    assert not isinstance(small.pods["t", "p"], Schedulable)
+    assert not isinstance(small.nodes["n"], SchedulableNode)
 
 
 def test_a_stored_pod_with_the_native_field_is_a_member() -> None:

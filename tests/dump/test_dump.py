@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 from tests.dump.compare import AUDIT_SCHEMA, anonymous
 from tests.live.fake import Answer, Fake, page, serving, status
 
 from podium.api.reads import READS
+from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.audit import command as audit
 from podium.cli.dump import command as dump
 from podium.cli.inputs import KubeOptions, read_live
 from podium.errors import PodiumError
+from podium.findings import group_of
 from podium.ops.dump import Recorder, write
 from podium.ops.share import pseudonyms
 
@@ -155,13 +158,17 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
     whole = json.loads(path.read_text())
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
     info, *lists = whole["items"]
+    missing = ("KueueWorkload", "Namespace", "PersistentVolumeClaim", "PersistentVolume")
+    labels = info.pop("labels")
+    assert {"job-name", "app"} < set(labels)
     assert info == {
         "apiVersion": "cli.podium.dev/v1",
         "kind": "ClusterInfo",
         "server": "v1.37.0",
         "namespace": "",
         "selector": "",
-        "unread": {"KueueWorkload": "not served by this cluster"},
+        "unread": dict.fromkeys(missing, "not served by this cluster"),
+        "scheduling": True,
     }
     counts = {(each["apiVersion"], each["kind"]): len(each["items"]) for each in lists}
     assert counts == {
@@ -269,3 +276,18 @@ async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: 
     assert done.exit_code == 0
     assert json.loads(done.stdout)["kind"] == "List"
     assert _contents(tmp_path) == ["kubeconfig"]
+
+
+def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
+    """The ClusterRole of docs/dump.md: get and list of every kind, and no more."""
+    text = (Path(__file__).parents[2] / "docs" / "dump.md").read_text(encoding="utf-8")
+    role = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    granted = {
+        (group, resource)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    reads = SCHEDULING_READS.items()
+    assert granted == {(group_of(api_version), read.plural) for (api_version, _), read in reads}
+    assert [rule["verbs"] for rule in role["rules"]] == [["get", "list"]] * len(role["rules"])

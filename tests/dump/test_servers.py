@@ -18,9 +18,13 @@ from tests.live.cluster import (
     kubeconfig_of,
 )
 
+from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.audit import command as audit
 from podium.cli.dump import command as dump
+from podium.cli.inputs import KubeOptions, load_live
 from podium.controlplane.releases import RELEASES
+from podium.documents.load import load_state
+from podium.documents.split import split
 
 pytestmark = pytest.mark.server
 
@@ -42,7 +46,29 @@ def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
         }
         create(server, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", budget)
+        _create_storage(server)
         yield server
+
+
+def _create_storage(server: Server) -> None:
+    """A claim and the volume it is bound to, with things in them that are nobody's business."""
+    room = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hunter2"}
+    claim = {
+        "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {**room, "volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    create(server, "/api/v1/namespaces/team/persistentvolumeclaims", claim)
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]
+    volume = {
+        "metadata": {"name": "disk"},
+        "spec": {
+            **room,
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/secret-project"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+    }
+    create(server, "/api/v1/persistentvolumes", volume)
 
 
 def _json(kubeconfig: Path) -> Any:
@@ -71,3 +97,32 @@ def test_the_audit_of_the_dump_is_the_audit_of_the_server(
     text = path.read_text()
     for secret in ("hunter2", "secret-project", "secret-label"):
         assert secret not in text
+
+
+def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> None:
+    """Pods as a scheduler sees them, claims, volumes and namespaces, by get and list alone."""
+    reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
+    live = load_live(KubeOptions(kubeconfig=str(reader), all_namespaces=True), SCHEDULING_READS).state
+    assert state.unread == live.unread
+    assert state.pods["team", "train-0"].spec == live.pods["team", "train-0"].spec
+    assert state.claims["team", "data"].bound
+    assert state.volumes["disk"].spec == live.volumes["disk"].spec
+    assert set(state.namespaces) == set(live.namespaces)
+
+
+def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
+    """The rest is dumped, and whoever plans by it is told."""
+    rules = [{"apiGroups": ["*"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}]
+    reader = kubeconfig_of(divergent, "team", rules, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    missing = 'missing permission: list persistentvolumes (API group "") cluster-wide'
+    assert f"podium: not in it: PersistentVolume: {missing}" in done.stderr
+    state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
+    assert state.unread["PersistentVolume"] == missing
+    assert "Pod" not in state.unread

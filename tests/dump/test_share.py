@@ -8,13 +8,15 @@ import msgspec
 import pytest
 
 from podium import inference
-from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.core import Pod, PodDisruptionBudget, PriorityClass
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.reads import READS
+from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
 from podium.api.v1alpha2 import ControllerRef
 from podium.ops import share
-from podium.ops.share import Filter, pseudonyms, selector_keys
+from podium.ops.selecting import selected_keys, selections
+from podium.ops.share import Filter, pseudonyms
 
 RENAME = pseudonyms(b"key")
 PLAIN = Filter(frozenset(), None)
@@ -38,7 +40,7 @@ def _holds_text(hint: Any) -> bool:
 
 def _text_fields() -> list[tuple[type, str]]:
     seen: dict[type[msgspec.Struct], dict[str, Any]] = {}
-    for read in READS.values():
+    for read in (*READS.values(), *SCHEDULING_READS.values()):
         _structs(read.type, seen)
     return [
         (found, field) for found, hints in seen.items() for field, hint in hints.items() if _holds_text(hint)
@@ -225,7 +227,7 @@ BUDGET = msgspec.convert(
 
 def test_labels_that_budgets_select_by_are_kept() -> None:
     """Otherwise nobody could tell whom a budget protects."""
-    keys = selector_keys([BUDGET, PodDisruptionBudget()])
+    keys = selected_keys([BUDGET, PodDisruptionBudget()])
     assert keys == {"corp.example/app", "tier"}
     labels = {"corp.example/app": "db", "tier": "gold", "other": "x"}
     assert Filter(keys, None).share(ObjectMeta(labels=labels))["labels"] == {
@@ -234,7 +236,7 @@ def test_labels_that_budgets_select_by_are_kept() -> None:
 
 
 def test_budgets_and_pods_still_meet_under_pseudonyms() -> None:
-    renamed = Filter(selector_keys([BUDGET]), RENAME)
+    renamed = Filter(selected_keys([BUDGET]), RENAME)
     labels = renamed.share(ObjectMeta(labels={"corp.example/app": "db", "tier": "gold"}))["labels"]
     shared = renamed.share(BUDGET)
     (key, value), *rest = labels.items()
@@ -246,20 +248,94 @@ def test_budgets_and_pods_still_meet_under_pseudonyms() -> None:
     assert "corp" not in str(shared)
 
 
-def test_a_node_is_its_room_and_its_version() -> None:
+def test_a_node_is_its_room_its_version_and_what_pods_choose_it_by() -> None:
+    """All its labels and taints; no address, no identity elsewhere."""
     node = {
-        "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1.corp.example"}},
-        "spec": {"unschedulable": True, "providerID": "aws:///i-123", "podCIDR": "10.0.0.0/24"},
+        "metadata": {
+            "name": "n1.corp.example",
+            "labels": {"kubernetes.io/hostname": "n1.corp.example", "corp.example/rack": "r7"},
+            "annotations": {"corp.example/owner": "hunter2"},
+        },
+        "spec": {
+            "unschedulable": True,
+            "providerID": "aws:///i-123",
+            "podCIDR": "10.0.0.0/24",
+            "taints": [{"key": "corp.example/gold", "value": "team-a", "effect": "NoSchedule"}],
+        },
         "status": {
             "allocatable": {"cpu": "4"},
             "addresses": [{"address": "10.0.0.1"}],
             "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "abc"},
         },
     }
-    assert RENAMED.share(msgspec.convert(node, Node)) == {
+    name = RENAME("n1.corp.example")
+    assert RENAMED.share(msgspec.convert(node, SchedulableNode)) == {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": RENAME("n1"), "labels": {}},
-        "spec": {"unschedulable": True},
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, RENAME("corp.example/rack"): RENAME("r7")},
+            "annotations": {},
+        },
+        "spec": {
+            "unschedulable": True,
+            "taints": [
+                {"key": RENAME("corp.example/gold"), "value": RENAME("team-a"), "effect": "NoSchedule"}
+            ],
+        },
         "status": {"allocatable": {"cpu": "4"}, "nodeInfo": {"kubeletVersion": "v1.36.3"}},
+    }
+    kept = PLAIN.share(msgspec.convert(node, SchedulableNode))["metadata"]["labels"]
+    assert kept == {"kubernetes.io/hostname": "n1.corp.example", "corp.example/rack": "r7"}
+
+
+def _term(**fields: Any) -> dict[str, Any]:
+    return {"topologyKey": "kubernetes.io/hostname", **fields}
+
+
+CHOOSY = msgspec.convert(
+    {
+        "spec": {
+            "affinity": {
+                "podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        _term(
+                            labelSelector={"matchLabels": {"a": "1"}},
+                            namespaceSelector={"matchLabels": {"b": "1"}},
+                        )
+                    ]
+                },
+                "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "podAffinityTerm": _term(matchLabelKeys=["c"], mismatchLabelKeys=["d"])}
+                    ]
+                },
+            },
+            "topologySpreadConstraints": [
+                {
+                    "topologyKey": "zone",
+                    "matchLabelKeys": ["e"],
+                    "labelSelector": {"matchExpressions": [{"key": "f", "operator": "Exists"}]},
+                }
+            ],
+            "nodeSelector": {"not-of-pods": "x"},
+        }
+    },
+    Schedulable,
+)
+
+
+def test_labels_that_pods_select_by_are_kept() -> None:
+    """Wherever they do; what they ask of nodes is none of it, for a node keeps all its labels."""
+    assert selected_keys([CHOOSY, Schedulable(), Pod()]) == set("abcdef")
+    required, preferred = (
+        f"{how}DuringSchedulingIgnoredDuringExecution[0]" for how in ("required", "preferred")
+    )
+    assert set(selections(CHOOSY.spec)) == {
+        (f"affinity.podAffinity.{required}", "a"),
+        (f"affinity.podAffinity.{required}", "b"),
+        (f"affinity.podAntiAffinity.{preferred}", "c"),
+        (f"affinity.podAntiAffinity.{preferred}", "d"),
+        ("topologySpreadConstraints[0]", "e"),
+        ("topologySpreadConstraints[0]", "f"),
     }

@@ -244,7 +244,7 @@ async def _read(server: Server, *, streams: bool) -> State:
     async with connect(str(server.kubeconfig), None) as connection:
         (served,) = [
             each
-            for each in (await discover(connection, (Kind.POD_GROUP,))).served
+            for each in (await discover(connection)).served
             if each.resource == f"podgroups.{NATIVE_GROUP}"
         ]
         state = State(native_served=True)

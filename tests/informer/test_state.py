@@ -11,6 +11,7 @@ from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import ObjectMeta
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.state import Readable, State
 
@@ -41,6 +42,10 @@ EVERY_KIND: list[Readable] = [
     Namespace(metadata=ObjectMeta(name="x")),
     PriorityClass(metadata=ObjectMeta(name="x")),
     PodDisruptionBudget(metadata=META),
+    Schedulable(metadata=META),
+    SchedulableNode(metadata=ObjectMeta(name="x")),
+    PersistentVolumeClaim(metadata=META),
+    PersistentVolume(metadata=ObjectMeta(name="x")),
     KueueWorkload("kueue.x-k8s.io/v1beta1", "Workload", metadata=META),
     _group(NATIVE_GROUP),
     _group(PODIUM_GROUP),

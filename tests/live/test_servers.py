@@ -8,6 +8,8 @@ from tests.live.cluster import READ_ONLY, create_class, create_group, create_pod
 
 from podium.api.groups import DisruptionMode
 from podium.api.membership import GroupKey
+from podium.api.reads import READS, Reads
+from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.inputs import KubeOptions, load_live
 from podium.errors import PodiumError
 from podium.kube import listing
@@ -60,15 +62,17 @@ def test_a_selector_is_the_servers(server_137: Server, namespace: str) -> None:
         load_live(options._replace(selector="team in"))
 
 
-def test_get_and_list_are_enough(server_137: Server, namespace: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", [READS, SCHEDULING_READS], ids=["audit", "scheduling"])
+def test_get_and_list_are_enough(server_137: Server, namespace: str, tmp_path: Path, reads: Reads) -> None:
     """A user who may do nothing else reads the same as the administrator."""
     class_name = create_class(server_137, 10)
     create_group(server_137, namespace, "train", class_name)
     create_pod(server_137, namespace, "a", class_name)
     reader = kubeconfig_of(server_137, namespace, READ_ONLY, tmp_path)
-    by_reader = load_live(KubeOptions(kubeconfig=str(reader)))
-    by_admin = load_live(KubeOptions(kubeconfig=str(server_137.kubeconfig), namespace=namespace))
+    by_reader = load_live(KubeOptions(kubeconfig=str(reader)), reads)
+    by_admin = load_live(KubeOptions(kubeconfig=str(server_137.kubeconfig), namespace=namespace), reads)
     assert by_reader.state.pods == by_admin.state.pods
+    assert {type(pod) for pod in by_reader.state.pods.values()} == {reads["v1", "Pod"].type}
     assert by_reader.state.groups == by_admin.state.groups
     assert by_reader.state.unread == by_admin.state.unread
     assert by_reader.scope == by_admin.scope == (namespace, "")
@@ -78,13 +82,19 @@ def test_a_missing_permission_is_named(server_137: Server, namespace: str, tmp_p
     """The kinds that may be read are; discovery needs no permission of its own."""
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     reader = kubeconfig_of(server_137, namespace, rules, tmp_path)
-    unread = load_live(KubeOptions(kubeconfig=str(reader))).state.unread
+    unread = load_live(KubeOptions(kubeconfig=str(reader)), SCHEDULING_READS).state.unread
     assert "Pod" not in unread
     # Other tests may have brought Podium's own kinds to this server; then those are named too.
     assert (
         f'missing permission: list podgroups (API group "scheduling.k8s.io") in namespace {namespace}'
     ) in unread["PodGroup"].split("; ")
     assert unread["Node"] == 'missing permission: list nodes (API group "") cluster-wide'
+    assert (
+        unread["PersistentVolume"] == 'missing permission: list persistentvolumes (API group "") cluster-wide'
+    )
+    assert unread["PersistentVolumeClaim"] == (
+        f'missing permission: list persistentvolumeclaims (API group "") in namespace {namespace}'
+    )
 
 
 def test_without_the_workload_api_its_kinds_are_unread(server_without: Server) -> None:

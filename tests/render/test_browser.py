@@ -5,13 +5,12 @@ Screenshots go to the folder PODIUM_SCREENSHOTS when that is set: look at them a
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
+from tests.fixtures.browser import CONTRAST, Opened, opened
 from tests.render import sample
 
 from podium.cli.render import page as page_module
@@ -20,64 +19,11 @@ from podium.report import AuditReport
 
 pytestmark = pytest.mark.browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-
-# The lowest contrast of any text with what is painted behind it, by WCAG 2's formula.
-CONTRAST = """() => {
-  const parse = (color) => color.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const color = parse(getComputedStyle(e).backgroundColor);
-      if (color.length === 3 || color[3] > 0) return color;
-    }
-  };
-  let worst = [99, ""];
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const element = texts.currentNode.parentElement;
-    if (!texts.currentNode.data.trim() || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
-    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < worst[0]) worst = [ratio, texts.currentNode.data.trim()];
-  }
-  return worst;
-}"""
-
-
-class Opened(NamedTuple):
-    """A page, and everything that went wrong or out while it was open."""
-
-    page: Page
-    said: list[str]
-    requests: list[str]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Start the Chromium on PATH (tools/install-browser gives one)."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert found is not None, "no Chromium on PATH: run tools/install-browser"
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=list(QUIET))
-        yield launched
-        launched.close()
-
 
 def _open(browser: Browser, folder: Path, report: AuditReport, **options: Any) -> Opened:
     file = folder / "report.html"
     file.write_text(render(report, "html", sample.context()), "utf-8")
-    tab = browser.new_context(**options).new_page()
-    opened = Opened(tab, [], [])
-    tab.on("console", lambda message: opened.said.append(message.text))
-    tab.on("pageerror", lambda error: opened.said.append(str(error)))
-    tab.on("dialog", lambda dialog: opened.said.append(dialog.message))
-    tab.on("request", lambda request: opened.requests.append(request.url))
-    tab.goto(file.as_uri())
-    return opened
+    return opened(browser, file, **options)
 
 
 def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:

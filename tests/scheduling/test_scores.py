@@ -37,7 +37,8 @@ def one_by_one(wanted: Schedulable, *objects: object, strategy: Strategy) -> dic
     """The allocation scores by node name, each asked for alone."""
     snapshot = snapshot_of(*objects)
     shape, scores = shape_of(wanted, snapshot.volumes), Scores(snapshot, strategy)
-    return {name: scores.allocation_at(shape, row) for name, row in snapshot.row.items()}
+    worth = scores.allocation_at(shape)
+    return {name: worth(row) for name, row in snapshot.row.items()}
 
 
 def room(cpu: str, memory: str) -> Quantities:
@@ -231,6 +232,6 @@ def test_keeping_scores_by_row_changes_nothing(strategy: Strategy) -> None:
     rows = np.arange(3)
     kept = scores.allocation(shape, rows)
     snapshot.assume(snapshot.pod_row["team-a", "p"], 1)
-    kept[1] = scores.allocation_at(shape, 1)
+    kept[1] = scores.allocation_at(shape)(1)
     assert kept.tolist() == scores.allocation(shape, rows).tolist()
     assert len(set(kept.tolist())) == 2

@@ -9,23 +9,16 @@ Pods that are created together are of one class nearly always. Where they are no
 is taken, and the others are found to diverge.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podium import gangs
 from podium.api.core import Pod
 from podium.api.foreign import Owner
-from podium.api.groups import PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.controllers.actions import ApplyGroup, CreateGroup, Decision
 from podium.findings import ObjectRef
-from podium.priority import HIGHEST_USER_PRIORITY, resolve
 from podium.view import View
-
-# The version that is stored: no conversion is asked for.
-API_VERSION = f"{PODIUM_GROUP}/v1beta1"
-LABELS = {"app.kubernetes.io/managed-by": "podium", gangs.AUTO_LABEL: gangs.AUTO}
 
 
 def decide(view: View, key: GroupKey) -> Decision:
@@ -41,7 +34,7 @@ def decide(view: View, key: GroupKey) -> Decision:
         return Decision()
     group = view.groups.get(key)
     if group is None:
-        return _write(key, owner, _class_of(view, members))
+        return _write(key, owner, gangs.class_of(view.classes, (pod.spec for pod in members)))
     meta = group.metadata
     controller = meta.controller()
     ours = controller is not None and controller.uid == owner.metadata.uid and group.min_count is not None
@@ -72,42 +65,9 @@ def _owner(view: View, members: Sequence[Pod]) -> Owner | None:
     return owner if owner is not None and owner.metadata.deletionTimestamp is None else None
 
 
-def _class_of(view: View, members: Sequence[Pod]) -> str:
-    """Give the class of the integer that most members have, the lowest of several; empty for none.
-
-    A class that a group may not have, or that is gone, would only have the group refused: without a class
-    the group is made and its pods are found to diverge.
-    """
-    counts = Counter(pod.spec.priority or 0 for pod in members)
-    value = min(counts, key=lambda value: (-counts[value], value))
-    names = Counter(pod.spec.priorityClassName or "" for pod in members if (pod.spec.priority or 0) == value)
-    name = min(names, key=lambda name: (-names[name], name))
-    return name if value <= HIGHEST_USER_PRIORITY and resolve(view.classes, name) is not None else ""
-
-
 def _write(key: GroupKey, owner: Owner, class_name: str, moment: Mapping[str, Any] | None = None) -> Decision:
     """Make the group, or change the one that there is at this moment."""
-    reference = {
-        "apiVersion": owner.ref.apiVersion,
-        "kind": owner.ref.kind,
-        "name": owner.ref.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-    }
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": "PodGroup",
-        "metadata": {
-            "name": key.name,
-            "namespace": key.namespace,
-            "labels": LABELS,
-            "ownerReferences": [reference],
-            **(moment or {}),
-        },
-        "spec": {
-            "schedulingPolicy": {"gang": {"minCount": owner.gang_size}},
-            **({"priorityClassName": class_name} if class_name else {}),
-        },
-    }
+    document = gangs.group_of(owner, key.name, class_name)
+    document["metadata"] |= moment or {}
     action = ApplyGroup if moment else CreateGroup
-    return Decision((action(ObjectRef(API_VERSION, "PodGroup", key.namespace, key.name), document),))
+    return Decision((action(ObjectRef(gangs.API_VERSION, "PodGroup", key.namespace, key.name), document),))

@@ -60,7 +60,10 @@ class TemplateRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
-    """A PodGroup. min_count is None under the basic policy; an absent class is the empty string."""
+    """A PodGroup. min_count is None under the basic policy; an absent class is the empty string.
+
+    `demands` names what it asks of a scheduler beyond minCount: `topology constraints` and the like.
+    """
 
     ref: ObjectRef
     metadata: ObjectMeta
@@ -71,6 +74,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     preemption_policy: str | None
     template_ref: TemplateRef | None
     conditions: tuple[Condition, ...] = ()
+    demands: tuple[str, ...] = ()
 
     @property
     def native(self) -> bool:

@@ -1,6 +1,6 @@
 """Which type reads which served kind: the one table that decoding, dumping and discovery share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ class Kind(StrEnum):
     KUEUE_WORKLOAD = "KueueWorkload"
     OWNER = "Owner"
     NAMESPACE = "Namespace"
+    CLAIM = "PersistentVolumeClaim"
+    VOLUME = "PersistentVolume"
 
 
 class Read(NamedTuple):
@@ -33,7 +35,11 @@ class Read(NamedTuple):
     neutral: Callable[[Any], Any]
 
 
-def _same(value: Any) -> Any:
+Reads = Mapping[tuple[str, str], Read]
+
+
+def same(value: Any) -> Any:
+    """Bring what is neutral already to the neutral form."""
     return value
 
 
@@ -55,18 +61,18 @@ def _group_reads() -> dict[tuple[str, str], Read]:
 
 
 # By (apiVersion, kind) as an object carries them.
-READS: dict[tuple[str, str], Read] = {
-    ("v1", "Pod"): Read(Kind.POD, core.Pod, "pods", _same),
-    ("v1", "Node"): Read(Kind.NODE, core.Node, "nodes", _same),
+READS: Reads = {
+    ("v1", "Pod"): Read(Kind.POD, core.Pod, "pods", same),
+    ("v1", "Node"): Read(Kind.NODE, core.Node, "nodes", same),
     ("scheduling.k8s.io/v1", "PriorityClass"): Read(
-        Kind.PRIORITY_CLASS, core.PriorityClass, "priorityclasses", _same
+        Kind.PRIORITY_CLASS, core.PriorityClass, "priorityclasses", same
     ),
     ("policy/v1", "PodDisruptionBudget"): Read(
-        Kind.BUDGET, core.PodDisruptionBudget, "poddisruptionbudgets", _same
+        Kind.BUDGET, core.PodDisruptionBudget, "poddisruptionbudgets", same
     ),
     **_group_reads(),
     **{
-        (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", _same)
+        (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", same)
         for version in ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
     },
     **{
@@ -74,10 +80,10 @@ READS: dict[tuple[str, str], Read] = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
-# The kinds of an audit and of a dump: what takes another right to list, or tells more of a cluster, is not.
+# The kinds of an audit: what takes another right to list is not.
 AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))
 # What a process may follow beside them.
-FOLLOWED: dict[tuple[str, str], Read] = {
+FOLLOWED: Reads = {
     **READS,
-    ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", _same),
+    ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", same),
 }

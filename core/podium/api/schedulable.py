@@ -5,8 +5,6 @@ does; they are apart because decoding them costs several times as much. Only fie
 order or a message reads are named, as the API server stores them (core/v1), and none carries a constraint.
 """
 
-from typing import Any
-
 import msgspec
 
 from podium.api.core import (
@@ -20,6 +18,7 @@ from podium.api.core import (
     ResourceRequirements,
 )
 from podium.api.meta import Condition, Int32, LabelSelector, ObjectMeta
+from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
@@ -265,10 +264,11 @@ class PersistentVolume(msgspec.Struct, gc=False):
     spec: PersistentVolumeSpec | None = None
 
 
-# What a process that plans placements reads of these kinds, by (apiVersion, kind): type, plural of the path.
-SCHEDULING_READS: dict[tuple[str, str], tuple[type[Any], str]] = {
-    ("v1", "Pod"): (Schedulable, "pods"),
-    ("v1", "Node"): (SchedulableNode, "nodes"),
-    ("v1", "PersistentVolumeClaim"): (PersistentVolumeClaim, "persistentvolumeclaims"),
-    ("v1", "PersistentVolume"): (PersistentVolume, "persistentvolumes"),
+# What a process that plans placements reads: the kinds of an audit, and what else decides where a pod may go.
+SCHEDULING_READS: Reads = {
+    **FOLLOWED,
+    ("v1", "Pod"): Read(Kind.POD, Schedulable, "pods", same),
+    ("v1", "Node"): Read(Kind.NODE, SchedulableNode, "nodes", same),
+    ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
+    ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),
 }

@@ -160,7 +160,20 @@ def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
         if ref is None
         else TemplateRef(ref.workloadName or "", ref.podGroupTemplateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
+        demands=demands(spec.schedulingConstraints, spec.resourceClaims),
     )
+
+
+def demands(
+    constraints: SchedulingConstraints | None, claims: list[ResourceClaim] | None, parent: str | None = None
+) -> tuple[str, ...]:
+    """Name what a group asks of a scheduler beyond minCount; for every version."""
+    asked = {
+        "topology constraints": constraints is not None and constraints.topology,
+        "resource claims": claims,
+        "a composite group": parent,
+    }
+    return tuple(what for what, present in asked.items() if present)
 
 
 def neutral_workload(workload: WorkloadV1Alpha2) -> Workload:

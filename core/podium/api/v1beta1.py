@@ -13,6 +13,7 @@ from podium.api.v1alpha2 import (
     ResourceClaim,
     SchedulingConstraints,
     SchedulingPolicy,
+    demands,
     min_count,
     reference,
 )
@@ -142,6 +143,7 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         preemption_policy=spec.preemptionPolicy,
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
+        demands=demands(spec.schedulingConstraints, spec.resourceClaims, spec.parentCompositePodGroupName),
     )
 
 

@@ -24,15 +24,16 @@ from podium.documents.load import collector_paused
 )
 @kube_options
 def command(output: str, pseudonyms: bool, kube: KubeOptions) -> None:
-    """Write what Podium reads of a cluster to a file, for an audit elsewhere.
+    """Write what Podium reads of a cluster to a file, for an audit or a plan elsewhere.
 
-    Only the fields that rules read: no environment, arguments, images, nor annotations of others. The file is
-    readable by you alone. Reads by get and list only.
+    Only the fields that rules and schedulers read: no environment, arguments, images, nor annotations of
+    others. The file is readable by you alone. Reads by get and list only.
     """
+    from podium.api.schedulable import SCHEDULING_READS  # noqa: PLC0415 - as below
     from podium.ops import dump, share  # noqa: PLC0415 - `--help` needs none of it
 
     with collector_paused():
-        recorder, info = read_live(kube, dump.Recorder)
+        recorder, info = read_live(kube, dump.Recorder, SCHEDULING_READS)
         rename = share.pseudonyms(secrets.token_bytes(32)) if pseudonyms else None
         if output == "-":
             to_stdout(b"".join(dump.lines(recorder, info, rename)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from podium.api.groups import NATIVE_GROUP
+from podium.api.reads import READS, Reads
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
@@ -130,35 +131,37 @@ def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
             raise PodiumError(f"{STDIN if filename == STDIN_NAME else filename}: holds no Kubernetes object")
 
 
-def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool) -> Loaded:
+def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool, reads: Reads = READS) -> Loaded:
     """Load files where any are named, else the live cluster."""
     if not filenames:
-        return load_live(kube)
+        return load_live(kube, reads)
     if kube.given:
         raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
-    return load_state(read_documents(filenames), strict=strict)
+    return load_state(read_documents(filenames), strict=strict, reads=reads)
 
 
-def load_live(kube: KubeOptions) -> Loaded:
+def load_live(kube: KubeOptions, reads: Reads = READS) -> Loaded:
     """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
     with collector_paused():
-        live, info = read_live(kube, _LiveLoader)
+        live, info = read_live(kube, lambda discovery: _LiveLoader(discovery, reads), reads)
     live.loader.describe(info)
     return live.loader.done()
 
 
-def read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "tuple[C, ClusterInfo]":
+def read_live(
+    kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads = READS
+) -> "tuple[C, ClusterInfo]":
     """Read a live cluster into a collector of one's own. Raises PodiumError."""
     import asyncio  # noqa: PLC0415 - a third of what this module costs, and files do without
 
-    return asyncio.run(_read_live(kube, begin))
+    return asyncio.run(_read_live(kube, begin, reads))
 
 
 class _LiveLoader:
     """Puts pages into the index."""
 
-    def __init__(self, discovery: "Discovery") -> None:
-        self.loader = Loader(native_served=discovery.serves(NATIVE_GROUP, "PodGroup"))
+    def __init__(self, discovery: "Discovery", reads: Reads) -> None:
+        self.loader = Loader(native_served=discovery.serves(NATIVE_GROUP, "PodGroup"), reads=reads)
 
     def add_page(self, page: "Page") -> None:
         self.loader.mark_listed(page.served.read.kind)
@@ -188,7 +191,9 @@ class _Terminal:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-async def _read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "tuple[C, ClusterInfo]":
+async def _read_live(
+    kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads
+) -> "tuple[C, ClusterInfo]":
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
     from podium.kube.listing import read_cluster  # noqa: PLC0415 - as above
 
@@ -198,7 +203,9 @@ async def _read_live(kube: KubeOptions, begin: "Callable[[Discovery], C]") -> "t
         where = f"namespace {namespace}" if namespace else "all namespaces"
         terminal.say(f"context {connection.context}, server {connection.server}, {where}")
         try:
-            return await read_cluster(connection, Scope(namespace, kube.selector or ""), terminal, begin)
+            return await read_cluster(
+                connection, Scope(namespace, kube.selector or ""), terminal, begin, reads
+            )
         finally:
             terminal.clear()
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
         "podium.cli.audit", "Find groups and pods whose priorities keep them from being scheduled."
     ),
     "admit": Entry("podium.cli.admit", "Show what admission would do to a manifest, and why."),
+    "whatif": Entry("podium.cli.whatif", "Show who would be preempted for a pod or group, and why."),
     "convert": Entry("podium.cli.convert", "Rewrite PodGroups and Workloads for another API version."),
     "webhook": Entry("podium.cli.webhook", "Serve admission and conversion to an API server."),
     "controller": Entry(

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.reads import AUDITED, READS, Kind
+from podium.api.reads import READS, Kind, Reads
+from podium.api.schedulable import SCHEDULING_READS
 from podium.documents import textfile
 from podium.documents.lines import Lines
 from podium.documents.split import Document, Origin, ReadError
@@ -23,7 +24,9 @@ from podium.state import State
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
 NOT_IN_INPUT = "not in the input"
 
-_CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS))
+NOT_FOR_SCHEDULING = "the dump was taken without what decides where pods may go; take it again"
+
+CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME))
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
 
 Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
@@ -49,7 +52,9 @@ class Scope(NamedTuple):
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a dump says of its cluster beside the objects: the first item of what `podium dump` writes.
 
-    `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump.
+    `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump, and
+    `scheduling` that its objects are as SCHEDULING_READS has them. Of the labels of pods and namespaces only
+    those of the keys in `labels` are there; None is all of them, and none under pseudonyms.
     """
 
     apiVersion: str = CLUSTER_INFO[0]
@@ -58,6 +63,8 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     selector: str = ""
     unread: dict[str, str] = {}
+    scheduling: bool = False
+    labels: list[str] | None = None
 
 
 class Origins:
@@ -103,7 +110,8 @@ class Loaded(NamedTuple):
     """The cluster as it was read.
 
     `skipped` counts objects of kinds Podium does not read, by `apiVersion kind`; `listed` are the kinds that
-    the input has objects of, or an empty List; `server` is the API server's version, or empty.
+    the input has objects of, or an empty List; `server` is the API server's version, or empty. `labels` are
+    the keys of pods' and namespaces' labels that the input has, None for all.
     """
 
     state: State
@@ -112,24 +120,29 @@ class Loaded(NamedTuple):
     listed: set[Kind]
     scope: Scope
     server: str
+    labels: frozenset[str] | None = None
 
 
 class Loader:
-    """Takes documents one by one. With `strict` a kind that Podium does not read is refused, not counted."""
+    """Takes documents one by one, as `reads` has them; kinds that only other commands read are left out.
 
-    def __init__(self, *, native_served: bool, strict: bool = False) -> None:
+    With `strict` a kind that Podium does not read is refused, not counted.
+    """
+
+    def __init__(self, *, native_served: bool, strict: bool = False, reads: Reads = READS) -> None:
         self._strict = strict
+        self._reads = reads
         self._state = State(native_served=native_served)
         self._origins = Origins()
         self._skipped: dict[str, int] = {}
         self._listed: set[Kind] = set()
-        self._info = ClusterInfo()
+        self._info: ClusterInfo | None = None
         self._partly: dict[str, str] = {}
         self._unnamed = 0
 
     def add(self, document: Document) -> None:
         """Index one object. Raises ReadError: it does not decode, has no name, or is there twice."""
-        read = READS.get((document.apiVersion, document.kind))
+        read = self._reads.get((document.apiVersion, document.kind))
         if read is None:
             self._pass_over(document)
             return
@@ -137,7 +150,7 @@ class Loader:
         metadata = value.metadata
         if not metadata.name:
             metadata.name = self._name(document, metadata.generateName)
-        if read.kind in _CLUSTER_SCOPED:
+        if read.kind in CLUSTER_SCOPED:
             metadata.namespace = None
         elif not metadata.namespace:
             metadata.namespace = "default"
@@ -159,23 +172,30 @@ class Loader:
 
     def done(self) -> Loaded:
         """Give the index; of a kind that was not listed, or not wholly, it says so."""
-        self._state.unread = {str(kind): NOT_IN_INPUT for kind in AUDITED if kind not in self._listed}
-        self._state.unread.update(self._partly)
-        self._state.unread.update(self._info.unread)
-        scope = Scope(self._info.namespace, self._info.selector)
-        return Loaded(self._state, self._skipped, self._origins, self._listed, scope, self._info.server)
+        info = self._info or ClusterInfo(scheduling=True)
+        kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
+        unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
+        if self._reads is SCHEDULING_READS and not info.scheduling:
+            unread |= {Kind.POD: NOT_FOR_SCHEDULING, Kind.NODE: NOT_FOR_SCHEDULING}
+        unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
+        self._state.unread = unread
+        scope = Scope(info.namespace, info.selector)
+        labels = None if info.labels is None else frozenset(info.labels)
+        return Loaded(self._state, self._skipped, self._origins, self._listed, scope, info.server, labels)
 
     def _pass_over(self, document: Document) -> None:
-        """Take note of an empty List and of what a dump says; count the rest."""
+        """Take note of an empty List and of what a dump says; count what no command reads."""
         api_version, kind = document.apiVersion, document.kind
         if (api_version, kind) == CLUSTER_INFO:
             self.describe(document.read(ClusterInfo))
             return
         if kind == "List":
             return
-        read = READS.get((api_version, kind.removesuffix("List")))
+        read = self._reads.get((api_version, kind.removesuffix("List")))
         if read is not None:
             self.mark_listed(read.kind)
+            return
+        if (api_version, kind.removesuffix("List")) in SCHEDULING_READS:
             return
         if self._strict:
             raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
@@ -193,10 +213,10 @@ class Loader:
         return f"{generate_name}*{self._unnamed}"
 
 
-def load_state(documents: Iterable[Document], *, strict: bool) -> Loaded:
+def load_state(documents: Iterable[Document], *, strict: bool, reads: Reads = READS) -> Loaded:
     """Read every document into one index. Raises ReadError: nothing partial is ever given."""
     # A stored pod that carries the native field proves that its server stores it.
-    loader = Loader(native_served=True, strict=strict)
+    loader = Loader(native_served=True, strict=strict, reads=reads)
     with collector_paused():
         for document in documents:
             loader.add(document)

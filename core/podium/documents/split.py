@@ -147,7 +147,7 @@ class Document(msgspec.Struct, gc=False):
         got = _GOT.search(problem)
         if got is not None and field.endswith("[...]"):
             field = self._entry(field.removesuffix("[...]"), _NAMES[got[1]][1])
-        return self.error(_in_json_words(problem), field)
+        return self.error(in_json_words(problem), field)
 
     def _entry(self, field: str, wrong: type) -> str:
         """Name the entry of a mapping that has the wrong type: msgspec names the mapping only."""
@@ -279,7 +279,7 @@ def _json_head(view: memoryview) -> tuple[_Head, int]:
     try:
         loose = _decoder(_AnyTop).decode(view[:length])
     except msgspec.ValidationError as error:
-        return _Head(_in_json_words(str(error)).rpartition("got ")[2]), length
+        return _Head(in_json_words(str(error)).rpartition("got ")[2]), length
     return _Head("object", loose.apiVersion, loose.kind), length
 
 
@@ -298,7 +298,7 @@ def _hint(items: tuple[int, ...], head: _Head) -> str:
     return '; write it as {"apiVersion": "v1", "kind": "List", "items": [...]}'
 
 
-def _in_json_words(problem: str) -> str:
+def in_json_words(problem: str) -> str:
     """Turn what msgspec says of types into what a person who writes JSON calls them."""
 
     def word(name: str) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 
 from podium.api.groups import NATIVE_GROUP
-from podium.api.reads import Kind
+from podium.api.reads import FOLLOWED, Kind
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.backoff import Backoff
@@ -143,7 +143,9 @@ class Cluster:
 
         Until it has, it may not even list its own APIs, and to drop one means to forget its objects.
         """
-        now = await discover(self._connection, {*self._kinds, Kind.POD_GROUP})
+        kinds = {*self._kinds, Kind.POD_GROUP}
+        reads = {name: read for name, read in FOLLOWED.items() if read.kind in kinds}
+        now = await discover(self._connection, reads)
         known = {each.resource for each in self.discovery.served} if self.discovery is not None else None
         if known is None or not known <= {each.resource for each in now.served}:
             try:

@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from podium.api.reads import AUDITED, FOLLOWED, Kind, Read
+from podium.api.reads import READS, Kind, Read, Reads
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
@@ -27,6 +27,8 @@ _ORDER = (
     Kind.POD_GROUP,
     Kind.WORKLOAD,
     Kind.BUDGET,
+    Kind.CLAIM,
+    Kind.VOLUME,
     Kind.PRIORITY_CLASS,
     Kind.NODE,
     Kind.NAMESPACE,
@@ -96,13 +98,11 @@ class _Resources(msgspec.Struct):
     resources: list[_Resource] = []
 
 
-_Reads = Mapping[tuple[str, str], Read]
 _Found = Mapping[tuple[str, str], _Resource]
 
 
-async def discover(connection: Connection, kinds: Collection[Kind] = AUDITED) -> Discovery:
+async def discover(connection: Connection, reads: Reads = READS) -> Discovery:
     """Ask a server which of some kinds it serves. Raises PodiumError."""
-    reads = {name: read for name, read in FOLLOWED.items() if read.kind in kinds}
     # One after the other, so that a server that answers neither fails alike each time.
     version = await _decode(connection, "/version", _Version)
     groups = await _decode(connection, "/apis", _Groups)
@@ -149,7 +149,7 @@ def newest_first(api_version: str) -> tuple[int, int, int]:
     return (-_STAGES[found[2]], -int(found[1]), -int(found[3] or 0))
 
 
-def _served(reads: _Reads, found: _Found) -> list[Served]:
+def _served(reads: Reads, found: _Found) -> list[Served]:
     best: dict[tuple[str, str], Served] = {}
     for (api_version, kind), read in sorted(reads.items(), key=lambda entry: newest_first(entry[0][0])):
         resource = found.get((api_version, kind))
@@ -163,7 +163,7 @@ def _in_order(served: Iterable[Served]) -> list[Served]:
     return sorted(served, key=lambda each: _ORDER.index(each.read.kind))
 
 
-def _unread(reads: _Reads, found: _Found) -> dict[str, str]:
+def _unread(reads: Reads, found: _Found) -> dict[str, str]:
     """Say of each kind why it cannot be read: not at all, or of one of its groups only in other versions."""
     readable: dict[Kind, bool] = {}
     unread: dict[str, str] = {}

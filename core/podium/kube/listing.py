@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from podium.api.reads import READS, Reads
+from podium.api.schedulable import Schedulable
 from podium.documents.load import ClusterInfo, Scope
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
@@ -77,13 +79,17 @@ C = TypeVar("C", bound=Collector)
 
 
 async def read_cluster(
-    connection: Connection, scope: Scope, watcher: Watcher, begin: Callable[[Discovery], C]
+    connection: Connection,
+    scope: Scope,
+    watcher: Watcher,
+    begin: Callable[[Discovery], C],
+    reads: Reads = READS,
 ) -> tuple[C, ClusterInfo]:
     """Read every kind in the scope into a collector that `begin` makes; once more if the server forgets it.
 
-    Raises PodiumError; no collector is given then.
+    Which kinds there are, and how each is read, is `reads`. Raises PodiumError; no collector is given then.
     """
-    discovery = await discover(connection)
+    discovery = await discover(connection, reads)
     try:
         return await _read(connection, discovery, scope, watcher, begin)
     except ExpiredError as error:
@@ -113,7 +119,11 @@ async def _read(
         else:
             collector.add_page(page)
     info = ClusterInfo(
-        server=discovery.server, namespace=scope.namespace, selector=scope.selector, unread=unread
+        server=discovery.server,
+        namespace=scope.namespace,
+        selector=scope.selector,
+        unread=unread,
+        scheduling=any(served.read.type is Schedulable for served in discovery.served),
     )
     return collector, info
 

@@ -3,7 +3,7 @@
 The file is a `v1` List whose items are typed Lists, empty ones too, for an empty List proves that there are
 none of its kind. Its first item (ClusterInfo) says what the objects cannot: the server's version, what part
 of the cluster was read, and which kinds could not be read and why. An audit of it finds what the audit of the
-cluster finds.
+cluster finds, and a plan what a plan would find there: pods and nodes are in it as a scheduler sees them.
 """
 
 import gzip
@@ -14,12 +14,12 @@ from typing import IO, Any
 import msgspec
 
 from podium import files
-from podium.api.core import PodDisruptionBudget
 from podium.documents.load import ClusterInfo
 from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
-from podium.ops.share import Filter, Rename, selector_keys
+from podium.ops.selecting import selected_keys
+from podium.ops.share import NAMING_KEYS, Filter, Rename
 
 
 class Recorder:
@@ -62,13 +62,9 @@ def _write(file: IO[bytes], name: str, recorder: Recorder, info: ClusterInfo, re
 
 def lines(recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:
     """Give the dump as JSON, an object a line."""
-    budgets = [
-        budget
-        for objects in recorder.objects.values()
-        for budget in objects
-        if isinstance(budget, PodDisruptionBudget)
-    ]
-    shared = Filter(selector_keys(budgets), rename)
+    kept = NAMING_KEYS | selected_keys(value for objects in recorder.objects.values() for value in objects)
+    shared = Filter(kept, rename)
+    info = msgspec.structs.replace(info, labels=sorted(kept))
     yield b'{"apiVersion":"v1","kind":"List","items":[\n'
     yield msgspec.json.encode(_shared_info(info, shared, pseudonyms=rename is not None))
     for served, objects in recorder.objects.items():
@@ -91,6 +87,7 @@ def _shared_info(info: ClusterInfo, shared: Filter, *, pseudonyms: bool) -> Clus
         info,
         namespace=renamed,
         selector="(not shared)" if info.selector else "",
+        labels=[],
         unread={
             kind: why.replace(f"in namespace {info.namespace}", f"in namespace {renamed}")
             for kind, why in info.unread.items()

@@ -1,7 +1,8 @@
 """What of an object may leave the cluster: the fields that Podium reads, less what is not its business.
 
 A dump is made to be sent to somebody. The reads already leave out environments, arguments and images; here go
-the labels and annotations that no rule reads, and free text. With pseudonyms every name that people gave goes
+annotations and free text that nothing reads, and labels that nothing in the dump selects by (of nodes and
+volumes all stay: they say what a pod may ask of its place). With pseudonyms every name that people gave goes
 too: the same name always becomes the same pseudonym, so that references still meet, and only whoever holds
 the key of that one dump could check a guess.
 
@@ -12,15 +13,27 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from podium import inference
-from podium.api.core import PodDisruptionBudget, PodDisruptionBudgetStatus, SchedulingGate
+from podium import gangs, inference
+from podium.api.core import PodDisruptionBudgetStatus, SchedulingGate
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.schedulable import (
+    BIND_COMPLETED,
+    ContainerPort,
+    NodeSelectorRequirement,
+    PersistentVolume,
+    PodAffinityTerm,
+    SchedulableNode,
+    SchedulableSpec,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
 from podium.priority import OTHER_TOLERATION_PREFIX, SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIX
 
@@ -49,8 +62,17 @@ NAMING_KEYS = frozenset(
         inference.VOLCANO_TASK,
     )
 )
-# Keys, or beginnings of keys, whose values are numbers and digests.
-_PLAIN_KEYS = (inference.KUEUE_ROLE_HASH, TOLERATION_PREFIX, OTHER_TOLERATION_PREFIX)
+# Keys, or beginnings of keys, whose values are numbers, digests and words of ours.
+_PLAIN_KEYS = (
+    inference.KUEUE_ROLE_HASH,
+    TOLERATION_PREFIX,
+    OTHER_TOLERATION_PREFIX,
+    BIND_COMPLETED,
+    gangs.AUTO_LABEL,
+    gangs.NAMESPACE_LABEL,
+    gangs.SCHEDULER_LABEL,
+    gangs.JOBSET_INDEX,
+)
 
 CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = frozenset(
@@ -67,6 +89,9 @@ NAME_FIELDS = frozenset(
         "resourceClaimName",
         "resourceClaimTemplateName",
         "schedulerName",
+        "claimName",
+        "volumeName",
+        "nominatedNodeName",
     )
 )
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
@@ -96,9 +121,23 @@ PLAIN_FIELDS = frozenset(
         "limits",
         "overhead",
         "allocatable",
+        "allocatedResources",
         "basic",
+        "protocol",
+        "effect",
+        "whenUnsatisfiable",
+        "nodeAffinityPolicy",
+        "nodeTaintsPolicy",
+        "accessModes",
+        "startTime",
     )
 )
+
+# The one field of a node that a selector may name.
+_NAME_OF_NODE = "metadata.name"
+
+# Addresses that stand for all of a node's.
+_ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
 
 # Names that say nothing of their cluster: what Kubernetes and well-known projects call things.
 _COMMON = frozenset(
@@ -147,15 +186,29 @@ def pseudonyms(key: bytes) -> Rename:
     return rename
 
 
-def selector_keys(budgets: Iterable[PodDisruptionBudget]) -> frozenset[str]:
-    """Give the label keys that budgets select by: without those labels nobody can tell whom they protect."""
-    keys: set[str] = set()
-    for budget in budgets:
-        selector = budget.spec.selector if budget.spec is not None else None
-        if selector is not None:
-            keys.update(selector.matchLabels or ())
-            keys.update(requirement.key for requirement in selector.matchExpressions or ())
-    return frozenset(keys)
+# Where keys of labels (or what is spelled like them) and values of labels stand by themselves.
+_KEY_FIELDS = (
+    (SchedulingGate, "name"),
+    (TopologyConstraint, "key"),
+    (LabelSelectorRequirement, "key"),
+    (NodeSelectorRequirement, "key"),
+    (Toleration, "key"),
+    (Taint, "key"),
+    (PodAffinityTerm, "topologyKey"),
+    (TopologySpreadConstraint, "topologyKey"),
+)
+_KEYS_FIELDS = (
+    (ObjectMeta, "finalizers"),
+    (PodAffinityTerm, "matchLabelKeys"),
+    (PodAffinityTerm, "mismatchLabelKeys"),
+    (TopologySpreadConstraint, "matchLabelKeys"),
+)
+_VALUE_FIELDS = ((Toleration, "value"), (Taint, "value"))
+_VALUES_FIELDS = (
+    (LabelSelectorRequirement, "values"),
+    (NodeSelectorRequirement, "values"),
+    (PodAffinityTerm, "namespaces"),
+)
 
 
 class Filter:
@@ -169,12 +222,15 @@ class Filter:
             (ObjectMeta, "generateName"): lambda name: f"{self._rename(name.rstrip('-'))}-",
             (ObjectMeta, "labels"): self._known_labels,
             (ObjectMeta, "annotations"): self._known_labels,
-            (ObjectMeta, "finalizers"): lambda keys: [self._key(key) for key in keys],
-            (SchedulingGate, "name"): self._key,
-            (TopologyConstraint, "key"): self._key,
+            (SchedulableNode, "metadata"): self._placed,
+            (PersistentVolume, "metadata"): self._placed,
             (LabelSelector, "matchLabels"): self._labels,
-            (LabelSelectorRequirement, "key"): self._key,
-            (LabelSelectorRequirement, "values"): lambda names: [self._rename(name) for name in names],
+            (SchedulableSpec, "nodeSelector"): self._labels,
+            **dict.fromkeys(_KEY_FIELDS, self._key),
+            **dict.fromkeys(_KEYS_FIELDS, self._keys),
+            **dict.fromkeys(_VALUE_FIELDS, self._rename),
+            **dict.fromkeys(_VALUES_FIELDS, self._names),
+            (ContainerPort, "hostIP"): self._address,
             (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
                 self._rename(name): time for name, time in pods.items()
             },
@@ -220,9 +276,23 @@ class Filter:
             self._key(key): value if _is_plain(key) else self._rename(value) for key, value in labels.items()
         }
 
+    def _placed(self, metadata: ObjectMeta) -> Any:
+        """Share what pods choose their place by: all labels of a node or a volume."""
+        shared = self.share(metadata)
+        return shared | {"labels": self._labels(metadata.labels)} if metadata.labels else shared
+
+    def _names(self, names: list[str]) -> list[str]:
+        return [self._rename(name) for name in names]
+
+    def _keys(self, keys: list[str]) -> list[str]:
+        return [self._key(key) for key in keys]
+
+    def _address(self, address: str) -> str:
+        return address if address in _ANY_ADDRESS else self._rename(address)
+
     def _key(self, key: str) -> str:
         domain, slash, _ = key.rpartition("/")
-        known = key in NAMING_KEYS or (slash and _KNOWN_GROUPS.fullmatch(domain))
+        known = key in NAMING_KEYS or key == _NAME_OF_NODE or (slash and _KNOWN_GROUPS.fullmatch(domain))
         return key if known else self._rename(key)
 
     def _foreign(self, owner: OwnerReference | ControllerRef) -> dict[str, str]:

@@ -16,6 +16,7 @@ from podium.schedulerplugin.volumes import Volumes
 class Interning:
     """The shapes in use by id; no id is given twice. What each needs is kept in `needs`.
 
+    `met` shapes were given an id so far: the next gets that number.
     `minor` is the kube-scheduler release whose arithmetic counts.
     """
 
@@ -27,7 +28,7 @@ class Interning:
         self._needs = needs
         self._volumes = volumes
         self._needs_of = needs_of
-        self._next = 0
+        self.met = 0
         self._ids: dict[Shape, int] = {}
         self._pods: dict[int, int] = {}
         self._seen: dict[bytes, int] = {}
@@ -58,8 +59,8 @@ class Interning:
     def _intern(self, shape: Shape) -> int:
         found = self._ids.get(shape)
         if found is None:
-            found = self._ids[shape] = self._next
-            self._next += 1
+            found = self._ids[shape] = self.met
+            self.met += 1
             self.shapes[found] = shape
             self._needs[found] = self._needs_of(shape)
             self._pods[found] = 0

@@ -91,6 +91,10 @@ class Overlay:
         """Milli cpu and bytes of memory on each node as scores count them."""
         return self._sums.scored
 
+    def usable_at(self, node_row: int) -> bool:
+        """Say whether one node is among `usable`, which costs an array."""
+        return self.alive.item(node_row) and not self._sums.closed_at(node_row)
+
     @property
     def requests(self) -> list[Int64s]:
         """What each pod requests, by resource."""

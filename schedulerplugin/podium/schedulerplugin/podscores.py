@@ -17,7 +17,8 @@ from podium.schedulerplugin.arrays import Int64s, Rows
 from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
 from podium.schedulerplugin.filters.podaffinity import Namespaces, ask_near, labels_of, looked_for
 from podium.schedulerplugin.filters.spread import Levels, SpreadTallies
-from podium.schedulerplugin.filters.tallies import Asked, Carried, Plans, Tally, pins, topology
+from podium.schedulerplugin.filters.tallies import Asked, Carried, Plans, pins
+from podium.schedulerplugin.filters.tally import Tally, topology
 from podium.schedulerplugin.scores import MAX
 from podium.schedulerplugin.shapes import PodTerm, Shape
 

@@ -88,6 +88,11 @@ class Snapshot(Overlay):
         """The shapes that pods have, by id."""
         return self._interning.shapes
 
+    @property
+    def shapes_met(self) -> int:
+        """One more than the largest id that a shape has had; it grows when pods of a new shape come."""
+        return self._interning.met
+
     def apply(self, before: object, after: object) -> None:
         """Follow one change of an object, as an observer of a State; kinds that do not matter are let by."""
         match before if after is None else after:

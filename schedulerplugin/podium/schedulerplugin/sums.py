@@ -41,6 +41,10 @@ class Sums:
         """The nodes where what the pods take is not known, or adds up to more than can be counted."""
         return self._by_node[_STRAIN] >= _STRAIN_LIMIT
 
+    def closed_at(self, node_row: int) -> bool:
+        """Say whether one node is among `closed`."""
+        return self._by_node[_STRAIN].item(node_row) >= _STRAIN_LIMIT
+
     def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int], *, readable: bool) -> Needs:
         """Give what pods with these requests take; of one with an unreadable request nobody knows."""
         amounts = [(_FIRST_RESOURCE + self.add_resource(name), amount) for name, amount in requests]

@@ -1,17 +1,13 @@
-"""The report as one HTML file: opened from a disk, mailed or printed, it loads nothing and needs no script.
+"""The audit's report as one HTML file: the numbers, the groups and the findings in the frame of `html`.
 
-The style and the script beside this module are put inline, and the page's own content security policy
-allows those two texts (by hash) and nothing else: what a hostile name might smuggle past the escaping could
-neither run nor load. Long lists are cut and say so, so that 10,000 findings still open at once.
+Its script filters findings and sorts groups. Long lists are cut, so that 10,000 findings still open at once.
 """
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from podium.cli.render.context import Context, RuleFindings, by_rule
+from podium.cli.render.html import first_of, section, table, text, whole
 from podium.cli.render.words import (
     amounts,
     by_value,
@@ -19,7 +15,6 @@ from podium.cli.render.words import (
     headline,
     read_line,
     unchecked_line,
-    visible,
 )
 from podium.findings import Finding
 from podium.report import AuditReport, BlockedShare, DivergentGroup, FixShare, Summary
@@ -32,17 +27,11 @@ POD_NAMES = 50  # of one integer in one group
 BARS = 12  # priorities, namespaces, owners
 FIXES = 25
 
-_STYLE = Path(__file__).with_name("page.css")
 _SCRIPT = Path(__file__).with_name("page.js")
 
 
 def render_page(report: AuditReport, context: Context) -> str:
     """Write the whole page."""
-    style, script = _STYLE.read_text("utf-8"), _SCRIPT.read_text("utf-8")
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     summary = report.summary
     sections = [
         _overview(summary),
@@ -51,34 +40,12 @@ def render_page(report: AuditReport, context: Context) -> str:
         _findings(by_rule(report.findings, context.rules)),
         _left_out(summary),
     ]
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            '<meta name="referrer" content="no-referrer">',
-            f"<title>Podium audit: {_text(headline(summary))}</title>",
-            f"<style>{style}</style>",
-            "</head>",
-            "<body>",
-            _header(report, context),
-            "<main>",
-            *filter(None, sections),
-            "</main>",
-            "<footer>",
-            f"Made by podium {_text(context.version)} on {_text(context.made)}.",
-            "Long lists are cut and say so; <code>podium audit -o json</code> has everything.",
-            "</footer>",
-            f"<script>{script}</script>",
-            "</body>",
-            "</html>",
-            "",
-        ]
+    footer = (
+        f"Made by podium {text(context.version)} on {text(context.made)}.\n"
+        "Long lists are cut and say so; <code>podium audit -o json</code> has everything."
     )
+    title = f"Podium audit: {headline(summary)}"
+    return whole(title, _header(report, context), sections, footer, script=_SCRIPT.read_text("utf-8"))
 
 
 def _header(report: AuditReport, context: Context) -> str:
@@ -99,9 +66,9 @@ def _header(report: AuditReport, context: Context) -> str:
     return "\n".join(
         [
             "<header>",
-            f'<p class="eyebrow">{_text(eyebrow)}</p>',
-            f'<h1 class="{verdict}">{_text(headline(summary))}</h1>',
-            f'<p class="caution">{_text(unchecked)}</p>' if unchecked else "",
+            f'<p class="eyebrow">{text(eyebrow)}</p>',
+            f'<h1 class="{verdict}">{text(headline(summary))}</h1>',
+            f'<p class="caution">{text(unchecked)}</p>' if unchecked else "",
             '<dl class="tiles">',
             *(
                 f'<div class="tile {kind if number else "none"}">'
@@ -109,7 +76,7 @@ def _header(report: AuditReport, context: Context) -> str:
                 for kind, noun, rest, number in tiles
             ),
             "</dl>",
-            f"<p>{_text(read_line(summary, context.input))}</p>",
+            f"<p>{text(read_line(summary, context.input))}</p>",
             "</header>",
         ]
     )
@@ -123,7 +90,7 @@ def _overview(summary: Summary) -> str:
     ]
     if not any(tables):
         return ""
-    return _section(
+    return section(
         "overview", "Where it is", '<div class="cards">' + "\n".join(filter(None, tables)) + "</div>"
     )
 
@@ -149,28 +116,28 @@ def _chart(caption: str, first: str, kind: str, rows: Sequence[tuple[str, str, i
     """Draw pods by name as bars in a table: what the bars show is also there to be read."""
     most = max((pods for _, _, pods in rows), default=0)
     written = [
-        f'<tr><th scope="row">{_text(name)} <span class="note">{_text(note)}</span>{_bar(pods, most)}</th>'
+        f'<tr><th scope="row">{text(name)} <span class="note">{text(note)}</span>{_bar(pods, most)}</th>'
         f'<td class="number">{pods:,}</td></tr>'
         for name, note, pods in rows[:BARS]
     ]
     head = f'<th scope="col">{first}</th><th scope="col" class="number">Pods</th>'
-    return _table(caption, head, written, len(rows), BARS, kind=f"card {kind}")
+    return table(caption, head, written, len(rows), BARS, kind=f"card {kind}")
 
 
 def _fixes(fixes: Sequence[FixShare]) -> str:
     rows = [
-        f'<tr><td class="number">{share.clears:,}</td><td>{_text(share.fix)} '
-        f'<a class="note" href="#rule-{_text(share.rule)}">{_text(share.rule)}</a></td></tr>'
+        f'<tr><td class="number">{share.clears:,}</td><td>{text(share.fix)} '
+        f'<a class="note" href="#rule-{text(share.rule)}">{text(share.rule)}</a></td></tr>'
         for share in fixes[:FIXES]
     ]
     head = '<th scope="col" class="number">Clears</th><th scope="col">Fix</th>'
-    table = _table("Findings that each fix clears, most first", head, rows, len(fixes), FIXES)
-    return _section("fixes", "Fixes that clear most", table) if fixes else ""
+    clears = table("Findings that each fix clears, most first", head, rows, len(fixes), FIXES)
+    return section("fixes", "Fixes that clear most", clears) if fixes else ""
 
 
 def _groups(groups: Sequence[DivergentGroup]) -> str:
     rows = [
-        f'<tr><th scope="row">{_text(group_name(group))}</th>'
+        f'<tr><th scope="row">{text(group_name(group))}</th>'
         f'<td class="number">{group.priority}</td><td class="number">{group.members:,}</td>'
         f'<td data-value="{len(group.divergent)}">{_pods(group)}</td></tr>'
         for group in groups[:GROUPS]
@@ -179,21 +146,21 @@ def _groups(groups: Sequence[DivergentGroup]) -> str:
         '<th scope="col">Group</th><th scope="col" class="number">Priority</th>'
         '<th scope="col" class="number">Members</th><th scope="col">Divergent pods</th>'
     )
-    table = _table(
+    divergent = table(
         "Groups and the live pods that differ from them", head, rows, len(groups), GROUPS, kind="sortable"
     )
-    return _section("groups", "Divergent groups", table) if groups else ""
+    return section("groups", "Divergent groups", divergent) if groups else ""
 
 
 def _pods(group: DivergentGroup) -> str:
     values = by_value(group.divergent)
     short = "; ".join(f"{len(names):,} at {priority}: {some(names)}" for priority, names in values)
     lists = [
-        f"<p>At {priority}:</p><ul>{''.join(f'<li>{_text(name)}</li>' for name in names[:POD_NAMES])}</ul>"
-        + _first_of(len(names), POD_NAMES)
+        f"<p>At {priority}:</p><ul>{''.join(f'<li>{text(name)}</li>' for name in names[:POD_NAMES])}</ul>"
+        + first_of(len(names), POD_NAMES)
         for priority, names in values
     ]
-    return f"<details><summary>{_text(short)}</summary>{''.join(lists)}</details>"
+    return f"<details><summary>{text(short)}</summary>{''.join(lists)}</details>"
 
 
 def _findings(groups: Sequence[RuleFindings]) -> str:
@@ -208,14 +175,14 @@ def _findings(groups: Sequence[RuleFindings]) -> str:
         '</fieldset><output id="shown" for="filter"></output></div>',
         *map(_rule, groups),
     ]
-    return _section("findings", "Findings by rule", "\n".join(body)) if groups else ""
+    return section("findings", "Findings by rule", "\n".join(body)) if groups else ""
 
 
 def _rule(group: RuleFindings) -> str:
     title = group.rule.title if group.rule else group.id
     why = (
-        f'<p class="why">{_text(group.rule.why)} '
-        f'<span class="note">Source: {_text(group.rule.source)}</span></p>'
+        f'<p class="why">{text(group.rule.why)} '
+        f'<span class="note">Source: {text(group.rule.source)}</span></p>'
         if group.rule
         else ""
     )
@@ -223,65 +190,44 @@ def _rule(group: RuleFindings) -> str:
     opened = " open" if group.severity.rank == 0 else ""
     return "\n".join(
         [
-            f'<details class="rule {group.severity}" id="rule-{_text(group.id)}"{opened}>',
+            f'<details class="rule {group.severity}" id="rule-{text(group.id)}"{opened}>',
             "<summary>",
             f'<span class="badge {group.severity}">{group.severity}</span>',
-            f"<h3>{_text(title)}</h3>",
-            f'<span class="note"><code>{_text(group.id)}</code> {found}</span>',
+            f"<h3>{text(title)}</h3>",
+            f'<span class="note"><code>{text(group.id)}</code> {found}</span>',
             "</summary>",
             why,
             '<ul class="findings">',
             *map(_finding, group.findings[:FINDINGS]),
             "</ul>",
-            _first_of(len(group.findings), FINDINGS),
+            first_of(len(group.findings), FINDINGS),
             "</details>",
         ]
     )
 
 
 def _finding(finding: Finding) -> str:
-    field = f" <code>{_text(finding.field)}</code>" if finding.field else ""
+    field = f" <code>{text(finding.field)}</code>" if finding.field else ""
     return (
         f'<li class="finding" data-severity="{finding.severity}">'
-        f'<p class="object">{_text(str(finding.object))}{field}</p>'
-        f'<p>{_text(finding.message)}</p><p class="fix"><b>Fix:</b> {_text(finding.fix)}</p></li>'
+        f'<p class="object">{text(str(finding.object))}{field}</p>'
+        f'<p>{text(finding.message)}</p><p class="fix"><b>Fix:</b> {text(finding.fix)}</p></li>'
     )
 
 
 def _left_out(summary: Summary) -> str:
     rows = [
-        f'<tr><th scope="row">{_text(missing.kind)}</th><td>{_text(missing.why)}</td>'
-        f"<td>{_text(listed(missing.rules)) or 'none'}</td></tr>"
+        f'<tr><th scope="row">{text(missing.kind)}</th><td>{text(missing.why)}</td>'
+        f"<td>{text(listed(missing.rules)) or 'none'}</td></tr>"
         for missing in summary.notChecked
     ]
     head = '<th scope="col">Kind</th><th scope="col">Why</th><th scope="col">Rules that did not run</th>'
     skipped = ", ".join(amounts(summary.skipped))
     parts = [
-        _table("Kinds that could not be read", head, rows, len(rows), len(rows)),
-        f"<p>Kinds that Podium does not read were skipped: {_text(skipped)}.</p>" if skipped else "",
+        table("Kinds that could not be read", head, rows, len(rows), len(rows)),
+        f"<p>Kinds that Podium does not read were skipped: {text(skipped)}.</p>" if skipped else "",
     ]
-    return _section("left-out", "Not checked", "\n".join(filter(None, parts))) if any(parts) else ""
-
-
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{body}\n</section>'
-
-
-def _table(caption: str, head: str, rows: Sequence[str], total: int, limit: int, *, kind: str = "") -> str:
-    """Write a table in a box that scrolls by itself where the window is too narrow; nothing for no rows."""
-    if not rows:
-        return ""
-    return (
-        f'<div class="scroll {kind}" tabindex="0" role="group" aria-label="{caption}">'
-        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n"
-        + "\n".join(rows)
-        + "\n</tbody></table>"
-        f"{_first_of(total, limit)}</div>"
-    )
-
-
-def _first_of(total: int, limit: int) -> str:
-    return f'<p class="cut">First {limit:,} of {total:,}.</p>' if total > limit else ""
+    return section("left-out", "Not checked", "\n".join(filter(None, parts))) if any(parts) else ""
 
 
 def _bar(value: int, most: int) -> str:
@@ -291,11 +237,3 @@ def _bar(value: int, most: int) -> str:
         '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
         f'<rect width="{width:g}" height="10"/></svg>'
     )
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

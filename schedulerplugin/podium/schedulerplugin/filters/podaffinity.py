@@ -21,10 +21,9 @@ from podium.schedulerplugin.filters.tallies import (
     Plans,
     Pods,
     Question,
-    Tally,
     pins,
-    topology,
 )
+from podium.schedulerplugin.filters.tally import Tally, topology
 from podium.schedulerplugin.selectors import Labels
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot

@@ -7,7 +7,8 @@ refused beside any other, and refuses any other. Two different addresses do not 
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
-from podium.schedulerplugin.filters.tallies import Carried, Domains, Plans, Tally
+from podium.schedulerplugin.filters.tallies import Carried, Plans
+from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import HostPort, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -43,8 +44,10 @@ class HostPorts:
 
     def why(self, shape: Shape, row: int) -> str | None:
         """Give kube-scheduler's reason against a node row, or None."""
-        if any(row in tally.rows for tally in self._plans.of(shape)):
-            return "node(s) didn't have free ports for the requested pod ports"
+        for tally in self._plans.of(shape):
+            tally.settle(self._snapshot.node_revision)
+            if row in tally.rows:
+                return "node(s) didn't have free ports for the requested pod ports"
         return None
 
     def _conflicts(self, shape: Shape) -> list[Tally]:

@@ -6,11 +6,11 @@ one it has none of. The refusal names each resource that is short. Where one req
 node no preemption helps: kube-scheduler calls that unresolvable, but never does for the number of pods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int64s
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.requests import PODS
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -49,6 +49,44 @@ class Resources:
             large &= allocatable[at] >= amount
         return large
 
+    def fits_at(self, shape: Shape) -> Callable[[int], bool]:
+        """Give what says of one row whether it has the room; good until a new node or resource comes."""
+        resource, allocatable, used = self._room()
+        if any(name not in resource for name, _ in shape.requests):
+            return lambda _: False
+        asked = [
+            (allocatable[resource[name]].data, used[resource[name]].data, amount)
+            for name, amount in shape.requests
+        ]
+
+        def fits(row: int) -> bool:
+            for has, takes, amount in asked:  # noqa: SIM110 # a generator costs twice as much
+                if has[row] - takes[row] < amount:
+                    return False
+            return True
+
+        return fits
+
+    def spare(self, shape: Shape, rows: Rows) -> Int64s:
+        """Give how many pods of a shape have room on each of these rows, all of which have some."""
+        resource, allocatable, used = self._room()
+        spare = np.full(len(rows), 2**62, np.int64)
+        for name, amount in shape.requests:
+            at = resource[name]
+            spare = np.minimum(spare, (allocatable[at][rows] - used[at][rows]) // amount)
+        return spare
+
+    def short(self, shape: Shape) -> dict[str, Bools]:
+        """Give the node rows that are short of each resource, by kube-scheduler's words for it."""
+        resource, allocatable, used = self._room()
+        rows = {}
+        for name, amount in shape.requests:
+            at = resource.get(name)
+            nothing = np.zeros(len(self._snapshot.alive), np.int64)
+            free = nothing if at is None else allocatable[at] - used[at]
+            rows[_words(name)] = free < amount
+        return rows
+
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Give what is short on one node row for a shape, in kube-scheduler's words; empty where it fits."""
         resource, allocatable, used = self._room()
@@ -57,7 +95,7 @@ class Resources:
             at = resource.get(name)
             if at is None or allocatable[at].item(row) - used[at].item(row) < amount:
                 short.append(name)
-        return tuple("Too many pods" if name == PODS else f"Insufficient {name}" for name in _ordered(short))
+        return tuple(_words(name) for name in _ordered(short))
 
     def why(self, shape: Shape, row: int) -> str | None:
         """Give the reasons of one node row as one line, or None where a pod of the shape fits."""
@@ -70,6 +108,10 @@ class Resources:
 
 # The order of kube-scheduler's own checks; extended resources follow by name.
 _FIRST = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
+
+
+def _words(name: str) -> str:
+    return "Too many pods" if name == PODS else f"Insufficient {name}"
 
 
 def _ordered(names: list[str]) -> list[str]:

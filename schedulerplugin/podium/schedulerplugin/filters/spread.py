@@ -17,7 +17,8 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
 from podium.schedulerplugin.filters.nodes import Kept, NodeAffinity, TaintToleration
-from podium.schedulerplugin.filters.tallies import Asked, Domains, Plans, Pods, Question, Tally
+from podium.schedulerplugin.filters.tallies import Asked, Plans, Pods, Question
+from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -38,9 +39,10 @@ class Levels(Tally):
 
     def settle(self, revision: int) -> None:
         """Follow the nodes, and count the domains that they are in."""
-        if revision == self._revision:
-            return
+        changed = revision != self._revision
         super().settle(revision)
+        if not changed:
+            return
         column = self.domains.column()
         self.domains_now = len(np.unique(column[column >= 0]))
         self._holding = Counter(self.counts.values())

@@ -3,109 +3,29 @@
 These filters ask one question in different words: how many pods of that kind stand where this node stands?
 Counting anew for each decision is what makes such filters slow, so each question has a tally. It moves with
 every pod that is placed or lifted, and back by the same step with the sign turned. Whether a pod counts is a
-matter of its shape alone, so that is decided once a shape. Tallies are sparse: a cluster asks thousands of
-questions (every Deployment has a selector of its own), and most concern a handful of nodes.
+matter of its shape alone, so that is decided once a shape. Many pods moved at once wait in a queue, which the
+opposite move shortens again: a plan lifts thousands of pods and puts them back, and mostly nobody asks.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Int32s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# A tally keeps an array by domain if one domain in so many holds pods: memory stays in proportion.
-_SPARSE = 64
 # So much is remembered (or twice what was of use the last time) before the useless is dropped.
 _ROOMY = 1024
-
-
-class Domains(NamedTuple):
-    """Where a tally counts: the domain of every node row now (-1 is none), and the number of ids."""
-
-    column: Callable[[], Int32s]
-    size: Callable[[], int]
-
-
-def topology(snapshot: Snapshot, key: str) -> Domains:
-    """Give the domains of a topology key: nodes with the same value of that label."""
-    return Domains(lambda: snapshot.columns.column(key), lambda: len(snapshot.columns.values(key)))
-
-
-class Tally:
-    """The pods that one question counts, by node row and by domain; some nodes are in no domain."""
-
-    def __init__(self, domains: Domains, *, terminating: bool = True) -> None:
-        """Count in these domains; `terminating` says whether pods that are being deleted count as well."""
-        self.domains = domains
-        self.terminating = terminating
-        self.rows: dict[int, int] = {}
-        self.counts: dict[int, int] = {}
-        self.total = 0
-        self._at: dict[int, int] = {}
-        self._array: Int32s | None = None
-        self._size = 1
-        self._revision = -1
-
-    def add(self, row: int, number: int) -> None:
-        """Count so many pods more on a node row; fewer, where negative."""
-        domain = self._at.get(row)
-        if domain is None:
-            domain = self._at[row] = self.domains.column().item(row)
-        count = self.rows.get(row, 0) + number
-        if count:
-            self.rows[row] = count
-        else:
-            del self.rows[row], self._at[row]
-        if domain >= 0:
-            self._shift(domain, number)
-
-    def settle(self, revision: int) -> None:
-        """Follow the nodes that changed domains up to a revision of the nodes; due before every read."""
-        if revision == self._revision:
-            return
-        self._revision = revision
-        if self.domains.size() >= self._size:
-            # A power of two above: one length for all tallies of a key, and few new arrays as nodes come.
-            self._size = 1 << self.domains.size().bit_length()
-            self._array = None
-        column = self.domains.column()
-        for row, before in self._at.items():
-            now = column.item(row)
-            if now != before:
-                self._at[row] = now
-                if before >= 0:
-                    self._shift(before, -self.rows[row])
-                if now >= 0:
-                    self._shift(now, self.rows[row])
-
-    def by_domain(self) -> Int32s:
-        """Give the pods by domain id, read only; the last entry, which the domain -1 finds, is 0."""
-        if self._array is not None:
-            return self._array
-        array = np.zeros(self._size, np.int32)
-        if self.counts:
-            array[list(self.counts)] = list(self.counts.values())
-        if len(self.counts) * _SPARSE >= self._size:
-            self._array = array
-        return array
-
-    def _shift(self, domain: int, number: int) -> None:
-        count = self.counts.get(domain, 0) + number
-        if count:
-            self.counts[domain] = count
-        else:
-            del self.counts[domain]
-        self.total += number
-        if self._array is not None:
-            if domain < self._size - 1:
-                self._array[domain] = count
-            else:
-                self._array = None
+# So many moves wait at most.
+_WAITING = 2**20
+# Whether any tally counts the pods of a shape: nobody has looked yet, none does, some do.
+_UNKNOWN, _IGNORED, _COUNTED = range(3)
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -154,8 +74,27 @@ class Tallies(ABC, Generic[Key]):
         self._tallies: dict[Key, Tally] = {}
         self._found: Pinned[Key] = Pinned()
         self._of_shape: dict[int, list[Tally]] = {}
+        # By shape id, so that a hundred thousand pods are sorted out in one step.
+        self._counts_as = np.zeros(0, np.int8)
+        # Bulk moves that no tally has heard of: pods as `_marked` gives them, and 1 or -1.
+        self._waiting: list[tuple[Int64s, int]] = []
         self._room = _ROOMY
         snapshot.observe(self._counted, many=self._counted_many)
+
+    def hand_out(self) -> None:
+        """Have the tallies note what waits; due before anything is read of them."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        marks = np.concatenate([each for each, _ in waiting])
+        signs = np.repeat([sign for _, sign in waiting], [len(each) for each, _ in waiting])
+        for shape_id, node_rows, ends, numbers in _by_shape(marks, signs):
+            stay = ~ends
+            for tally in self._of_shape[shape_id]:
+                if tally.terminating:
+                    tally.note(node_rows, numbers)
+                elif stay.any():
+                    tally.note(node_rows[stay], numbers[stay])
 
     @abstractmethod
     def _join(self, shape_id: int) -> list[Tally]:
@@ -172,16 +111,25 @@ class Tallies(ABC, Generic[Key]):
     def _of(self, shape_id: int) -> list[Tally]:
         tallies = self._of_shape.get(shape_id)
         if tallies is None:
-            if len(self._of_shape) + len(self._tallies) > self._room:
-                self._clear()
-                return self._of(shape_id)
             tallies = self._of_shape[shape_id] = self._join(shape_id)
+            self._count_as(shape_id, _COUNTED if tallies else _IGNORED)
         return tallies
 
-    def _clear(self) -> None:
+    def _count_as(self, shape_id: int, counts_as: int) -> None:
+        if shape_id >= len(self._counts_as):
+            self._counts_as = grown(self._counts_as, 2 * self.snapshot.shapes_met)
+        self._counts_as[shape_id] = counts_as
+
+    def _tidy(self) -> None:
         """Drop what concerns no pod any more: shapes and questions come and go for ever, as Jobs do."""
+        if len(self._of_shape) + len(self._tallies) <= self._room:
+            return
+        self.hand_out()
         self.version += 1
         self._of_shape = {}
+        self._counts_as[:] = _UNKNOWN
+        for tally in self._tallies.values():
+            tally.work_in()
         kept = {key: tally for key, tally in self._tallies.items() if tally.rows}
         self._tallies, self._found = {}, Pinned()
         for key, tally in kept.items():
@@ -189,38 +137,66 @@ class Tallies(ABC, Generic[Key]):
         self._room = _ROOMY + 2 * (len(kept) + len(self.snapshot.shapes))
 
     def _counted(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
-        for tally in self._of(shape_id):
+        tallies = self._of_shape.get(shape_id)
+        if tallies is None:
+            self._tidy()
+            tallies = self._of(shape_id)
+        # Counting is adding up: what waits may as well be added later than this.
+        for tally in tallies:
             if tally.terminating or not self.snapshot.terminating.item(pod_row):
                 tally.add(node_row, sign)
 
     def _counted_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
-        counting = [shape_id for shape_id in np.unique(shape_ids).tolist() if self._of(shape_id)]
-        for shape_id, node_row, ends, number in self._alike(pod_rows, shape_ids, node_rows, counting):
-            for tally in self._of(shape_id):
-                if tally.terminating or not ends:
-                    tally.add(node_row, sign * number)
-
-    def _alike(
-        self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, counting: list[int]
-    ) -> Iterator[tuple[int, int, bool, int]]:
-        """Give (shape id, node row, terminating, how many) of the pods of some shapes."""
-        chosen = np.isin(shape_ids, counting)
-        if not chosen.any():
+        counting = self._counting(shape_ids)
+        if not counting.any():
             return
-        height = len(self.snapshot.alive)
-        ends = self.snapshot.terminating[pod_rows[chosen]]
-        group = (shape_ids[chosen].astype(np.int64) * height + node_rows[chosen]) * 2 + ends
-        groups, numbers = np.unique(group, return_counts=True)
-        for each, number in zip(groups.tolist(), numbers.tolist(), strict=True):
-            shape_id, node_row = divmod(each // 2, height)
-            yield shape_id, node_row, bool(each % 2), number
+        marks = self._marked(pod_rows[counting], shape_ids[counting], node_rows[counting])
+        if self._waiting and self._waiting[-1][1] == -sign and np.array_equal(self._waiting[-1][0], marks):
+            self._waiting.pop()
+            return
+        self._waiting.append((marks, sign))
+        if sum(len(each) for each, _ in self._waiting) > _WAITING:
+            self.hand_out()
 
-    def _standing(self, counting: list[int]) -> Iterator[tuple[int, int, bool, int]]:
-        """Give the pods of some shapes that count on a node now, as `_alike` does."""
+    def _counting(self, shape_ids: Int32s) -> Bools:
+        """Say which pods count in a tally, by the shapes of the pods."""
+        met = self.snapshot.shapes_met
+        if met > len(self._counts_as):
+            self._counts_as = grown(self._counts_as, 2 * met)
+        counts_as = self._counts_as[shape_ids]
+        if (counts_as == _UNKNOWN).any():
+            self._tidy()
+            for shape_id in np.unique(shape_ids).tolist():
+                self._of(shape_id)
+            counts_as = self._counts_as[shape_ids]
+        counting: Bools = counts_as == _COUNTED
+        return counting
+
+    def _marked(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s) -> Int64s:
+        """Give what of each pod a tally reads as one number: shape, node, whether it is being deleted."""
+        return (shape_ids.astype(np.int64) << 32) + (node_rows << 1) + self.snapshot.terminating[pod_rows]
+
+    def _standing(self, counting: list[int]) -> Iterator[tuple[int, Int64s, Bools, Int64s]]:
+        """Give the pods of some shapes that count on a node now, as `_by_shape` does."""
         snapshot = self.snapshot
         if counting:
-            pod_rows = np.flatnonzero(snapshot.node >= 0)
-            yield from self._alike(pod_rows, snapshot.shape[pod_rows], snapshot.node[pod_rows], counting)
+            pod_rows = np.flatnonzero((snapshot.node >= 0) & np.isin(snapshot.shape, counting))
+            marks = self._marked(pod_rows, snapshot.shape[pod_rows], snapshot.node[pod_rows])
+            yield from _by_shape(marks, np.ones(len(marks), np.int64))
+
+
+def _by_shape(marks: Int64s, signs: Int64s) -> Iterator[tuple[int, Int64s, Bools, Int64s]]:
+    """Add up moves: give (shape id, node rows, being deleted, pods more or fewer) of what does not cancel."""
+    order = np.argsort(marks)
+    marks, signs = marks[order], signs[order]
+    first = np.flatnonzero(np.diff(marks, prepend=-1))
+    numbers = np.add.reduceat(signs, first) if len(first) else signs
+    marks, numbers = marks[first][numbers != 0], numbers[numbers != 0]
+    shape_ids, node_rows, ends = marks >> 32, (marks & (2**32 - 1)) >> 1, (marks & 1).astype(np.bool_)
+    bounds = [*np.flatnonzero(np.diff(shape_ids, prepend=-1)).tolist(), len(marks)]
+    for start, end in itertools.pairwise(bounds):
+        part = slice(start, end)
+        yield shape_ids.item(start), node_rows[part], ends[part], numbers[part]
 
 
 class Carried(Tallies[Key]):
@@ -292,6 +268,7 @@ class Asked(Tallies[Question]):
 
     def ask(self, question: Question, make: Callable[[], T]) -> T:
         """Give the tally of a question, which `make` makes empty; valid while `version` stays."""
+        self.hand_out()
         known = self._tallies.get(question)
         if known is not None:
             return known  # type: ignore[return-value]  # a question is always asked with the same maker
@@ -300,11 +277,14 @@ class Asked(Tallies[Question]):
         shapes = self.snapshot.shapes
         near = list(self._of_shape) if marks is None else self._shapes.candidates(marks)
         counting = [each for each in near if each in shapes and question.match(shapes[each])]
-        for _, node_row, ends, number in self._standing(counting):
-            if tally.terminating or not ends:
-                tally.add(node_row, number)
+        for _, node_rows, ends, numbers in self._standing(counting):
+            if tally.terminating:
+                tally.note(node_rows, numbers)
+            else:
+                tally.note(node_rows[~ends], numbers[~ends])
         for shape_id in counting:
             self._of(shape_id).append(tally)
+            self._count_as(shape_id, _COUNTED)
         self._keep(question, tally)
         return tally
 
@@ -320,11 +300,13 @@ class Asked(Tallies[Question]):
         self._shapes.add(shape_id, shape.labels)
         return [self._tallies[key] for key in self._found.candidates(shape.labels) if key.match(shape)]
 
-    def _clear(self) -> None:
-        super()._clear()
-        self._shapes = Pinned()
-        for shape_id in self.snapshot.shapes:
-            self._of(shape_id)
+    def _tidy(self) -> None:
+        version = self.version
+        super()._tidy()
+        if version != self.version:
+            self._shapes = Pinned()
+            for shape_id in self.snapshot.shapes:
+                self._of(shape_id)
 
 
 class Plans(Generic[P]):
@@ -339,6 +321,7 @@ class Plans(Generic[P]):
 
     def of(self, shape: Shape) -> P:
         """Give what was worked out for a shape."""
+        self._tallies.hand_out()
         if self._version != self._tallies.version or len(self._made) > _ROOMY:
             self.forget()
         made = self._made.get(id(shape))

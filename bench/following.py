@@ -1,0 +1,46 @@
+"""An engine in a cluster that goes on: it follows every change, and what it has planned comes true.
+
+A scheduler's index is kept in step by events, so what a bench times is a decision, never the making of the
+index; that is timed by itself.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TypeVar
+
+from bench import scene
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.outcome import Plan
+from podium.state import State
+
+T = TypeVar("T")
+
+
+def following(state: State) -> Engine:
+    """Give an engine that has read a cluster, knows its units, and follows it from now on."""
+    engine = Engine(state)
+    for for_group in (False, True):
+        engine.units(for_group=for_group, now=int(scene.NOW.timestamp()))
+    state.observe(engine.apply)
+    return engine
+
+
+def follow(state: State, plan: Plan) -> None:
+    """Bring a cluster to where a plan leads: the victims gone, the preemptor bound."""
+    for unit in plan.victims:
+        for victim in unit.pods:
+            state.remove(state.pods[unit.namespace, victim.name])
+    for placed in plan.placements:
+        namespace, _, name = placed.pod.partition("/")
+        pod = state.pods[namespace, name]
+        assert isinstance(pod, Schedulable)
+        state.apply(scene.bound(pod, placed.node))
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Give the seconds that some work took, and what it gave."""
+    began = perf_counter()
+    done = work()
+    return perf_counter() - began, done

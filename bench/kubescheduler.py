@@ -1,0 +1,112 @@
+"""A kube-scheduler beside an API server of ours, for its own account of how long it took to preempt.
+
+It runs without a controller manager and without kubelets, so nothing else writes: a node is whatever was
+made, a pod that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the scheduler works.
+"""
+
+import contextlib
+import http.client
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+from tests.fixtures.servers import Server
+
+from podium.controlplane import ports, process
+from podium.controlplane.client import Client
+from podium.controlplane.components import CERTIFICATES, commands, log
+from podium.errors import PodiumError
+
+_NAME = "kube-scheduler"
+# Its own default, 50 requests a second, would have it delete and bind for minutes.
+_QPS = 5_000
+_PATIENCE_SECONDS = 300.0
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Evaluations(NamedTuple):
+    """How many times a scheduler has planned a preemption that it then carried out, and seconds in all."""
+
+    times: int
+    seconds: float
+
+
+class Scheduler:
+    """A running kube-scheduler."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def evaluations(self, preemptor: str) -> Evaluations:
+        """Give what it has planned for preemptors of a kind, `pod` or `podgroup`."""
+        name, labels = "preemption_evaluation_duration_seconds", {"preemptor": preemptor, "result": "Success"}
+        return Evaluations(int(self._sum(f"{name}_count", labels)), self._sum(f"{name}_sum", labels))
+
+    def until_known(self, kind: str, count: int) -> None:
+        """Wait until it counts so many `nodes` or `pods` (bound ones) in its cache."""
+        _until(lambda: self._sum("cache_size", {"type": kind}) == count, f"to know {count} {kind}")
+
+    def next_evaluation(self, preemptor: str, before: Evaluations, count: int = 1) -> float:
+        """Wait until it has planned so many more times than before; gives the mean in seconds."""
+        _until(lambda: self.evaluations(preemptor).times >= before.times + count, f"to preempt {count} times")
+        after = self.evaluations(preemptor)
+        return (after.seconds - before.seconds) / (after.times - before.times)
+
+    def _sum(self, name: str, labels: dict[str, str]) -> float:
+        """Add up the samples of a metric that have these labels."""
+        code, text = self._client.request("GET", "/metrics")
+        if code != 200:
+            raise PodiumError(f"kube-scheduler's metrics: HTTP {code}")
+        found = re.findall(rf"^scheduler_{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE)
+        return sum(
+            float(value) for given, value in found if labels.items() <= dict(_LABEL.findall(given)).items()
+        )
+
+
+@contextlib.contextmanager
+def scheduling(server: Server) -> Iterator[Scheduler]:
+    """Have a kube-scheduler of the server's release run. PodiumError when it does not come up."""
+    with contextlib.ExitStack() as held:
+        port = ports.reserve(held, 0)
+        settings = msgspec.structs.replace(
+            server.settings, controllers=True, ports={**server.settings.ports, _NAME: port}
+        )
+        arguments = next(each.arguments for each in commands(settings, server.folder) if each.name == _NAME)
+        quick = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}")
+        output = held.enter_context((server.folder / log(_NAME)).open("ab"))
+        running = subprocess.Popen(
+            [str(server.program(_NAME)), *arguments, *quick],
+            cwd=server.folder,
+            env={"PATH": os.defpath, "HOME": str(server.folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            url = f"https://127.0.0.1:{port}"
+            authority = server.folder / CERTIFICATES / f"{_NAME}.crt"
+
+            def connect() -> Client:
+                return Client(url, server.access.token, authority)
+
+            if not process.wait_until(lambda: _is_ready(connect), seconds=_PATIENCE_SECONDS):
+                raise PodiumError(f"kube-scheduler is not ready after {_PATIENCE_SECONDS:.0f} s")
+            yield Scheduler(held.enter_context(contextlib.closing(connect())))
+        finally:
+            running.kill()
+            running.wait()
+
+
+def _is_ready(connect: Callable[[], Client]) -> bool:
+    # Not there yet: no certificate, or no listener.
+    with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connect()) as client:
+        return client.request("GET", "/healthz")[0] == 200
+    return False
+
+
+def _until(reached: Callable[[], bool], what: str) -> None:
+    if not process.wait_until(reached, seconds=_PATIENCE_SECONDS):
+        raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for kube-scheduler {what}")

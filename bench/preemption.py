@@ -1,0 +1,211 @@
+"""The preemption engine on generated clusters: placing, one pod, one gang, and how they grow.
+
+Each cluster lives in a process of its own on one processor, as the engine does in a scheduler: `python -m
+bench.preemption CASE ARGUMENT ...` measures one and prints its figures as JSON, memory among them. Between
+decisions the cluster changes a little, as one does: what a plan evicts goes, and its preemptor is bound.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from bench import rig, scene
+from bench.following import follow, following, timed
+from bench.results import Row, Section, quantile, spread
+
+from podium.api.membership import GroupKey
+from podium.errors import PodiumError
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.state import State
+
+ROUNDS = 5
+PLACED, PLACING_NODES = 10_000, 5_000
+LONE = 400
+GANG = 1_000
+# Nodes, and pods on each.
+GROWTH = ((1_000, 10), (10_000, 10), (100_000, 10))
+_NOTE = f"""
+One process on one processor for each cluster, seed 1. Half of the pods on a node are members of gangs of
+{scene.GANG} whose pods are anywhere (one gang in four goes pod by pod), the others of {scene.SHAPES}
+shapes, of which half constrain nothing but resources and the rest have tolerations, node affinity, hard
+spread or anti-affinity; five priorities; 1,000 budgets over half of all apps, which allow 0 to 19
+disruptions. No node has room for what preempts, which asks for 8 cpus. Lone pods: {LONE} of all the
+shapes one after another; after each its victims go and it is bound, and the engine follows (timed apart).
+Of gangs the same decision is made again, a pod of the cluster having been replaced in between. Placing is
+measured on empty nodes. A plan includes the first try without preemption and the explanation of victims
+and of units spared.
+"""
+
+
+def measure() -> Section:
+    """Measure it all; takes about five minutes."""
+    size = scene.Size()
+    rows = [
+        *_placing(_run("place", PLACING_NODES, PLACED)),
+        *_lone(_run("lone", size.nodes, size.pods_per_node), str(size), "; target p99 under 10 ms"),
+        *_gang(_run("gang", size.nodes, size.pods_per_node, GANG), f"{GANG:,}, {size}"),
+    ]
+    grown = [_run("grow", nodes, pods) for nodes, pods in GROWTH]
+    return Section("Preemption", [*rows, *_growth(grown)], _NOTE)
+
+
+def place(nodes: int, pods: int) -> dict[str, Any]:
+    """Place pods of all shapes on empty nodes, in turns and shape by shape."""
+    snapshot = Snapshot()
+    state = State(native_served=True)
+    for index in range(nodes):
+        snapshot.apply(None, scene.node(index, 10))
+    for pod in scene.wanted(pods):
+        state.apply(pod)
+        snapshot.apply(None, pod)
+    mixed = [snapshot.pod_row[name] for name in state.pods]
+    by_shape = sorted(mixed, key=snapshot.shape.item)
+    figures: dict[str, Any] = {}
+    for what, rows in (("mixed", mixed), ("by_shape", by_shape)):
+        placer = Placer(snapshot, state.namespaces)
+        times = []
+        for _ in range(ROUNDS + 1):
+            with snapshot.trial():
+                took, placed = timed(partial(placer.place_many, rows))
+            if len(placed) != pods:
+                raise PodiumError(f"{len(placed)} of {pods} pods were placed")
+            times.append(took)
+        figures[what] = [pods / took for took in times[1:]]
+    return figures
+
+
+def lone(nodes: int, pods: int) -> dict[str, Any]:
+    """Let lone pods preempt, each in the cluster that the one before has left."""
+    state = scene.cluster(scene.Size(nodes, pods))
+    engine = following(state)
+    plans, follows = [], []
+    for pod in scene.wanted(LONE, cpu=8_000):
+        state.apply(pod)
+        target = (pod.metadata.namespace or "", pod.metadata.name or "")
+        took, plan = timed(partial(preempting, engine, target))
+        plans.append(took)
+        follows.append(timed(partial(follow, state, plan))[0])
+    return {"plans": plans, "follows": follows}
+
+
+def gang(nodes: int, pods: int, members: int) -> dict[str, Any]:
+    """Let a gang preempt; the same decision again and again, with a small change in between."""
+    state = scene.cluster(scene.Size(nodes, pods))
+    target = gang_in(state, members)
+    engine = following(state)
+    times = [again(engine, state, target) for _ in range(ROUNDS + 1)]
+    plan = preempting(engine, target)
+    return {"first": times[0], "plans": times[1:], "victims": sum(len(unit.pods) for unit in plan.victims)}
+
+
+def grow(nodes: int, pods: int) -> dict[str, Any]:
+    """Measure one size: making the cluster, one lone pod, and a gang of a tenth of the nodes."""
+    size = scene.Size(nodes, pods)
+    generated, state = timed(partial(scene.cluster, size))
+    built, engine = timed(partial(following, state))
+    pod = scene.wanted(1, cpu=8_000)[0]
+    state.apply(pod)
+    name = (pod.metadata.namespace or "", pod.metadata.name or "")
+    first = timed(partial(preempting, engine, name))[0]
+    target = gang_in(state, nodes // 10)
+    return {
+        "size": str(size),
+        "nodes": nodes,
+        "made": generated + built,
+        "first": first,
+        "lone": [again(engine, state, name) for _ in range(ROUNDS)],
+        "gang": [again(engine, state, target) for _ in range(ROUNDS)],
+    }
+
+
+def gang_in(state: State, members: int) -> GroupKey:
+    """Put a pending gang into a cluster."""
+    group, pods = scene.gang(members)
+    state.apply(group)
+    for each in pods:
+        state.apply(each)
+    return GroupKey(True, group.ref.namespace, group.ref.name)
+
+
+def again(engine: Engine, state: State, target: Any) -> float:
+    """Give the seconds of a plan after a pod of the cluster has gone and come back as another."""
+    pod = next(pod for pod in state.pods.values() if pod.spec.nodeName)
+    state.remove(pod)
+    metadata = msgspec.structs.replace(pod.metadata, uid=f"{pod.metadata.uid}-again")
+    state.apply(msgspec.structs.replace(pod, metadata=metadata))
+    return timed(partial(preempting, engine, target))[0]
+
+
+def preempting(engine: Engine, target: Any) -> Plan:
+    """Give a plan, which must be one that preempts."""
+    plan = engine.plan(target, scene.NOW)
+    if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or not plan.victims:
+        raise PodiumError(f"{target}: {plan.outcome}, {plan.message}")
+    return plan
+
+
+CASES: dict[str, Callable[..., dict[str, Any]]] = {"place": place, "lone": lone, "gang": gang, "grow": grow}
+
+
+def _run(case: str, *arguments: int) -> Any:
+    """Measure one case in a process of its own."""
+    argv = [sys.executable, "-m", "bench.preemption", case, *map(str, arguments)]
+    with rig.on(rig.SERVER):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PodiumError(f"bench.preemption {case}: {(done.stderr.splitlines() or ['it said nothing'])[-1]}")
+    return json.loads(done.stdout)
+
+
+def _placing(figures: Any) -> list[Row]:
+    what = f"place {PLACED:,} pods of {scene.SHAPES} shapes, {PLACING_NODES:,} nodes"
+    return [
+        Row(f"{what}, shapes in turns; target 5,000 or more", spread(figures["mixed"], "pods/s", 0)),
+        Row(f"{what}, shape by shape", spread(figures["by_shape"], "pods/s", 0)),
+    ]
+
+
+def _lone(figures: Any, size: str, target: str) -> list[Row]:
+    plans, follows = sorted(figures["plans"]), sorted(figures["follows"])
+    return [
+        Row(f"lone pod preempts, {size}, p50", f"{quantile(plans, 0.5) * 1e3:,.2f} ms"),
+        Row(f"lone pod preempts, {size}, p99{target}", f"{quantile(plans, 0.99) * 1e3:,.2f} ms"),
+        Row("the cluster follows such a plan, p50", f"{quantile(follows, 0.5) * 1e3:,.2f} ms"),
+        Row("the cluster follows such a plan, p99", f"{quantile(follows, 0.99) * 1e3:,.2f} ms"),
+    ]
+
+
+def _gang(figures: Any, what: str) -> list[Row]:
+    what = f"gang of {what}, 1,000 budgets, {figures['victims']:,} pods evicted"
+    return [
+        Row(f"{what}; target under 300 ms", spread([each * 1e3 for each in figures["plans"]], "ms", 0)),
+        Row("the first such plan of an engine", f"{figures['first'] * 1e3:,.0f} ms"),
+    ]
+
+
+def _growth(grown: list[Any]) -> list[Row]:
+    rows = []
+    for each in grown:
+        size, members = each["size"], each["nodes"] // 10
+        rows += [
+            Row(f"{size}: generated, and the engine built", f"{each['made']:,.1f} s"),
+            Row(f"{size}: first plan for a lone pod", f"{each['first']:,.3f} s"),
+            Row(f"{size}: lone pod", spread([took * 1e3 for took in each["lone"]], "ms")),
+            Row(f"{size}: gang of {members:,}", spread([took * 1e3 for took in each["gang"]], "ms", 0)),
+            Row(f"{size}: peak resident memory", f"{each['peak']:,.0f} MiB"),
+        ]
+    return rows
+
+
+if __name__ == "__main__":
+    found = CASES[sys.argv[1]](*map(int, sys.argv[2:]))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**found, "peak": peak}))

@@ -1,0 +1,82 @@
+"""The frame of every HTML page: opened from a disk, mailed or printed, it loads nothing and needs no script.
+
+The style beside this module, and the script of a page that has one, are put inline, and the page's own
+content security policy allows those texts (by hash) and nothing else: what a hostile name might smuggle past
+the escaping could neither run nor load. Long lists are cut and say so.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from podium.cli.render.words import visible
+
+_STYLE = Path(__file__).with_name("page.css")
+
+
+def whole(title: str, header: str, sections: Sequence[str], footer: str, *, script: str = "") -> str:
+    """Write a page; `title` is text, the rest is markup, of which an empty section is left out."""
+    style = _STYLE.read_text("utf-8")
+    scripts = f"script-src '{_hash(script)}'; " if script else ""
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; {scripts}base-uri 'none'; form-action 'none'"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            '<meta name="referrer" content="no-referrer">',
+            f"<title>{text(title)}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            header,
+            "<main>",
+            *filter(None, sections),
+            "</main>",
+            "<footer>",
+            footer,
+            "</footer>",
+            *([f"<script>{script}</script>"] if script else []),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def section(name: str, title: str, body: str) -> str:
+    """Write a part of a page under a heading; `name` is its anchor."""
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{body}\n</section>'
+
+
+def table(caption: str, head: str, rows: Sequence[str], total: int, limit: int, *, kind: str = "") -> str:
+    """Write a table in a box that scrolls by itself where the window is too narrow; nothing for no rows."""
+    if not rows:
+        return ""
+    return (
+        f'<div class="scroll {kind}" tabindex="0" role="group" aria-label="{caption}">'
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n"
+        + "\n".join(rows)
+        + "\n</tbody></table>"
+        f"{first_of(total, limit)}</div>"
+    )
+
+
+def first_of(total: int, limit: int) -> str:
+    """Say that a list was cut, or nothing where it is whole."""
+    return f'<p class="cut">First {limit:,} of {total:,}.</p>' if total > limit else ""
+
+
+def text(words: str) -> str:
+    """Write somebody else's words so that they are words on the page and nothing else."""
+    return escape(visible(words))
+
+
+def _hash(words: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(words.encode()).digest()).decode()}"

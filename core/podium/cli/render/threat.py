@@ -1,0 +1,217 @@
+"""`podium whatif --victim`: what would evict a pod or group, for people and for programs.
+
+As the report of a plan it opens with three lines: what priority takes it, what size, and what protects it.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from podium.cli.render.data import document
+from podium.cli.render.html import section, table, text, whole
+from podium.cli.render.text import Layout
+from podium.cli.render.whatif_words import Basis, Surroundings, rules_line, unknown_line
+from podium.cli.render.words import visible
+from podium.schedulerplugin.preemption.threat import Budgeted, Held, Room, Threat
+from podium.wording import count, some
+
+# How much of each list is shown; docs/whatif.md names these numbers.
+NODES = 10
+TOLERATIONS = 5
+BUDGETS = 5
+CLASSES = 10
+# The page holds this many times as much.
+PAGE = 20
+
+_BINARY = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+
+
+def threat_document(threat: Threat) -> dict[str, Any]:
+    """Give the answer as a ThreatReport, its JSON contract."""
+    return document(
+        "ThreatReport",
+        semantics=str(threat.semantics),
+        unit={
+            "kind": threat.kind,
+            "namespace": threat.namespace,
+            "name": threat.name,
+            "priority": threat.priority,
+            "pods": [{"name": pod.name, "node": pod.node} for pod in threat.pods],
+        },
+        protection=threat.protection,
+        minimalPriority=threat.minimal,
+        minimalPriorityLater=threat.later,
+        tolerations=[
+            {"pod": each.pod, "minimum": each.minimum, "until": each.until and _utc(each.until)}
+            for each in threat.tolerations
+        ],
+        budgets=[
+            {"name": each.name, "allowed": each.allowed, "charged": each.charged, "violated": each.violated}
+            for each in threat.budgets
+        ],
+        nodes=[
+            {
+                "node": room.node,
+                "without": {name: amount(name, value) for name, value in room.without.items()},
+                "frees": {name: amount(name, value) for name, value in room.frees.items()},
+            }
+            for room in threat.rooms
+        ],
+        classes=[{"name": name, "value": value} for name, value in threat.classes],
+    )
+
+
+def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
+    """Write the answer in the layout's width."""
+    layout.paragraph(visible(rules_line(basis)), style="dim")
+    layout.paragraph(visible(priority_line(threat)), style="bold")
+    layout.paragraph(visible(size_line(threat)))
+    layout.paragraph(visible(shield_line(threat)))
+    if unknown := unknown_line(basis):
+        layout.paragraph(visible(unknown), style="warning")
+    for heading, header, rows, limit, right in _lists(threat):
+        if rows:
+            layout.heading(heading)
+            shown = [[visible(cell) for cell in row] for row in rows[:limit]]
+            layout.columns([cell.upper() for cell in header], shown, right=right)
+            if len(rows) > limit:
+                rest = f"... and {len(rows) - limit:,} more (-o json has all)"
+                layout.paragraph(rest, indent="  ", style="dim")
+    return layout.text()
+
+
+def threat_page(threat: Threat, basis: Basis, made: Surroundings) -> str:
+    """Write the answer as one HTML page."""
+    lines = [size_line(threat), shield_line(threat)]
+    unknown = unknown_line(basis)
+    kind = "clear" if threat.minimal is None else "blocked"
+    header = "\n".join(
+        [
+            "<header>",
+            f'<p class="eyebrow">{text(rules_line(basis))}</p>',
+            f'<h1 class="{kind}">{text(priority_line(threat))}</h1>',
+            f'<p class="caution">{text(unknown)}</p>' if unknown else "",
+            *(f"<p>{text(line)}</p>" for line in lines if line),
+            "</header>",
+        ]
+    )
+    sections = []
+    for heading, names, rows, limit, right in _lists(threat):
+        ranks = [' class="number"' if at in right else "" for at in range(len(names))]
+        head = "".join(f'<th scope="col"{rank}>{name}</th>' for name, rank in zip(names, ranks, strict=True))
+        cells = (
+            "".join(f"<td{rank}>{text(cell)}</td>" for cell, rank in zip(row, ranks, strict=True))
+            for row in rows[: limit * PAGE]
+        )
+        written = [f"<tr>{row}</tr>" for row in cells]
+        body = table(heading, head, written, len(rows), limit * PAGE, kind="units")
+        sections.append(section(names[0].lower().replace(" ", "-"), heading, body) if rows else "")
+    footer = f"Made by podium {text(made.version)} on {text(made.made)}, from {text(basis.input)}."
+    return whole(f"Podium whatif: {priority_line(threat)}", header, sections, footer)
+
+
+def priority_line(threat: Threat) -> str:
+    """Say who it is, and what priority takes it."""
+    pods = f"{count(len(threat.pods), 'pod')} on {some({pod.node for pod in threat.pods})}"
+    who = f"{threat.kind} {threat.namespace}/{threat.name} (priority {threat.priority}, {pods})"
+    if threat.minimal is None:
+        return f"Nothing can preempt {who}."
+    classes = [f"{name} ({value})" for name, value in threat.classes[:1]]
+    lowest = f", of the classes here {classes[0]} and above" if classes else ", which no class here has"
+    return f"{who} can be preempted by priority {threat.minimal} or higher{lowest}."
+
+
+def size_line(threat: Threat) -> str:
+    """Say what size takes it."""
+    if threat.minimal is None:
+        return f"{threat.protection[:1].upper()}{threat.protection[1:]}."
+    first = ""
+    if threat.one_by_one:
+        units = count(threat.one_by_one, "member")
+        first = f"{units} of the group go one by one; this is the first to go. "
+    elif threat.kind == "PodGroup":
+        first = "The group goes as a whole. "
+    pod = f"A single pod takes it that wants more of something than its node has without it{_size(threat)}"
+    return f"{first}{pod}; a group, where it cannot reach its minCount otherwise."
+
+
+def _size(threat: Threat) -> str:
+    """Give the size that matters on the first node: in accelerators where it holds some, else in cpu."""
+    for room in threat.rooms:
+        for name in sorted(room.frees, key=lambda name: ("/" not in name, name)):
+            without, frees = room.without[name], room.frees[name]
+            least, most = amount(name, without), amount(name, without + frees)
+            return f" (on {room.node} more than {least} {name} and up to {most})"
+    return ""
+
+
+def shield_line(threat: Threat) -> str:
+    """Say what protects it meanwhile."""
+    parts = []
+    if threat.tolerations:
+        ends = [each.until for each in threat.tolerations]
+        until = "for ever" if None in ends else f"until {_utc(max(end for end in ends if end is not None))}"
+        below = threat.tolerations[0].minimum
+        held = f"Its PriorityClass holds back priorities below {below} {until}"
+        parts.append(f"{held}; without that {threat.later} is enough.")
+    violated = [each.name for each in threat.budgets if each.violated]
+    if violated:
+        loss = f"Its loss would violate PodDisruptionBudget {some(violated)}"
+        parts.append(f"{loss}: it is spared as long as taking others helps.")
+    if not parts and threat.minimal is not None:
+        parts.append("No toleration and no budget protects it.")
+    return " ".join(parts)
+
+
+_List = tuple[str, Sequence[str], list[Sequence[str]], int, Sequence[int]]
+
+
+def _lists(threat: Threat) -> Iterator[_List]:
+    """Give each list: heading, names of columns, rows, how many are shown, columns of numbers."""
+    rooms = list(_rooms(threat.rooms))
+    columns = ("Nodes", "Resource", "Without it", "It frees", "Together")
+    yield "What its nodes have", columns, rooms, NODES, (2, 3, 4)
+    tolerations = [_toleration(each) for each in threat.tolerations]
+    yield "Tolerations", ("Pod", "Below", "Until"), tolerations, TOLERATIONS, (1,)
+    budgets = [_budget(each) for each in threat.budgets]
+    yield "PodDisruptionBudgets", ("Budget", "Allows", "Its pods", "If it goes"), budgets, BUDGETS, (1, 2)
+    classes: list[Sequence[str]] = [(name, str(value)) for name, value in threat.classes]
+    yield "Classes that may preempt it", ("Class", "Priority"), classes, CLASSES, (1,)
+
+
+def _rooms(rooms: Sequence[Room]) -> Iterator[Sequence[str]]:
+    """Give a row a resource; nodes that have the same share their rows."""
+    alike: dict[tuple[tuple[str, int], ...], list[Room]] = {}
+    for room in rooms:
+        alike.setdefault((*room.without.items(), *room.frees.items()), []).append(room)
+    for same in alike.values():
+        nodes = some(room.node for room in same)
+        without, frees = same[0].without, same[0].frees
+        for name in frees:
+            both = amount(name, without[name] + frees[name])
+            yield nodes, name, amount(name, without[name]), amount(name, frees[name]), both
+
+
+def _toleration(held: Held) -> Sequence[str]:
+    ends = "for ever" if held.until is None else _utc(held.until)
+    return held.pod, str(held.minimum), ends if held.scheduled else "it is scheduled"
+
+
+def _budget(budget: Budgeted) -> Sequence[str]:
+    return budget.name, str(budget.allowed), str(budget.charged), "violated" if budget.violated else "kept"
+
+
+def amount(resource: str, value: int) -> str:
+    """Write an amount of a resource as a quantity, exactly."""
+    if resource == "cpu":
+        return f"{value // 1000}" if value % 1000 == 0 else f"{value}m"
+    if resource.startswith(_BYTES):
+        for suffix, size in _BINARY:
+            if value and value % size == 0:
+                return f"{value // size}{suffix}"
+    return str(value)
+
+
+def _utc(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

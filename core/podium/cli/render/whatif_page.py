@@ -1,0 +1,164 @@
+"""`podium whatif` as one HTML file: the domain as nodes, with who comes in and who is struck out on each."""
+
+from collections.abc import Iterable, Sequence
+
+from podium.cli.render.html import first_of, section, table, text, whole
+from podium.cli.render.whatif_words import (
+    Surroundings,
+    WhatIf,
+    cost_line,
+    nodes_heading,
+    outcome_line,
+    pods_words,
+    rules_line,
+    unit_name,
+    unknown_line,
+)
+from podium.findings import Finding
+from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict
+from podium.wording import count
+
+# How much of each list the page holds; docs/whatif.md names these numbers.
+CARDS = 200  # nodes in the domain view
+PODS = 30  # of one kind on one node
+UNITS = 300  # victims; spared
+REASONS = 50
+FINDINGS = 50
+
+_BADGE = ' <span class="badge warning">against a budget</span>'
+
+
+def whatif_page(report: WhatIf, made: Surroundings) -> str:
+    """Write the whole page."""
+    plan = report.plan
+    sections = [
+        _domain(plan),
+        _units("victims", "Victims", "Who is preempted, and why", plan.victims),
+        _units("spared", "Spared", "Who could have been preempted, and is not", plan.spared),
+        _reasons(nodes_heading(plan), plan.nodes),
+        _findings(plan.findings),
+    ]
+    footer = (
+        f"Made by podium {text(made.version)} on {text(made.made)}, from {text(report.basis.input)}.\n"
+        "Long lists are cut and say so; <code>podium whatif -o json</code> has everything."
+    )
+    return whole(f"Podium whatif: {outcome_line(report)}", _header(report), sections, footer)
+
+
+def _header(report: WhatIf) -> str:
+    plan, bill = report.plan, report.bill
+    unknown = unknown_line(report.basis)
+    good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+    tiles = [
+        ("info", "pod", "placed", len(plan.placements)),
+        ("blocked", "unit", "preempted", bill.units),
+        ("blocked", "pod", "preempted", bill.pods),
+        ("blocked", "accelerator", "they hold", sum(bill.accelerators.values())),
+        ("warning", "unit", "against a budget", bill.violating),
+    ]
+    return "\n".join(
+        [
+            "<header>",
+            f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
+            f'<h1 class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</h1>',
+            f'<p class="caution">{text(unknown)}</p>' if unknown else "",
+            f"<p>{text(cost_line(report))}</p>",
+            f"<p>{text(plan.message)}</p>",
+            '<dl class="tiles">',
+            *(
+                f'<div class="tile {kind if number else "none"}">'
+                f"<dt>{noun if number == 1 else noun + 's'} {rest}</dt><dd>{number:,}</dd></div>"
+                for kind, noun, rest, number in tiles
+            ),
+            "</dl>",
+            "</header>",
+        ]
+    )
+
+
+class _Card:
+    """One node: who comes, who goes, who stays although it could have gone."""
+
+    def __init__(self) -> None:
+        self.placed: list[str] = []
+        self.victims: list[str] = []
+        self.spared: list[str] = []
+
+
+def _domain(plan: Plan) -> str:
+    cards: dict[str, _Card] = {}
+    for placed in plan.placements:
+        cards.setdefault(placed.node, _Card()).placed.append(placed.pod)
+    for name, node in _pods(plan.victims):
+        cards.setdefault(node, _Card()).victims.append(name)
+    for name, node in _pods(plan.spared):
+        if node in cards:
+            cards[node].spared.append(name)
+    shown = list(cards.items())[:CARDS]
+    key = (
+        '<p class="key"><ins>comes in</ins> <del>is preempted</del> <span>stays, though it might have '
+        "been preempted</span></p>"
+    )
+    body = "\n".join([key, '<ul class="nodes">', *(_card(*each) for each in shown), "</ul>"])
+    return section("domain", "The domain", body + first_of(len(cards), CARDS)) if cards else ""
+
+
+def _card(node: str, card: _Card) -> str:
+    lines = [
+        *(f"<li><ins>{text(name)}</ins></li>" for name in card.placed[:PODS]),
+        _more(len(card.placed), "comes in", "come in"),
+        *(f"<li><del>{text(name)}</del></li>" for name in card.victims[:PODS]),
+        _more(len(card.victims), "is preempted", "are preempted"),
+        *(f"<li>{text(name)}</li>" for name in card.spared[:PODS]),
+        _more(len(card.spared), "stays", "stay"),
+    ]
+    numbers = f"{len(card.placed):,} in, {len(card.victims):,} out"
+    title = f'<h3>{text(node)}</h3> <span class="note">{numbers}</span>'
+    return f'<li class="node">{title}<ul>{"".join(lines)}</ul></li>'
+
+
+def _more(total: int, one: str, many: str) -> str:
+    rest = total - PODS
+    return f'<li class="cut">{rest:,} more {one if rest == 1 else many}</li>' if rest > 0 else ""
+
+
+def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
+    for unit in units:
+        for pod in unit.pods:
+            yield (f"{unit.namespace}/{pod.name}" if unit.namespace else pod.name), pod.node
+
+
+def _units(name: str, title: str, caption: str, units: Sequence[UnitVerdict]) -> str:
+    rows = [
+        f'<tr><th scope="row">{text(unit_name(unit))} <span class="note">{text(unit.kind)}</span>'
+        f'{_BADGE if unit.violatesBudget else ""}</th><td class="number">{unit.priority}</td>'
+        f"<td>{text(pods_words(unit.pods))}</td><td>{text(unit.reason)}</td></tr>"
+        for unit in units[:UNITS]
+    ]
+    head = (
+        '<th scope="col">Unit</th><th scope="col" class="number">Priority</th><th scope="col">Pods</th>'
+        '<th scope="col">Why</th>'
+    )
+    body = table(caption, head, rows, len(units), UNITS, kind="units")
+    return section(name, f"{title}: {count(len(units), 'unit')}", body) if units else ""
+
+
+def _reasons(heading: str, nodes: Sequence[NodeReason]) -> str:
+    rows = [
+        f'<tr><td class="number">{each.count:,}</td><td>{text(each.reason)}</td>'
+        f"<td>{text(', '.join(each.examples))}</td></tr>"
+        for each in nodes[:REASONS]
+    ]
+    head = '<th scope="col" class="number">Nodes</th><th scope="col">Reason</th><th scope="col">Such as</th>'
+    body = table("What the filters say, by reason", head, rows, len(nodes), REASONS)
+    return section("nodes", heading, body) if nodes else ""
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    rows = [
+        f'<li class="finding"><p class="object">{text(str(each.object))} <code>{text(each.field)}</code></p>'
+        f'<p>{text(each.message)}</p><p class="fix"><b>Fix:</b> {text(each.fix)}</p></li>'
+        for each in findings[:FINDINGS]
+    ]
+    body = f'<ul class="findings">{"".join(rows)}</ul>{first_of(len(findings), FINDINGS)}'
+    return section("findings", "Findings", body) if findings else ""

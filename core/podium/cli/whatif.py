@@ -1,0 +1,269 @@
+"""`podium whatif`: who would be preempted for a pod or group, or the other way round, what threatens one.
+
+Nothing is written to a cluster. The plan is made by the engine of the scheduler, so that what is answered
+here from a dump is what would happen there; this module only reads, chooses what nobody said, and shows.
+"""
+
+import functools
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from podium.api.schedulable import SCHEDULING_READS, Schedulable
+from podium.cli import inputs, whatifinput
+from podium.cli.main import EXIT_FINDINGS
+from podium.cli.render.data import as_json, as_yaml
+from podium.cli.render.output import deliver
+from podium.cli.render.text import Layout
+from podium.cli.render.whatif_data import whatif_document
+from podium.cli.render.whatif_page import whatif_page
+from podium.cli.render.whatif_table import whatif_table
+from podium.cli.render.whatif_words import Basis, Surroundings, WhatIf, bill
+from podium.cli.whatifinput import Moment, Rules, Target
+from podium.documents.load import Loaded, collector_paused
+from podium.schedulerplugin.preemption.naming import Veil, plainly
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.wording import count, some
+
+if TYPE_CHECKING:
+    from podium.schedulerplugin.settings import Settings
+
+# The table's width in columns: at least, at most, and where no terminal says.
+NARROWEST, WIDEST, USUAL = 80, 140, 110
+
+_GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+
+
+class Question(NamedTuple):
+    """What is asked, as the flags have it, and of whom: no files are the live cluster."""
+
+    files: Sequence[str]
+    pod: str | None
+    group: str | None
+    victim: str | None
+    kind: str | None
+    semantics: str | None
+    config: str | None
+    tenant: str | None
+    max_victims: int | None
+
+
+class Answer(NamedTuple):
+    """An answer in every format, of which one is written, and the exit code."""
+
+    document: dict[str, Any]
+    table: Callable[[Layout], str]
+    page: Callable[[Surroundings], str]
+    code: int
+
+
+@click.command("whatif", short_help="Show who would be preempted for a pod or group, and why.")
+@inputs.file_options
+@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
+@click.option("--context", metavar="NAME", help="The context in it.")
+@click.option("--add", metavar="FILE", help="Objects to be there too: pods, groups, or what makes them.")
+@click.option("--pod", metavar="NS/NAME", help="Plan for this pending pod.")
+@click.option("--group", metavar="NS/NAME", help="Plan for this pending PodGroup.")
+@click.option("--victim", metavar="NS/NAME", help="Say what would evict this running pod or PodGroup.")
+@click.option("--kind", type=click.Choice(["pod", "group"]), help="What --victim is, where both exist.")
+@click.option("--now", metavar="TIME", help="The time of the plan, such as 2026-01-31T12:00:00Z.")
+@click.option(
+    "--semantics",
+    type=click.Choice([str(each) for each in Semantics]),
+    help="Whose rules: the spec's, those of a kube-scheduler release, or pod by pod; else the cluster's own.",
+)
+@click.option("--config", metavar="FILE", help="A WhatIfConfiguration: budgets, victims, divergence.")
+@click.option(
+    "--max-victims", type=click.IntRange(0), metavar="N", help="Exit with 3 for more pods than this."
+)
+@click.option("--tenant", metavar="NS", help="Show objects of other namespaces by UID only.")
+@inputs.output_options("table", "json", "yaml", "html")
+def command(
+    *,
+    filenames: tuple[str, ...],
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    add: str | None,
+    pod: str | None,
+    group: str | None,
+    victim: str | None,
+    kind: str | None,
+    now: str | None,
+    semantics: str | None,
+    config: str | None,
+    max_victims: int | None,
+    tenant: str | None,
+    output: str,
+    output_file: str | None,
+) -> None:
+    """Show whether a pending pod or group would be scheduled, where, and who would be preempted for it.
+
+    With --victim it is the other way round. The cluster is read from files (-f) or live, and never written
+    to. Exit code: 0 it fits, with preemption or without, 3 it does not (or --max-victims), 2 usage, 1 the
+    tool failed; the same in every format.
+    """
+    if sum(name is not None for name in (pod, group, victim)) > 1:
+        raise click.UsageError("--pod, --group and --victim exclude each other.")
+    if kind is not None and victim is None:
+        raise click.UsageError("--kind goes with --victim.")
+    inputs.stdin_once([*filenames, add or "", config or ""])
+    question = Question(filenames, pod, group, victim, kind, semantics, config, tenant, max_victims)
+    # Whoever reads a part of a cluster sees room where there is none.
+    kube = inputs.KubeOptions(kubeconfig, context, all_namespaces=not filenames)
+    loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
+    whatifinput.check_whole(loaded)
+    moment = whatifinput.moment(now, loaded.state, datetime.now(UTC), live=not filenames)
+    with collector_paused(), loaded.origins.placed():
+        added = _add(add, loaded, moment)
+        if victim is not None:
+            answer = _threat(question, loaded, moment)
+        else:
+            answer = _plan(question, loaded, moment, added)
+    deliver(_written(answer, output, to_file=output_file is not None), output_file)
+    if answer.code:
+        sys.exit(answer.code)
+
+
+def _plan(question: Question, loaded: Loaded, moment: Moment, added: Iterable[Target]) -> Answer:
+    """Plan for the preemptor that is meant. Raises PodiumError."""
+    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - `--help` needs no numpy
+
+    tenant = question.tenant
+    target = whatifinput.choose_target(question.pod, question.group, added, loaded.state, tenant)
+    rules = _rules(question, target, loaded)
+    veil = Veil(loaded.state, tenant) if tenant is not None else None
+    said = veil.said if veil is not None else plainly
+    settings = _settings(question.config, rules)
+    made = plan(loaded.state, target, moment.at, settings, minor=rules.minor, said=said)
+    report = WhatIf(
+        plan=veil.plan(made) if veil is not None else made,
+        preemptor=whatifinput.words(target),
+        bill=bill(made.victims, accelerators(made, loaded.state.pods)),
+        basis=_basis(question, rules, moment, loaded),
+    )
+    return Answer(
+        whatif_document(report.plan),
+        functools.partial(whatif_table, report),
+        functools.partial(whatif_page, report),
+        _code(report, question.max_victims),
+    )
+
+
+def _code(report: WhatIf, max_victims: int | None) -> int:
+    if report.plan.outcome not in _GOOD:
+        return EXIT_FINDINGS
+    if max_victims is None or report.bill.pods <= max_victims:
+        return 0
+    pods = count(report.bill.pods, "pod")
+    click.echo(f"podium: {pods} would be preempted, more than --max-victims {max_victims:,}", err=True)
+    return EXIT_FINDINGS
+
+
+def _threat(question: Question, loaded: Loaded, moment: Moment) -> Answer:
+    """Say what threatens the victim that is named. Raises PodiumError."""
+    from podium.cli.render import threat as faces  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
+
+    assert question.victim is not None
+    target = whatifinput.find_victim(question.victim, question.kind, loaded.state, question.tenant)
+    rules = _rules(question, target, loaded)
+    engine = Engine(loaded.state, _settings(question.config, rules), rules.minor)
+    found, basis = threat(engine, target, moment.at), _basis(question, rules, moment, loaded)
+    return Answer(
+        faces.threat_document(found),
+        functools.partial(faces.threat_table, found, basis),
+        functools.partial(faces.threat_page, found, basis),
+        0,
+    )
+
+
+def _rules(question: Question, target: Target, loaded: Loaded) -> Rules:
+    rules = whatifinput.choose_rules(question.semantics, target, loaded, live=not question.files)
+    click.echo(f"podium: planning by the semantics {rules.semantics}: {rules.why}", err=True)
+    return rules
+
+
+def _basis(question: Question, rules: Rules, moment: Moment, loaded: Loaded) -> Basis:
+    return Basis(
+        semantics=rules.semantics,
+        rules_why=rules.why,
+        now=moment.text,
+        now_why=moment.why,
+        input=_input(question.files, loaded),
+        unknown=whatifinput.not_known(loaded),
+    )
+
+
+def _add(file: str | None, loaded: Loaded, moment: Moment) -> Sequence[Target]:
+    """Put what --add brings into the state, and give the groups and pods that it is about."""
+    if file is None:
+        return ()
+    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add something
+    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
+
+    minor, _ = whatifinput.server_minor(loaded)
+    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
+    documents = inputs.read_documents([file])
+    expansion = expand(documents, loaded.state, moment.text, profile, loaded.labels)
+    for note in expansion.notes:
+        click.echo(f"podium: {note}", err=True)
+    for added in expansion.objects:
+        loaded.state.apply(added)
+    return expansion.targets
+
+
+def _settings(config: str | None, rules: Rules) -> "Settings":
+    if config is not None:
+        from podium.cli.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+        return read_settings(config, rules.semantics)
+    from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy, as above
+
+    return Settings(semantics=rules.semantics)
+
+
+def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:
+    """Count the devices that a plan's victims hold: resources whose name has a domain."""
+    from podium.schedulerplugin.requests import effective  # noqa: PLC0415 - as the engine
+
+    held: Counter[str] = Counter()
+    for unit in plan.victims:
+        for named in unit.pods:
+            pod = pods.get((unit.namespace, named.name))
+            if isinstance(pod, Schedulable):
+                amounts = effective(pod).amounts
+                held.update({name: amounts[name] for name in amounts if _is_device(name)})
+    return dict(held)
+
+
+def _is_device(resource: str) -> bool:
+    domain, slash, _ = resource.partition("/")
+    return bool(slash) and "." in domain
+
+
+def _input(filenames: Sequence[str], loaded: Loaded) -> str:
+    names = ["standard input" if name == inputs.STDIN_NAME else name for name in filenames]
+    return some(names) if names else f"the live cluster ({loaded.server})"
+
+
+def _written(answer: Answer, output: str, *, to_file: bool) -> str:
+    if output == "json":
+        return as_json(answer.document)
+    if output == "yaml":
+        return as_yaml(answer.document)
+    if output == "html":
+        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return answer.page(Surroundings(version("podium-k8s"), made))
+    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    columns = shutil.get_terminal_size((USUAL, 0)).columns
+    width = min(max(columns, NARROWEST), WIDEST)
+    return answer.table(Layout(width=width, colour=not plain and not os.environ.get("NO_COLOR")))

@@ -1,0 +1,267 @@
+"""What a plan starts from where nobody says: the time, whose rules, and which pod or group is meant.
+
+A dump is a past moment, and a cluster's version and gates decide who preempts whom, so each choice comes with
+the words that tell a reader how it was made.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+import click
+import msgspec
+
+from podium.api.core import Pod
+from podium.api.membership import GroupKey, membership
+from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.reads import Kind
+from podium.api.schedulable import Schedulable
+from podium.audit import choose_minor
+from podium.documents.load import NOT_IN_INPUT, Loaded
+from podium.errors import PodiumError
+from podium.gangs import SCHEDULER
+from podium.kube.discovery import NOT_SERVED
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.view import Name, View
+from podium.wording import some
+
+Target = Name | GroupKey
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
+# How many pending groups and pods an error names.
+_NAMED = 5
+
+
+class Moment(NamedTuple):
+    """The time of a plan, in UTC, and where it comes from."""
+
+    at: datetime
+    why: str
+
+    @property
+    def text(self) -> str:
+        """RFC 3339, as objects carry times."""
+        return self.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Rules(NamedTuple):
+    """Whose rules decide, how they were chosen, and the minor whose arithmetic counts."""
+
+    semantics: Semantics
+    why: str
+    minor: int
+
+
+def moment(asked: str | None, view: View, clock: datetime, *, live: bool) -> Moment:
+    """Choose the time: as asked, now for a live cluster, else the newest in the input.
+
+    Raises click.UsageError for what is no time.
+    """
+    if asked is not None:
+        parsed = _parsed(asked)
+        if parsed is None:
+            raise click.UsageError(f"--now: {asked!r} is not a time such as 2026-01-31T12:00:00Z.")
+        return Moment(parsed, "asked for with --now")
+    if live:
+        return Moment(clock, "the time of reading")
+    for written in sorted(set(_times(view)), reverse=True):
+        newest = _parsed(written)
+        if newest is not None:
+            return Moment(newest, "the newest time in the input")
+    return Moment(clock, "now, for the input has no time in it")
+
+
+def _times(view: View) -> Iterator[str]:
+    """Give every time that tells of something that has happened, as written."""
+    for pod in view.pods.values():
+        status = pod.status if isinstance(pod, Schedulable) else None
+        yield from _written(pod.metadata.creationTimestamp, status.startTime if status is not None else None)
+        for condition in (status.conditions if status is not None else None) or ():
+            yield from _written(condition.lastTransitionTime)
+    for objects in (view.groups, view.nodes, view.budgets, view.classes):
+        yield from _written(*(each.metadata.creationTimestamp for each in objects.values()))
+
+
+def _written(*times: str | None) -> Iterator[str]:
+    return (time for time in times if time is not None and _TIME.fullmatch(time))
+
+
+def _parsed(text: str) -> datetime | None:
+    """Read a time, None for what is none, or lies in no year of UTC that can be written."""
+    try:
+        return msgspec.convert(text, _Time).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        return None
+
+
+def server_minor(loaded: Loaded) -> tuple[int, str]:
+    """Give the minor that serves the Workload API and is nearest to the server's, and how it is known."""
+    served = minor_of(loaded.server)
+    if served is None:
+        named, why = choose_minor(loaded.state.nodes.values())
+        served = minor_of(named)
+        assert served is not None
+    else:
+        why = f"the API server is {loaded.server}"
+    known = minor_of(nearest(served, WORKLOAD_VERSIONS))
+    assert known is not None
+    return known, why if known == served else f"{why}; 1.{known} is the nearest that is known"
+
+
+def workload_api(loaded: Loaded, *, live: bool) -> str | None:
+    """Say why the cluster does not serve the native Workload API, or give None where it does.
+
+    A live server says so itself. A dump shows it by the groups that it has, and pods that name one.
+    """
+    state = loaded.state
+    if live:
+        return None if state.native_served else "the cluster does not serve the Workload API"
+    if state.unread.get(Kind.POD_GROUP) == NOT_SERVED:
+        return "the cluster of the dump does not serve the Workload API"
+    if any(key.native for key in state.groups) or any(key.native for key in state.referenced_groups()):
+        return None
+    return "nothing in the input is of the Workload API"
+
+
+def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: bool) -> Rules:
+    """Choose whose rules decide: as asked, the spec's for podium-scheduler, else the cluster's own."""
+    minor, version = server_minor(loaded)
+    if asked is not None:
+        semantics = Semantics(asked)
+        named = {Semantics.V1_36: 36, Semantics.V1_37: 37}
+        return Rules(semantics, "asked for with --semantics", named.get(semantics, minor))
+    if scheduler(target, loaded.state) == SCHEDULER:
+        return Rules(Semantics.KEP, f"it is for {SCHEDULER}", minor)
+    closed = workload_api(loaded, live=live)
+    if closed is not None:
+        return Rules(Semantics.PODS, closed, minor)
+    return Rules(Semantics(f"1.{minor}"), version, minor)
+
+
+def scheduler(target: Target, view: View) -> str:
+    """Give the scheduler of a pod, or of the first of a group's pods by name."""
+    if isinstance(target, GroupKey):
+        members = view.members(target)
+        pod = members[min(members)] if members else None
+    else:
+        pod = view.pods.get(target)
+    return (pod.spec.schedulerName if pod is not None else None) or DEFAULT_SCHEDULER
+
+
+def full_name(option: str, text: str) -> Name:
+    """Read NAMESPACE/NAME. Raises click.UsageError."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise click.UsageError(f"{option}: {text!r} is not NAMESPACE/NAME.")
+    return namespace, name
+
+
+def find_group(view: View, name: Name) -> GroupKey | None:
+    """Find a group by its name, the native one first; a group that only pods speak of is one, too."""
+    for native in (True, False):
+        key = GroupKey(native, *name)
+        if key in view.groups or view.members(key):
+            return key
+    return None
+
+
+def choose_target(
+    pod: str | None, group: str | None, added: Iterable[Target], view: View, tenant: str | None
+) -> Target:
+    """Find the preemptor: the pod or group that is named, else the one that was added.
+
+    `tenant`'s namespace alone is spoken of, if there is one. Raises PodiumError with what there is to choose
+    from, and click.UsageError for a name that is none.
+    """
+    named = full_name("--pod", pod) if pod is not None else None
+    named = full_name("--group", group) if group is not None else named
+    if named is not None:
+        if tenant is not None and named[0] != tenant:
+            raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
+        target = find_group(view, named) if group is not None else named if named in view.pods else None
+        if target is None:
+            kind = "PodGroup" if group is not None else "pod"
+            raise PodiumError(f"there is no {kind} {'/'.join(named)}; {_pending(view, tenant)}")
+        return target
+    candidates = [each for each in added if tenant is None or namespace_of(each) == tenant]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        several = some(map(words, candidates), _NAMED)
+        raise PodiumError(f"--add brings {several}; choose one with --group or --pod")
+    raise PodiumError(f"whom to plan for? name it with --group or --pod; {_pending(view, tenant)}")
+
+
+def find_victim(text: str, kind: str | None, view: View, tenant: str | None) -> Target:
+    """Find a pod or group by name. Raises PodiumError, and click.UsageError where it may be either."""
+    name = full_name("--victim", text)
+    if tenant is not None and name[0] != tenant:
+        raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {name[0]}.")
+    pod = name if name in view.pods and kind != "group" else None
+    group = find_group(view, name) if kind != "pod" else None
+    if pod is not None and group is not None:
+        raise click.UsageError(f"--victim: {text} is a pod and a PodGroup; say which with --kind.")
+    found = pod or group
+    if found is None:
+        what = {"pod": "pod", "group": "PodGroup", None: "pod or PodGroup"}[kind]
+        raise PodiumError(f"there is no {what} {text} in what was read")
+    return found
+
+
+def namespace_of(target: Target) -> str:
+    """Give the namespace of a preemptor."""
+    return target.namespace if isinstance(target, GroupKey) else target[0]
+
+
+def words(target: Target) -> str:
+    """Name a preemptor as a person does: `PodGroup team-a/train`."""
+    if isinstance(target, GroupKey):
+        return f"PodGroup {target.namespace}/{target.name}"
+    return f"Pod {target[0]}/{target[1]}"
+
+
+def _pending(view: View, tenant: str | None) -> str:
+    """Name the groups and pods that wait, a few of them."""
+    groups, pods = set(), set()
+    for name, pod in view.pods.items():
+        if (tenant is not None and name[0] != tenant) or not _waits(pod):
+            continue
+        key = membership(pod, native_served=view.native_served)
+        if key is None:
+            pods.add("/".join(name))
+        else:
+            groups.add(f"{key.namespace}/{key.name}")
+    parts = [
+        f"pending {what}: {some(names, _NAMED)}"
+        for what, names in (("groups", groups), ("pods", pods))
+        if names
+    ]
+    return "; ".join(parts) or f"nothing is pending{f' in {tenant}' if tenant is not None else ''}"
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.nodeName or pod.finished or pod.metadata.deletionTimestamp)
+
+
+def check_whole(loaded: Loaded) -> None:
+    """Refuse an input on which a plan would be wrong, as one of a part of the cluster. Raises PodiumError."""
+    if loaded.scope.partial:
+        part = loaded.scope.partial
+        raise PodiumError(f"the input holds {part}; a plan wants all pods of the cluster (podium dump -A)")
+    unread = loaded.state.unread
+    for kind in (Kind.NODE, Kind.POD):
+        why = unread.get(kind)
+        if why is not None and why != NOT_IN_INPUT:
+            raise PodiumError(f"a plan wants every {kind}, but: {why}")
+    if Kind.NODE in unread or not loaded.state.nodes:
+        raise PodiumError("the input has no nodes, so there is no room to plan for; add them with -f")
+
+
+def not_known(loaded: Loaded) -> list[str]:
+    """Name the kinds that the plan goes without, each with why."""
+    of_interest = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET)
+    unread = loaded.state.unread
+    return [f"{kind}: {unread[kind]}" for kind in of_interest if unread.get(kind, NOT_SERVED) != NOT_SERVED]

@@ -1,0 +1,391 @@
+"""What a file would add to a cluster, as the objects that would be there a moment later.
+
+Somebody asks what becomes of a Job that nobody has created yet. A plan speaks of pods and groups, so the Job
+becomes its pods, and its group where one would be made; each passes the admission that a server would give
+it (`podium.rules.admission`), for its integer decides everything. Whatever else a file may hold and a plan
+depends on (nodes, budgets, classes, claims) is added as it is.
+
+Nothing is guessed: what would be refused, what makes no pods by itself and what nobody could plan for is a
+PodiumError that names file and field.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium import gangs
+from podium.api.core import Namespace, Pod, PriorityClass, SchedulingGroup
+from podium.api.foreign import Owner, neutral_owner
+from podium.api.groups import GROUP_LABEL, PodGroup, Workload
+from podium.api.membership import GroupKey, membership
+from podium.api.meta import ObjectMeta
+from podium.api.reads import READS, Kind, Read
+from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
+from podium.documents.split import Document, in_json_words
+from podium.fieldpath import at, parse_path
+from podium.findings import ObjectRef
+from podium.ops.added import Added, read_added
+from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
+from podium.ops.selecting import selected_keys, selections
+from podium.ops.workloadgroups import Given, groups_for, has_groups, maker_of
+from podium.rules import webhook
+from podium.rules.admission import Operation, Profile, Request, review
+from podium.rules.target import Phase
+from podium.state import Readable, State
+from podium.view import Name
+from podium.wording import some
+
+# What others are judged by comes first, in whatever order the file has it.
+_FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.POD_GROUP)
+MOST_NOTES = 20
+
+
+class Expansion(NamedTuple):
+    """What to put into the index; which of its groups (else pods) wait; what a reader should know."""
+
+    objects: tuple[Readable, ...]
+    targets: tuple[Name | GroupKey, ...]
+    notes: tuple[str, ...]
+
+
+class _Mould(NamedTuple):
+    """A pod of a template as it was admitted, which its copies are made of; whether they join a gang."""
+
+    spec: SchedulableSpec
+    labels: Mapping[str, str]
+    annotations: dict[str, str] | None
+    joins: bool
+
+
+def expand(
+    documents: Iterable[Document],
+    state: State,
+    now: str,
+    profile: Profile,
+    labels: frozenset[str] | None = None,
+) -> Expansion:
+    """Give the objects that a file would bring, beside those of `state`, which is left as it is.
+
+    `now` (RFC 3339) is when they are created; `labels` are the labels that a dump has (`Loaded.labels`).
+    Raises PodiumError for what a server of that profile refuses, what cannot be planned for, what asks by a
+    label that the dump left out, and for more than MOST_PODS pods.
+    """
+    return _Expander(state, now, profile, labels).expand(documents)
+
+
+class _Expander:
+    """Adds the objects of one file to what is seen of the cluster, step by step."""
+
+    def __init__(self, state: State, now: str, profile: Profile, labels: frozenset[str] | None) -> None:
+        self._state = state
+        self._now = now
+        self._profile = profile
+        self._labels = labels
+        # What admission looks at; pods that are there already bother nobody.
+        self._seen = State(native_served=profile.workload_api)
+        for index in (state.namespaces, state.classes, state.workloads, state.groups):
+            for each in index.values():
+                self._seen.apply(each)
+        self._objects: list[Readable] = []
+        self._notes: list[str] = []
+        self._replaced: list[str] = []
+        self._origins: dict[Name, Document] = {}
+        self._moulds: dict[tuple[ObjectRef, str], _Mould] = {}
+        self._owners: dict[ObjectRef, Owner] = {}
+        # Pods that were given the group of their gang, which nobody has made yet.
+        self._joined: dict[GroupKey, list[Schedulable]] = {}
+
+    def expand(self, documents: Iterable[Document]) -> Expansion:
+        added, self._notes = read_added(documents, self._now)
+        of = {kind: [each for each in added if each.read.kind is kind] for kind in Kind}
+        for kind in _FIRST:
+            for each in of[kind]:
+                namespace = kind is Kind.NAMESPACE
+                self._put(each.typed() if namespace else self._stored(each.document, each.read, each.value))
+        makers = [(each, self._made(each)) for each in of[Kind.OWNER]]
+        given = self._groups_of_workloads(of[Kind.WORKLOAD], makers)
+        for each in of[Kind.POD]:
+            self._add_pod(each)
+        for each, made in makers:
+            for batch in made.batches:
+                self._add_copies(each, batch, given.get((each.ref, batch.role, batch.replica)))
+        for each in added:
+            if each.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
+                value = each.read.neutral(each.typed())
+                keys = selected_keys([value])
+                self._check_labels(each.document, (("spec.selector", key) for key in sorted(keys)))
+                self._put(value)
+        self._make_gangs()
+        targets = self._targets()
+        if self._replaced:
+            self._notes.append(f"in place of what is there already: {some(self._replaced)}")
+        notes = list(dict.fromkeys(self._notes))
+        if len(notes) > MOST_NOTES:
+            notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES:,} more like these"]
+        return Expansion(tuple(self._objects), targets, tuple(notes))
+
+    def _put(self, value: Readable) -> None:
+        """Add an object, and let admission see what it looks at."""
+        if self._state.holds(value):
+            self._replaced.append(_said(value))
+        if isinstance(value, Namespace | PriorityClass | Workload | PodGroup):
+            self._seen.apply(value)
+        self._objects.append(value)
+
+    def _made(self, added: Added) -> Made:
+        """Give the pods that an owner makes, and add it itself."""
+        owner = added.owner()
+        made = added.placed(made_by, owner, added.value)
+        self._notes += made.notes
+        neutral = neutral_owner(owner)
+        if self._state.holds(neutral):
+            self._notes.append(f"{neutral.ref} is there already; pods that it has stay beside the added ones")
+        self._owners[neutral.ref] = neutral
+        self._objects.append(neutral)
+        return made
+
+    # Admission.
+
+    def _admit(self, document: Document, value: dict[str, Any], path: str = "") -> dict[str, Any]:
+        """Give an object as a server would store it; `path` is where it stands in its document."""
+        verdict = review(Request(operation=Operation.CREATE, object=value), self._seen, self._profile)
+        if verdict.admitted is None:
+            cause = verdict.causes[0]
+            unread = self._state.unread.get(Kind.PRIORITY_CLASS) if verdict.awaits else None
+            why = f" (PriorityClasses: {unread})" if unread else ""
+            raise document.error(f"{cause.message}{why}", ".".join(filter(None, (path, cause.field))))
+        self._notes += [
+            f"{finding.object}: {finding.field}: {finding.message}" for finding in verdict.findings
+        ]
+        return verdict.admitted
+
+    def _stored(self, document: Document, read: Read, value: dict[str, Any]) -> Readable:
+        """Give a class, Workload or group, neutral, as it would be stored in place of an old one."""
+        self._seen.remove(read.neutral(msgspec.convert(value, read.type)))
+        admitted = self._admit(document, value)
+        admitted["metadata"] |= {key: value["metadata"].get(key) for key in ("uid", "creationTimestamp")}
+        neutral: Readable = read.neutral(msgspec.convert(admitted, read.type))
+        return neutral
+
+    def _admitted_pod(
+        self, document: Document, value: dict[str, Any], path: str = ""
+    ) -> tuple[Schedulable, bool]:
+        """Give a pod as it would be stored, and whether it was given the group of its gang."""
+        meta, joins = value["metadata"], False
+        asks = gangs.asks(ObjectMeta(labels=meta.get("labels")))
+        if asks and self._profile.rules == "podium" and self._lets_ask(meta["namespace"]):
+            value, joins = self._joining(value)
+        admitted = self._admit(document, value, path)
+        try:
+            pod = msgspec.convert(admitted, Schedulable)
+        except msgspec.ValidationError as error:
+            problem, _, field = str(error).partition(" - at `$.")
+            field = f"{path}.{field.removesuffix('`')}".strip(".")
+            raise document.error(in_json_words(problem), field) from None
+        spec = f"{path}.spec".strip(".")
+        self._check_labels(document, ((f"{spec}.{field}", key) for field, key in selections(pod.spec)))
+        return pod, joins
+
+    def _check_labels(self, document: Document, asked: Iterable[tuple[str, str]]) -> None:
+        """Refuse what asks for pods by labels that a dump left out: nobody knows who has them."""
+        for field, key in asked:
+            if self._labels is not None and key not in self._labels:
+                problem = f"selects pods by {key}; the dump left that label out, so ask the cluster itself"
+                raise document.error(problem, field)
+
+    def _joining(self, value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Do to a pod that asks for a group what the webhook does."""
+        meta, spec = value["metadata"], dict(value.get("spec") or {})
+        namespace = self._seen.namespaces.get(meta["namespace"])
+        labels = (namespace.metadata.labels if namespace is not None else None) or {}
+        scheduled = labels.get(gangs.SCHEDULER_LABEL) == gangs.SCHEDULER
+        phase = Phase.SCHEDULED_GANG if scheduled else Phase.GANG
+        request = Request(operation=Operation.CREATE, object=value)
+        verdict = webhook.judge(phase, request, self._seen, self._profile)
+        joins = False
+        for change in verdict.patch:
+            if change["path"].startswith("/spec/"):
+                spec[change["path"].removeprefix("/spec/")] = change["value"]
+            elif change["path"] != "/spec":
+                joins = True
+                meta = {**meta, "labels": {**meta["labels"], GROUP_LABEL: change["value"]}}
+        self._notes += [f"{finding.object}: {finding.message}" for finding in verdict.findings]
+        return {**value, "metadata": meta, "spec": spec}, joins
+
+    def _lets_ask(self, namespace: str) -> bool:
+        found = self._seen.namespaces.get(namespace)
+        if found is None and Kind.NAMESPACE in self._state.unread:
+            self._notes.append(
+                f"namespace {namespace} was not read; it is taken to let its pods ask for groups"
+            )
+            return True
+        lets = gangs.opted_in(found)
+        if not lets:
+            self._notes.append(
+                f"namespace {namespace} does not let its pods ask for groups (its label "
+                f"{gangs.NAMESPACE_LABEL} is not {gangs.ENABLED}), so they join none"
+            )
+        return lets
+
+    # Pods.
+
+    def _add_pod(self, added: Added) -> None:
+        """Add a pod of the file; one that stands on a node already stays what it is."""
+        pod, joins = self._admitted_pod(added.document, added.value)
+        sent: Schedulable = added.typed()
+        pod.metadata.uid, pod.metadata.creationTimestamp = sent.metadata.uid, self._now
+        if pod.spec.nodeName:
+            pod.metadata.creationTimestamp = sent.metadata.creationTimestamp
+            pod.metadata.deletionTimestamp = sent.metadata.deletionTimestamp
+            pod.status = sent.status
+        self._add(added.document, pod, joins=joins)
+
+    def _add_copies(self, added: Added, batch: Batch, given: GroupKey | None) -> None:
+        """Add the pods of one batch; `given` is the group that a Workload puts them in."""
+        if not batch.copies:
+            return
+        mould = self._mould(added, batch, given)
+        spec = mould.spec
+        if given is not None and given.native:
+            spec = msgspec.structs.replace(spec, schedulingGroup=SchedulingGroup(given.name))
+        label = {GROUP_LABEL: given.name} if given is not None and not given.native else {}
+        namespace = added.ref.namespace
+        for copy in batch.copies:
+            metadata = ObjectMeta(
+                name=copy.name,
+                namespace=namespace,
+                uid=uid_of("Pod", namespace, copy.name),
+                creationTimestamp=self._now,
+                labels={**mould.labels, **copy.labels, **label},
+                annotations=mould.annotations,
+                ownerReferences=[batch.controller],
+            )
+            own = with_claims(spec, batch.claims, copy.name)
+            pod = Schedulable(metadata=metadata, spec=own, status=SchedulableStatus(phase="Pending"))
+            self._add(added.document, pod, joins=mould.joins)
+
+    def _mould(self, added: Added, batch: Batch, given: GroupKey | None) -> _Mould:
+        """Admit the first copy of a template for all of them: they differ in nothing that is judged."""
+        known = self._moulds.get((added.ref, batch.template))
+        if known is not None:
+            return known
+        value = self._first(added, batch, given)
+        pod, joins = self._admitted_pod(added.document, value, batch.template)
+        own = {GROUP_LABEL, *batch.copies[0].labels} if joins else batch.copies[0].labels
+        labels = {key: text for key, text in (pod.metadata.labels or {}).items() if key not in own}
+        mould = _Mould(pod.spec, labels, pod.metadata.annotations, joins)
+        self._moulds[added.ref, batch.template] = mould
+        return mould
+
+    def _first(self, added: Added, batch: Batch, given: GroupKey | None) -> dict[str, Any]:
+        """Give the first pod of a batch as its controller would send it."""
+        if batch.template not in dict(added.owner().templates()):
+            raise added.document.error("is missing; its pods have no spec", batch.template)
+        template = at(added.value, parse_path(batch.template))
+        meta = template.get("metadata") or {}
+        labels = {**(meta.get("labels") or {}), **batch.copies[0].labels}
+        spec = template.get("spec")
+        if given is not None and given.native:
+            spec = {**(spec or {}), "schedulingGroup": {"podGroupName": given.name}}
+        elif given is not None:
+            labels[GROUP_LABEL] = given.name
+        metadata = {
+            "name": batch.copies[0].name,
+            "namespace": added.ref.namespace,
+            "labels": labels,
+            "annotations": meta.get("annotations"),
+            "ownerReferences": [msgspec.to_builtins(batch.controller)],
+        }
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _add(self, document: Document, pod: Schedulable, *, joins: bool) -> None:
+        """Add a pod, in the group of its gang if it joins."""
+        gang = gangs.gang_of(pod) if joins else None
+        if gang is not None:
+            pod.metadata.labels = {**(pod.metadata.labels or {}), GROUP_LABEL: gang.group_name}
+            key = GroupKey(False, pod.metadata.namespace or "", gang.group_name)
+            self._joined.setdefault(key, []).append(pod)
+        self._origins[pod.metadata.namespace or "", pod.metadata.name or ""] = document
+        self._put(pod)
+
+    # Groups.
+
+    def _groups_of_workloads(
+        self, workloads: list[Added], makers: list[tuple[Added, Made]]
+    ) -> dict[tuple[ObjectRef, str, int | None], GroupKey]:
+        """Make the groups of Workloads whose groups are not in the file; say which pods each is for.
+
+        The pods are named by their owner, and in it by role and replica.
+        """
+        given: dict[tuple[ObjectRef, str, int | None], GroupKey] = {}
+        groups = [each for each in self._objects if isinstance(each, PodGroup)]
+        for added in workloads:
+            if has_groups(added.read.neutral(added.typed()), groups):
+                continue
+            owner, made = added.placed(maker_of, added, makers)
+            for batch, key, document in added.placed(self._given, added, owner, made):
+                if key not in self._seen.groups:
+                    self._put_group(added.document, document)
+                given[owner.ref, batch.role, batch.replica] = key
+        return given
+
+    def _given(self, added: Added, owner: Added, made: Made) -> list[Given]:
+        return list(groups_for(added, owner, made, native_served=self._profile.workload_api))
+
+    def _make_gangs(self) -> None:
+        """Make the groups of pods that asked for one, as the controller does when it sees the first."""
+        for key, pods in self._joined.items():
+            gang = gangs.gang_of(pods[0])
+            owner = None
+            if gang is not None:
+                owner = self._owners.get(gang.owner) or self._state.owners.get(gang.owner)
+            if key in self._seen.groups or owner is None or owner.gang_size < 1:
+                continue
+            class_name = gangs.class_of(self._seen.classes, (pod.spec for pod in pods))
+            document = gangs.group_of(owner, key.name, class_name)
+            document["metadata"]["uid"] = uid_of("PodGroup", key.namespace, key.name)
+            self._put_group(self._origins[_name(pods[0])], document)
+
+    def _put_group(self, document: Document, value: dict[str, Any]) -> None:
+        """Add a group that the file does not hold itself."""
+        value["metadata"]["creationTimestamp"] = self._now
+        self._put(self._stored(document, READS[value["apiVersion"], "PodGroup"], value))
+
+    def _targets(self) -> tuple[Name | GroupKey, ...]:
+        """Give the groups that pods of the file wait in, else the pods. Raises ReadError."""
+        groups: dict[GroupKey, None] = {}
+        lone: list[Name] = []
+        for pod in self._objects:
+            if not isinstance(pod, Schedulable) or pod.spec.nodeName or pod.finished:
+                continue
+            key = membership(pod, native_served=self._profile.workload_api)
+            if key is None:
+                lone.append(_name(pod))
+            elif key in self._seen.groups:
+                groups[key] = None
+            else:
+                problem = f"Pod {pod.metadata.name} is of PodGroup {key.name}, which is not there; add it"
+                raise self._origins[_name(pod)].error(problem)
+        for group in self._objects:
+            if isinstance(group, PodGroup):
+                key = GroupKey(group.native, group.ref.namespace, group.ref.name)
+                if any(
+                    not pod.spec.nodeName and not pod.finished for pod in self._state.members(key).values()
+                ):
+                    groups[key] = None
+                elif key not in groups:
+                    self._notes.append(f"{group.ref} has no pods that wait; add them")
+        return tuple(groups) or tuple(lone)
+
+
+def _name(pod: Pod) -> Name:
+    return pod.metadata.namespace or "", pod.metadata.name or ""
+
+
+def _said(value: Readable) -> str:
+    """Name an object as a person does."""
+    if isinstance(value, PodGroup | Workload | Owner):
+        return str(value.ref)
+    meta = value.metadata
+    return str(ObjectRef(value.apiVersion, value.kind, meta.namespace or "", meta.name or ""))

@@ -1,0 +1,58 @@
+"""By which labels pods are selected: what may be left out of a dump, and what nobody can ask of it then.
+
+Budgets, affinity between pods and spreading look at labels of pods (and of namespaces). A label that nothing
+in a cluster selects by can go; whoever then asks by it, a pod that is added to the dump, must be told that
+nobody knows.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from podium.api.core import PodDisruptionBudget, PodSpec
+from podium.api.meta import LabelSelector
+from podium.api.schedulable import PodAffinity, PodAffinityTerm, Schedulable, SchedulableSpec
+
+
+def selected_keys(objects: Iterable[Any]) -> frozenset[str]:
+    """Give the keys of labels of pods and namespaces that any of these objects selects by."""
+    keys: set[str] = set()
+    for value in objects:
+        if isinstance(value, PodDisruptionBudget):
+            keys.update(_keys(value.spec.selector if value.spec is not None else None))
+        elif isinstance(value, Schedulable):
+            keys.update(key for _, key in selections(value.spec))
+    return frozenset(keys)
+
+
+def selections(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Give each key that a pod selects other pods or namespaces by, with the field that does."""
+    if not isinstance(spec, SchedulableSpec):
+        return
+    for index, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        path = f"topologySpreadConstraints[{index}]"
+        for key in (*_keys(constraint.labelSelector), *(constraint.matchLabelKeys or ())):
+            yield path, key
+    affinity = spec.affinity
+    if affinity is None:
+        return
+    for path, half in (("podAffinity", affinity.podAffinity), ("podAntiAffinity", affinity.podAntiAffinity)):
+        for place, term in _terms(half):
+            keys = (*_keys(term.labelSelector), *_keys(term.namespaceSelector))
+            for key in (*keys, *(term.matchLabelKeys or ()), *(term.mismatchLabelKeys or ())):
+                yield f"affinity.{path}.{place}", key
+
+
+def _terms(half: PodAffinity | None) -> Iterator[tuple[str, PodAffinityTerm]]:
+    if half is None:
+        return
+    for index, term in enumerate(half.requiredDuringSchedulingIgnoredDuringExecution or ()):
+        yield f"requiredDuringSchedulingIgnoredDuringExecution[{index}]", term
+    for index, wish in enumerate(half.preferredDuringSchedulingIgnoredDuringExecution or ()):
+        if wish.podAffinityTerm is not None:
+            yield f"preferredDuringSchedulingIgnoredDuringExecution[{index}]", wish.podAffinityTerm
+
+
+def _keys(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.matchLabels or ()
+        yield from (requirement.key for requirement in selector.matchExpressions or ())

@@ -1,0 +1,32 @@
+"""The scheduler's parts. As a library: `from podium.schedulerplugin import plan` answers who could be placed.
+
+    >>> plan(state, ("team-a", "trainer"), datetime.now(UTC))   # a pending pod, or a GroupKey
+
+`Settings` are an administrator's choices, `Engine` is for who asks more than once, `Plan` is the answer. They
+are imported when they are asked for: who needs one of the parts does not pay for numpy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.schedulerplugin.engine import Engine, plan
+    from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+    from podium.schedulerplugin.settings import Settings
+
+__all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "plan"]
+
+_HOMES = {
+    "Engine": "engine",
+    "plan": "engine",
+    "Outcome": "preemption.outcome",
+    "Plan": "preemption.outcome",
+    "Semantics": "preemption.outcome",
+    "Settings": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

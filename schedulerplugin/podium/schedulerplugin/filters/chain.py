@@ -1,0 +1,309 @@
+"""Every filter of one snapshot as one question: may a pod have a node, and if not, why not.
+
+Three askers want the answer in three forms. Placing wants all nodes at once, as a mask. Preemption asks of
+one pod and one node thousands of times, and must know which refusals no preemption changes. A reader wants
+the sentence that kube-scheduler would write. They must never disagree, so the order of the filters and what
+of a shape concerns which of them is decided here and nowhere else.
+
+Most shapes are concerned by few filters, so that is worked out once a shape: what of it only nodes decide is
+one mask, and filters that look at other pods are asked only where the shape, or a pod the snapshot holds, has
+such a term. A pod that counts nowhere at the moment is held too: it may come back in the middle of a plan.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from podium.api.core import Namespace
+from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.filters.nodes import (
+    NODE_FILTERS,
+    VOLUME_FILTERS,
+    Kept,
+    NamedNodes,
+    NodeAffinity,
+    TaintToleration,
+)
+from podium.schedulerplugin.filters.podaffinity import (
+    ExistingAntiAffinity,
+    PodAffinity,
+    PodAntiAffinity,
+    labels_of,
+)
+from podium.schedulerplugin.filters.ports import HostPorts
+from podium.schedulerplugin.filters.resources import Resources
+from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
+from podium.schedulerplugin.filters.tallies import Asked, Pinned, pins
+from podium.schedulerplugin.shapes import PodTerm, Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+# Of a node whose pods ask for what nobody can count, kube-scheduler has no such case and no words.
+CLOSED = "node(s) had pods whose requests cannot be added up"
+# How many nodes a refusal names.
+_EXAMPLES = 3
+# So many shapes are remembered at a time.
+_SHAPES = 2**14
+
+
+class Refusals(NamedTuple):
+    """Why no node takes a pod: each reason with how many of `nodes` it refused, and the first few by name.
+
+    Each node is refused by one filter, and counts for each reason of that one. The order is the message's.
+    """
+
+    nodes: int
+    reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence of kube-scheduler."""
+        if not self.nodes:
+            return "no nodes available to schedule pods"
+        said = ", ".join(map(_counted, self.reasons))
+        if any(reason == NamedNodes.CONFLICT for reason, _, _ in self.reasons):
+            # Found before any node is looked at, so nothing is counted.
+            said = NamedNodes.CONFLICT
+        return f"0/{self.nodes} nodes are available: {said}."
+
+
+class Brought:
+    """Terms that any pod of a snapshot brings and that concern others, whether or not it counts on a node."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        namespaces: Mapping[str, Namespace],
+        terms: Callable[[Shape], Iterable[PodTerm]],
+    ) -> None:
+        self._snapshot = snapshot
+        self._namespaces = namespaces
+        self._terms = terms
+        self._found: Pinned[PodTerm] = Pinned()
+        self._known: dict[PodTerm, None] = {}
+        self._met = 0
+        self._room = 0
+
+    def concern(self, shape: Shape) -> bool:
+        """Say whether one of the terms means pods of a shape."""
+        self._learn()
+        labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
+        return any(
+            term.matches(shape.namespace, around, labels) for term in self._found.candidates(shape.labels)
+        )
+
+    def _learn(self) -> None:
+        """Take in the shapes that are new; those that went are dropped when they are many."""
+        shapes, met = self._snapshot.shapes, self._snapshot.shapes_met
+        if met == self._met:
+            return
+        new: Iterable[int] = range(self._met, met)
+        if met > self._room:
+            self._found, self._known, self._room = Pinned(), {}, met + len(shapes) + _SHAPES
+            new = shapes
+        self._met = met
+        for shape_id in new:
+            shape = shapes.get(shape_id)
+            for term in self._terms(shape) if shape is not None else ():
+                if term not in self._known:
+                    self._known[term] = None
+                    self._found.add(term, pins(term.selector))
+
+
+class _Filter(Protocol):
+    def mask(self, shape: Shape) -> Bools: ...
+    def why(self, shape: Shape, row: int) -> str | None: ...
+
+
+class _Look(NamedTuple):
+    """What of the filters concerns one shape, as long as nodes, shapes and resources are what they were."""
+
+    shape: Shape
+    made_at: tuple[int, int, int]
+    static: Bools
+    has_room: Callable[[int], bool]
+    neighbours: tuple[_Filter, ...]
+
+
+class Chain:
+    """All filters of one snapshot, in kube-scheduler's order; `namespaces` may change (see `forget`).
+
+    Shapes are known by identity: pass those of the snapshot, not copies. A trial changes no answer for good.
+    """
+
+    def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace]) -> None:
+        self.snapshot = snapshot
+        self._namespaces = namespaces
+        nodes = [each(snapshot) for each in NODE_FILTERS]
+        volumes = [each(snapshot) for each in VOLUME_FILTERS]
+        self.asked = asked = Asked(snapshot)
+        self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinity))
+        self.taints = next(each for each in nodes if isinstance(each, TaintToleration))
+        self.resources = Resources(snapshot)
+        self._ports = HostPorts(snapshot)
+        self._spread = TopologySpread(asked, self.node_affinity, self.taints)
+        self._near = PodAffinity(asked, namespaces)
+        self._apart = PodAntiAffinity(asked, namespaces)
+        self._existing = ExistingAntiAffinity(snapshot, namespaces)
+        self._repelled = Brought(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
+        labels = TopologyLabels(snapshot)
+        self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels)
+        affinity = (self._near, self._apart, self._existing)
+        self._ordered: tuple[_Filter, ...] = (
+            *nodes, self._ports, self.resources, *volumes, self._spread, labels, *affinity,
+        )  # fmt: skip
+        self._masks = Kept[Bools](snapshot)
+        self._names = Kept[Rows](snapshot)
+        self._looks: dict[int, _Look] = {}
+
+    def mask(self, shape: Shape) -> Bools:
+        """Give the node rows that a pod of a shape may have now."""
+        return self.roomy(shape) & self.neighbours(shape)
+
+    def roomy(self, shape: Shape) -> Bools:
+        """Give the node rows that suit a shape and have the room, whatever the other pods are like."""
+        roomy = self.snapshot.usable
+        roomy &= self._look(shape).static
+        roomy &= self.resources.mask(shape)
+        return roomy
+
+    def neighbours(self, shape: Shape) -> Bools:
+        """Give the node rows where no other pod keeps one of the shape away: ports, spread, pod affinity."""
+        free = np.ones(len(self.snapshot.alive), np.bool_)
+        for each in self._look(shape).neighbours:
+            free &= each.mask(shape)
+        return free
+
+    def fits(self, shape: Shape, row: int) -> bool:
+        """Say whether a pod of a shape may have one node row now; it looks at no other node."""
+        look = self._look(shape)
+        if not (look.static.item(row) and look.has_room(row) and self.snapshot.usable_at(row)):
+            return False
+        return not look.neighbours or all(each.why(shape, row) is None for each in look.neighbours)
+
+    def why(self, shape: Shape, row: int) -> tuple[str, ...]:
+        """Give what the first filter that refuses a node row says; nothing where a pod of the shape fits."""
+        if not self.snapshot.usable_at(row):
+            return (CLOSED,)
+        for each in self._ordered:
+            said = each.why(shape, row)
+            if said is not None:
+                return self.resources.reasons(shape, row) if each is self.resources else (said,)
+        return ()
+
+    def plain(self, shape: Shape) -> bool:
+        """Say whether only nodes and room decide for a shape, whichever pods of the snapshot stand where."""
+        return not self._look(shape).neighbours
+
+    def static(self, shape: Shape) -> Bools:
+        """Give the node rows that suit a shape and are large enough, were they empty."""
+        return self._look(shape).static & self.resources.resolvable(shape)
+
+    def settled(self, shape: Shape, others: Sequence[Shape]) -> tuple[Bools, Bools]:
+        """Give the node rows where, of all filters that look at other pods, none refuses, and where one does.
+
+        Both for good: whichever pods of the shapes `others` are taken away or come back. Of rows in neither
+        it depends. Only affinity and spread may refuse a pod because others went.
+        """
+        accepted = np.ones(len(self.snapshot.alive), np.bool_)
+        refused = ~accepted
+        for each in self._look(shape).neighbours:
+            mask = each.mask(shape)
+            if each is self._spread or each is self._near:
+                if any(self._counted_by(shape, other) for other in others):
+                    accepted[:] = False
+                    continue
+                refused |= ~mask
+            accepted &= mask
+        return accepted, refused
+
+    def _counted_by(self, shape: Shape, other: Shape) -> bool:
+        """Say whether pods of another shape count in what a shape wants near it, or spread."""
+        labels = dict(other.labels)
+        if other.namespace == shape.namespace:
+            for constraint in shape.spread:
+                if constraint.selector is not None and constraint.selector.matches(labels):
+                    return True
+        around = labels_of(self._namespaces.get(other.namespace))
+        return any(term.matches(other.namespace, around, labels) for term in shape.pod_affinity)
+
+    def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
+        """Gather why nodes (those `within`) are refused, as kube-scheduler reports it."""
+        asked = self.snapshot.alive if within is None else self.snapshot.alive & within
+        order = self.by_name()
+        reasons = []
+        for reason, rows in self._refused(shape, asked):
+            there = order[rows[order]]
+            names = tuple(self.snapshot.names[row] or "" for row in there[:_EXAMPLES].tolist())
+            if len(there):
+                reasons.append((reason, len(there), names))
+        return Refusals(int(asked.sum()), tuple(sorted(reasons, key=_counted)))
+
+    def by_name(self) -> Rows:
+        """Give the rows of all nodes in the order of their names; read only."""
+        snapshot = self.snapshot
+        return self._names.get(
+            "names", lambda: np.array([row for _, row in sorted(snapshot.row.items())], np.intp)
+        )
+
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        for each in (self._near, self._apart, self._existing):
+            each.forget()
+        self._looks = {}
+
+    def _refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
+        """Give the rows that each filter is the first to refuse, by what it says."""
+        left = asked & self.snapshot.usable
+        yield CLOSED, asked & ~left
+        for each in self._ordered:
+            refused = left & ~each.mask(shape)
+            if not refused.any():
+                continue
+            left &= ~refused
+            if each is self.resources:
+                for reason, short in self.resources.short(shape).items():
+                    yield reason, refused & short
+            else:
+                yield each.why(shape, int(refused.argmax())) or "", refused
+
+    def _look(self, shape: Shape) -> _Look:
+        look = self._looks.get(id(shape))
+        snapshot = self.snapshot
+        now = (snapshot.node_revision, snapshot.shapes_met, len(snapshot.resources))
+        if look is None or look.made_at != now:
+            if len(self._looks) >= _SHAPES:
+                self._looks = {}
+            static = self._masks.get(on_nodes(shape), lambda: self._suiting(shape))
+            has_room, concerned = self.resources.fits_at(shape), tuple(self._concerned(shape))
+            look = self._looks[id(shape)] = _Look(shape, now, static, has_room, concerned)
+        return look
+
+    def _suiting(self, shape: Shape) -> Bools:
+        suiting = self.snapshot.alive.copy()
+        for each in self._static:
+            suiting &= each.mask(shape)
+        return suiting
+
+    def _concerned(self, shape: Shape) -> Iterator[_Filter]:
+        if shape.ports:
+            yield self._ports
+        if shape.spread:
+            yield self._spread
+        if shape.pod_affinity:
+            yield self._near
+        if shape.pod_anti_affinity:
+            yield self._apart
+        if self._repelled.concern(shape):
+            yield self._existing
+
+
+def on_nodes(shape: Shape) -> tuple[object, ...]:
+    """Give what of a shape decides which nodes suit it, whoever stands there."""
+    labels = tuple(each.topology_key for each in shape.spread)
+    affinity = (shape.selector, shape.node_required)
+    return shape.node_name, shape.tolerations, affinity, shape.volumes, shape.zones, labels
+
+
+def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:
+    return f"{reason[1]} {reason[0]}"

@@ -1,0 +1,119 @@
+"""How many pods one question counts in each topology domain, sparsely and in step with what it is told.
+
+A cluster asks thousands of questions (every Deployment has a selector of its own), and most concern a handful
+of nodes. A plan moves a hundred thousand pods at a time and then reads one or two answers, so what is told in
+bulk is only noted, and worked in before the answer is read.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Int32s, Int64s
+from podium.schedulerplugin.snapshot import Snapshot
+
+# A tally keeps an array by domain if one domain in so many holds pods: memory stays in proportion.
+_SPARSE = 64
+# So many notes are kept by a tally that nobody reads.
+_NOTES = 16
+
+
+class Domains(NamedTuple):
+    """Where a tally counts: the domain of every node row now (-1 is none), and the number of ids."""
+
+    column: Callable[[], Int32s]
+    size: Callable[[], int]
+
+
+def topology(snapshot: Snapshot, key: str) -> Domains:
+    """Give the domains of a topology key: nodes with the same value of that label."""
+    return Domains(lambda: snapshot.columns.column(key), lambda: len(snapshot.columns.values(key)))
+
+
+class Tally:
+    """The pods that one question counts, by node row and by domain; some nodes are in no domain."""
+
+    def __init__(self, domains: Domains, *, terminating: bool = True) -> None:
+        """Count in these domains; `terminating` says whether pods that are being deleted count as well."""
+        self.domains = domains
+        self.terminating = terminating
+        self.rows: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
+        self.total = 0
+        self._noted: list[tuple[Int64s, Int64s]] = []
+        self._at: dict[int, int] = {}
+        self._array: Int32s | None = None
+        self._size = 1
+        self._revision = -1
+
+    def note(self, rows: Int64s, numbers: Int64s) -> None:
+        """Count so many pods more on each of these node rows, once somebody reads."""
+        self._noted.append((rows, numbers))
+        if len(self._noted) >= _NOTES:
+            self.work_in()
+
+    def work_in(self) -> None:
+        """Count what is only noted so far."""
+        noted, self._noted = self._noted, []
+        for rows, numbers in noted:
+            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+                self.add(row, number)
+
+    def add(self, row: int, number: int) -> None:
+        """Count so many pods more on a node row; fewer, where negative."""
+        domain = self._at.get(row)
+        if domain is None:
+            domain = self._at[row] = self.domains.column().item(row)
+        count = self.rows.get(row, 0) + number
+        if count:
+            self.rows[row] = count
+        else:
+            del self.rows[row], self._at[row]
+        if domain >= 0:
+            self._shift(domain, number)
+
+    def settle(self, revision: int) -> None:
+        """Follow what was noted, and nodes that changed domains up to a revision; due before every read."""
+        if self._noted:
+            self.work_in()
+        if revision == self._revision:
+            return
+        self._revision = revision
+        if self.domains.size() >= self._size:
+            # A power of two above: one length for all tallies of a key, and few new arrays as nodes come.
+            self._size = 1 << self.domains.size().bit_length()
+            self._array = None
+        column = self.domains.column()
+        for row, before in self._at.items():
+            now = column.item(row)
+            if now != before:
+                self._at[row] = now
+                if before >= 0:
+                    self._shift(before, -self.rows[row])
+                if now >= 0:
+                    self._shift(now, self.rows[row])
+
+    def by_domain(self) -> Int32s:
+        """Give the pods by domain id, read only; the last entry, which the domain -1 finds, is 0."""
+        if self._array is not None:
+            return self._array
+        array = np.zeros(self._size, np.int32)
+        if self.counts:
+            array[list(self.counts)] = list(self.counts.values())
+        if len(self.counts) * _SPARSE >= self._size:
+            self._array = array
+        return array
+
+    def _shift(self, domain: int, number: int) -> None:
+        count = self.counts.get(domain, 0) + number
+        if count:
+            self.counts[domain] = count
+        else:
+            del self.counts[domain]
+        self.total += number
+        if self._array is not None:
+            if domain < self._size - 1:
+                self._array[domain] = count
+            else:
+                self._array = None

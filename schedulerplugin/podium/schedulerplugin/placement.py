@@ -1,0 +1,274 @@
+"""Where pods go: of the nodes that take one, the best, and of equals the one with the smallest name.
+
+kube-scheduler places one pod at a time and looks at the nodes anew for each. Groups have hundreds of pods
+that are alike, and a plan places them many times over, so here the room and the worth of each node are kept
+over a batch, and after each placement only the node that changed is judged again. What a placement can
+change elsewhere (spread, affinity, wishes for company) is asked anew for the pods that it concerns. Both ways
+give the same as placing each pod alone.
+
+kube-scheduler breaks ties at random and looks at a sample of a large cluster; this looks at all of it and
+gives one answer, whatever the order in which nodes and pods were read.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from podium.api.core import Namespace
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.filters.chain import Brought, Chain, on_nodes
+from podium.schedulerplugin.podscores import PodScores
+from podium.schedulerplugin.scores import MAX, Scores, Strategy
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+# What a node is worth that has no room; scores are never below 0.
+_FULL = -1
+# From so many changed nodes on, arrays are quicker than one by one.
+_MANY = 32
+# From so many pods that are alike on, they are quicker all at once than one by one.
+_RUN = 64
+# How many answers about single nodes one call keeps: 80 kinds of pods on 100,000 nodes.
+_KEPT = 2**23
+
+
+class Placer:
+    """Places pods on one snapshot, with all filters and scores; `namespaces` may change (`forget`)."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        namespaces: Mapping[str, Namespace],
+        strategy: Strategy = Strategy.LEAST_ALLOCATED,
+    ) -> None:
+        self.chain = Chain(snapshot, namespaces)
+        self.snapshot = snapshot
+        self.scores = Scores(snapshot, strategy)
+        self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
+        self._wished = Brought(
+            snapshot,
+            namespaces,
+            lambda shape: (*(term for _, term in shape.preferred_pods), *shape.pod_affinity),
+        )
+
+    def place(self, shape: Shape, within: Bools | None = None) -> int | None:
+        """Give the best node row (of those `within`) for a pod of a shape, None where no node takes it."""
+        return _Choice(self, _Room(self, shape, within), shape).best()
+
+    def place_many(
+        self, pod_rows: Sequence[int], within: Bools | None = None, enough: int | None = None
+    ) -> dict[int, int]:
+        """Place pods one after the other, and assume each where it goes; give node rows by pod row.
+
+        It ends when `enough` of them are placed, or when so many cannot be any more. Pods of which something
+        cannot be judged (Shape.missing) are passed over. Call it in a trial of the snapshot.
+        """
+        shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
+        judged = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
+        batch, done = _Batch(self, within), 0
+        while done < len(judged):
+            left = len(judged) - done
+            if enough is not None:
+                if not 0 < enough - len(placed) <= left:
+                    break
+                left = enough - len(placed)
+            run = batch.run(judged, done, done + left)
+            placed.update(batch.place(judged[done:run]))
+            done = run
+        return placed
+
+    def place_nominated(
+        self, pod_rows: Sequence[int], nominated: Mapping[int, int], within: Bools | None = None
+    ) -> dict[int, int]:
+        """As `place_many`, but a pod goes to the node that is reserved for it, if that takes it."""
+        snapshot, placed = self.snapshot, dict[int, int]()
+        for row in pod_rows:
+            node = nominated.get(row)
+            shape = snapshot.shapes[snapshot.shape.item(row)]
+            usable = node is not None and (within is None or bool(within[node]))
+            if node is not None and usable and not shape.missing and self.chain.fits(shape, node):
+                snapshot.assume(row, node)
+                placed[row] = node
+            else:
+                placed.update(self.place_many((row,), within))
+        return placed
+
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        self.chain.forget()
+        self.pod_scores.forget()
+
+    def wishes(self, shape: Shape) -> bool:
+        """Say whether a pod of a shape, or one of the snapshot near it, may wish for or against company."""
+        return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
+
+
+class _Room:
+    """The nodes with room for pods that ask the same of nodes, in order of names, and what each is worth.
+
+    `worth` counts what depends on the node alone, and is _FULL where the room is gone.
+    """
+
+    def __init__(self, placer: Placer, shape: Shape, within: Bools | None, changes: int = 0) -> None:
+        chain, self._placer, self._shape = placer.chain, placer, shape
+        open_rows = chain.roomy(shape)
+        if within is not None:
+            open_rows &= within
+        order = chain.by_name()
+        self.rows: Rows = order[open_rows[order]]
+        self._at = np.full(len(open_rows), -1, np.int32)
+        self._at[self.rows] = np.arange(len(self.rows), dtype=np.int32)
+        self.worth = placer.scores.allocation(shape, self.rows)
+        taints = placer.scores.taints(shape, self.rows)
+        # Wishes that are the same everywhere are so in every smaller choice, and decide nothing.
+        self.wishes = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
+        self._seen = changes
+        self._fits_at = chain.resources.fits_at(shape)
+        self._worth_at = placer.scores.allocation_at(shape)
+
+    def follow(self, changed: list[int]) -> None:
+        """Judge the rows anew that changed since the last time."""
+        news, self._seen = set(changed[self._seen :]), len(changed)
+        if len(news) >= _MANY:
+            self._follow_many(np.fromiter(news, np.intp, len(news)))
+            return
+        for row in news:
+            at = self._at.item(row)
+            if at < 0:
+                continue
+            if self._placer.snapshot.usable_at(row) and self._fits_at(row):
+                self.worth[at] = self._worth_at(row)
+            else:
+                self.worth[at] = _FULL
+                self._at[row] = -1
+
+    def take(self, number: int) -> Rows:
+        """Give the best row for each of so many pods one after the other, fewer where the room ends.
+
+        With each pod more a row may be worth less or more, but who takes it at its least takes it again while
+        it is worth more. So each next pod on a row counts with the least that the row was worth up to then,
+        and what one by one takes are the largest of these numbers of all rows.
+        """
+        width, top = len(self.rows), int(self.worth.max(initial=_FULL))
+        at = np.argsort(-self.worth, kind="stable")[:number]
+        at = at[self.worth[at] != _FULL]
+        least, spare = self.worth[at], np.zeros(width, np.int64)
+        spare[at] = self._placer.chain.resources.spare(self._shape, self.rows[at])
+        # How much a row is worth to its next pod, the row, and how many it has: in one number, best first.
+        keys, first = np.zeros(0, np.int64), 0
+        while len(at) and first < number:
+            copies = np.arange(first, min(first + number // len(at), number))
+            here = np.repeat(self.rows[at], len(copies)), np.tile(copies, len(at))
+            worth = self._placer.scores.allocation(self._shape, *here).reshape(len(at), len(copies))
+            worth[copies >= spare[at][:, None]] = _FULL
+            worth = np.minimum.accumulate(np.minimum(worth, least[:, None]), axis=1)
+            new = ((top - worth) * width + at[:, None]) * number + copies
+            keys, first = np.sort(np.concatenate((keys, new[worth != _FULL])))[:number], first + len(copies)
+            # Rows that are not among the best with that many pods are not with more.
+            deepest = keys[keys % number == copies[-1]] // number
+            at, least = deepest % width, top - deepest // width
+        taken: Rows = self.rows[keys // number % max(width, 1)]
+        return taken
+
+    def _follow_many(self, rows: Rows) -> None:
+        rows = rows[self._at[rows] >= 0]
+        at = self._at[rows]
+        room = self._placer.chain.roomy(self._shape)[rows]
+        self.worth[at] = np.where(room, self._placer.scores.allocation(self._shape, rows), _FULL)
+        self._at[rows[~room]] = -1
+
+
+class _Choice:
+    """The nodes for pods of one shape."""
+
+    def __init__(self, placer: Placer, room: _Room, shape: Shape) -> None:
+        self._placer = placer
+        self.room = room
+        self._shape = shape
+        self._plain = placer.chain.plain(shape)
+        self._company = placer.wishes(shape)
+        # Whether nothing but the room of each node decides, so that one placement changes one node.
+        self.by_room = self._plain and not self._company and not room.wishes
+
+    def best(self) -> int | None:
+        """Give the best row; the first of the largest is the one with the smallest name."""
+        room = self.room
+        if not len(room.rows):
+            return None
+        if self.by_room:
+            at = int(room.worth.argmax())
+            return None if room.worth.item(at) == _FULL else room.rows.item(at)
+        choice = room.worth != _FULL
+        if not self._plain:
+            choice &= self._placer.chain.neighbours(self._shape)[room.rows]
+        rows = room.rows[choice]
+        if not len(rows):
+            return None
+        worth: Int64s = room.worth[choice]
+        if room.wishes:
+            worth += self._placer.scores.wishes(self._shape, rows)
+        if self._company:
+            worth += self._placer.pod_scores.total(self._shape, rows)
+        best: int = rows.item(int(worth.argmax()))
+        return best
+
+
+class _Batch:
+    """What is kept while pods are placed one after the other; only their own placements change anything."""
+
+    def __init__(self, placer: Placer, within: Bools | None) -> None:
+        self._placer = placer
+        self._within = within
+        # The rows that pods were placed on, in order.
+        self._changed: list[int] = []
+        self._rooms: dict[tuple[object, ...], _Room] = {}
+        self._choices: dict[int, _Choice] = {}
+
+    def run(self, pod_rows: Sequence[int], start: int, end: int) -> int:
+        """Give where the pods from `start` on end for which the same room alone decides, or that pod does."""
+        first = self._choice(pod_rows[start])
+        if not first.by_room:
+            return start + 1
+        for at in range(start + 1, end):
+            choice = self._choice(pod_rows[at])
+            if choice.room is not first.room or not choice.by_room:
+                return at
+        return end
+
+    def place(self, run: Sequence[int]) -> dict[int, int]:
+        """Place a run of pods, and assume them."""
+        snapshot, choice = self._placer.snapshot, self._choice(run[0])
+        choice.room.follow(self._changed)
+        if choice.by_room and len(run) >= _RUN:
+            taken = choice.room.take(len(run))
+            rows = np.array(run[: len(taken)], np.intp)
+            snapshot.assume_many(rows, taken.astype(np.int32))
+            self._changed += taken.tolist()
+            return dict(zip(rows.tolist(), taken.tolist(), strict=True))
+        placed = {}
+        for pod_row in run:
+            choice.room.follow(self._changed)
+            node_row = choice.best()
+            if node_row is not None:
+                snapshot.assume(pod_row, node_row)
+                self._changed.append(node_row)
+                placed[pod_row] = node_row
+        return placed
+
+    def _choice(self, pod_row: int) -> _Choice:
+        snapshot = self._placer.snapshot
+        shape_id = snapshot.shape.item(pod_row)
+        choice = self._choices.get(shape_id)
+        if choice is None:
+            shape = snapshot.shapes[shape_id]
+            choice = self._choices[shape_id] = _Choice(self._placer, self._room(shape), shape)
+        return choice
+
+    def _room(self, shape: Shape) -> _Room:
+        asks = (shape.requests, shape.scored, shape.node_preferred, *on_nodes(shape))
+        room = self._rooms.get(asks)
+        if room is None:
+            if len(self._rooms) * len(self._placer.snapshot.alive) >= _KEPT:
+                self._rooms, self._choices = {}, {}
+            room = self._rooms[asks] = _Room(self._placer, shape, self._within, len(self._changed))
+        return room

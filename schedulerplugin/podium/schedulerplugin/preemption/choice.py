@@ -1,0 +1,219 @@
+"""Which domain to preempt in: the cheapest plan of all, found without making every one.
+
+A pod has a plan for each node. Their costs are compared as kube-scheduler compares them (fewest budgets
+violated, lowest priority lost, least in sum, fewest pods, latest start); among equals, where the spec asks
+for it, the plan whose victims would preempt least if they were made again; and last the smallest name, so
+the answer is the same for the same cluster.
+
+A bound on the first two steps costs a few sums for all nodes together. So nodes are planned in the order of
+their bounds, those that need no more than sums all at once, until no bound is below the best plan.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.budgets import BudgetIndex
+from podium.schedulerplugin.preemption.domain import SHIFT, Cost, DomainPlanner, Found
+from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, Sums, cheapest
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.stage import Domain, Preemptor
+from podium.schedulerplugin.preemption.units import NO_UNIT
+from podium.schedulerplugin.shapes import Shape
+
+# Of plans that cost the same, so many are looked at for what their victims would do next.
+FORESIGHT = 16
+
+
+class Chosen(NamedTuple):
+    """The plan to carry out, and the nodes (or domains) whose plans cost the same by the five steps."""
+
+    found: Found
+    ties: tuple[str, ...]
+
+
+class Chooser:
+    """Chooses among domains for one preemptor; see DomainPlanner for the state the snapshot is in.
+
+    `again(preemptor)` gives a planner for a victim that would preempt in its turn.
+    """
+
+    def __init__(
+        self,
+        planner: DomainPlanner,
+        placer: Placer,
+        table: NodeTable,
+        budgets: BudgetIndex,
+        *,
+        again: Callable[[Preemptor], "Chooser"],
+    ) -> None:
+        self.planner = planner
+        self.units = planner.units
+        self._placer = placer
+        self._table = table
+        self._budgets = budgets
+        self._again = again
+        self._snapshot = placer.snapshot
+
+    def among(self, domains: list[Domain]) -> Chosen | None:
+        """Choose among domains of several nodes, for a group; None where there is no plan in any."""
+        plans = [(self._leads_in(domain), domain) for domain in domains]
+        found = [
+            plan for leads, domain in plans if isinstance(plan := self.planner.plan(domain, leads), Found)
+        ]
+        if not found:
+            return None
+        best = min(plan.cost for plan in found)
+        equal = sorted((plan for plan in found if plan.cost == best), key=lambda plan: plan.domain.name)
+        chosen = min(equal, key=self._cascade) if len(equal) > 1 else equal[0]
+        return Chosen(chosen, tuple(plan.domain.name for plan in equal))
+
+    def node(self) -> Chosen | None:
+        """Choose a node for the pod; None where preemption helps on none."""
+        best, equal = self._cheapest()
+        if best is None:
+            return None
+        names = self._snapshot.names
+        equal.sort(key=lambda row: names[row] or "")
+        ties = tuple(names[row] or "" for row in equal)
+        plans = [self._plan(row) for row in (equal[:FORESIGHT] if self._looks_ahead() else equal[:1])]
+        if len(plans) == 1:
+            return Chosen(plans[0], ties)
+        return Chosen(min(plans, key=self._cascade), ties)
+
+    def _cheapest(self) -> tuple[Cost | None, list[int]]:
+        """Give the least cost, and the nodes whose plans have it."""
+        shape = self.planner.stage.shapes[0]
+        accepted, refused = self._placer.chain.settled(shape, self._victims_shapes())
+        candidates = self._candidates(shape, refused)
+        sums = Sums(self._table, self.units, self.planner.potential, shape)
+        agree = self._integers_agree()
+        accepted &= agree
+        level, _ = sums.levels(candidates, accepted)
+        safe = self._safe(sums, accepted & (level != NOT_ENOUGH))
+        if accepted.any() and not safe.any():
+            # Where a budget is in play on all of the lowest, the others are of use too.
+            level, _ = sums.levels(candidates)
+            safe = self._safe(sums, accepted & (level != NOT_ENOUGH))
+        best, equal = self._by_sums(sums, level, safe)
+        bound = np.where(level == NOT_ENOUGH, NOT_ENOUGH, level if agree else -SHIFT)
+        bound[candidates & self._table.long] = -SHIFT
+        rows = np.flatnonzero((bound != NOT_ENOUGH) & ~safe)
+        for row in rows[np.argsort(bound[rows], kind="stable")].tolist():
+            if best is not None and (0, bound[row]) > best[:2]:
+                break
+            plan = self.planner.plan(self._domain(row), self._leads_on(row))
+            if not isinstance(plan, Found) or (best is not None and plan.cost > best):
+                continue
+            if plan.cost != best:
+                best, equal = plan.cost, []
+            equal.append(row)
+        return best, equal
+
+    def _by_sums(self, sums: Sums, level: Int64s, safe: Bools) -> tuple[Cost | None, list[int]]:
+        """Give the least cost among the nodes whose plans are sums, and the nodes that have it."""
+        if not safe.any():
+            return None, []
+        lowest = int(level[safe].min())
+        rows = np.flatnonzero(safe & (level == lowest))
+        lists = sums.lists(rows, sums.depth(rows, lowest))
+        best, at = cheapest(lowest, sums.costs(lists, lowest, self.planner.now))
+        return best, rows[at].tolist()
+
+    def _candidates(self, shape: Shape, refused: Bools) -> Bools:
+        """Give the nodes where taking pods away may help: nothing but other pods keeps the preemptor out."""
+        static = self._placer.chain.static(shape) & ~refused
+        return static & self._snapshot.usable & (self._table.held > 0)
+
+    def _victims_shapes(self) -> list[Shape]:
+        """Give the shapes of the pods that may be taken."""
+        if self.planner.stage.plain:
+            return []
+        rows = np.flatnonzero(self.units.lead != NO_UNIT)
+        rows = rows[self.planner.potential[self.units.lead[rows]]]
+        return [self._snapshot.shapes[each] for each in np.unique(self._snapshot.shape[rows]).tolist()]
+
+    def _safe(self, sums: Sums, nodes: Bools) -> Bools:
+        """Say on which of these nodes no budget can be violated, so that plans are sums alone.
+
+        A unit of several pods charges for those elsewhere too: one that any budget counts is a risk.
+        """
+        rows = np.flatnonzero(nodes)
+        if not len(rows) or not self._budgets.names:
+            return nodes
+        pods = self._table.pods[:, rows]
+        may = sums.lists(rows, len(pods)).may
+        charged = pods[may].astype(np.intp)
+        safe = nodes.copy()
+        safe[self._budgets.may_violate(charged, self.units.at[charged])] = False
+        several = charged[self.units.size[self.units.lead[charged]] > 1]
+        members = self.units.all_members(np.unique(self.units.lead[several]).astype(np.intp))
+        risky = np.zeros(len(self.units.lead), np.bool_)
+        risky[self.units.lead[members[self._budgets.charged(members)]]] = True
+        safe[self.units.at[several[risky[self.units.lead[several]]]]] = False
+        return safe
+
+    def _integers_agree(self) -> bool:
+        """Say whether costs and units look at the same integers, as they do but in kube-scheduler 1.37."""
+        units = self.units
+        if units.rule.guarded or not units.rule.member_priority:
+            return True
+        rows = np.flatnonzero(units.lead != NO_UNIT)
+        return bool((units.priority[units.lead[rows]] == self._snapshot.priority[rows]).all())
+
+    def _plan(self, row: int) -> Found:
+        plan = self.planner.plan(self._domain(row), self._leads_on(row))
+        assert isinstance(plan, Found), "a node that was chosen has a plan"
+        return plan
+
+    def _domain(self, row: int) -> Domain:
+        return Domain(self._snapshot.names[row] or "", node=row)
+
+    def _leads_on(self, row: int) -> Rows:
+        leads = self._table.leads_on(row)
+        return leads[self.planner.potential[leads]]
+
+    def _leads_in(self, domain: Domain) -> Rows:
+        units = self.units
+        if domain.within is None:
+            return np.flatnonzero(self.planner.potential)
+        rows = np.flatnonzero(units.lead != NO_UNIT)
+        leads = np.unique(units.lead[rows[domain.within[units.at[rows]]]]).astype(np.intp)
+        return leads[self.planner.potential[leads]]
+
+    def _looks_ahead(self) -> bool:
+        """Say whether a victim could preempt in its turn: somebody must be worth less than another victim."""
+        if self.planner.semantics is not Semantics.KEP:
+            return False
+        worth = self.units.priority[self.planner.potential]
+        return bool(len(worth)) and bool(worth.min() < worth.max())
+
+    def _cascade(self, found: Found) -> int:
+        """Count the pods that the victims would preempt if they were made again, one preemption deep."""
+        units, snapshot = self.units, self._snapshot
+        pods = 0
+        with snapshot.trial():
+            snapshot.lift_many(units.all_members(found.victims))
+            for row, node in found.placed.items():
+                snapshot.assume(row, node)
+            for lead in found.victims.tolist():
+                rows = tuple(units.members(lead).tolist())
+                with snapshot.trial() as kept:
+                    if len(self._placer.place_many(rows)) == len(rows):
+                        kept.keep()
+                        continue
+                made_again = Preemptor(rows, len(rows), units.priority.item(lead), group=len(rows) > 1)
+                chooser = self._again(made_again)
+                best = chooser.cost()
+                pods += best.pods if best is not None else 0
+        return pods
+
+    def cost(self) -> Cost | None:
+        """Give what the cheapest plan costs, without making it; None where there is none."""
+        if self.planner.stage.preemptor.group:
+            chosen = self.among([Domain("cluster")])
+            return None if chosen is None else chosen.found.cost
+        return self._cheapest()[0]

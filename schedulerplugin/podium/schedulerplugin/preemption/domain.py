@@ -1,0 +1,248 @@
+"""Preemption in one domain: the algorithm of KEP-5710, the same for a pod on a node and a gang on a cluster.
+
+All units of lower priority are taken away; if the preemptor fits then, as many as possible are given back:
+first those whose loss would violate a budget, then (the spec's minimal priority N) all above the lowest
+priority that suffices, then one by one, the most important first, where the preemptor still fits beside them.
+What was decided about each unit is kept on the way, so an explanation is no second path.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.stage import Domain, Preemptor, Stage
+from podium.schedulerplugin.settings import Budgets, Settings
+
+# Added to every priority in the sum over victims, so that more victims are worse even below zero.
+SHIFT = 2**31
+
+
+class Fate(StrEnum):
+    """What became of a unit that might have been taken."""
+
+    TAKEN = "taken"
+    # The preemptor fits beside it.
+    STAYS = "stays"
+    # The same, and it was asked first, for its loss would violate a budget.
+    BUDGET = "budget"
+    # The preemptor fits without any unit of so high a priority.
+    ABOVE = "above"
+    # `budgets: strict` leaves no choice.
+    STRICT = "strict"
+
+
+class Cost(NamedTuple):
+    """What a plan costs, to be compared: kube-scheduler's five steps in their order; less is better."""
+
+    violations: int
+    highest: int
+    total: int
+    pods: int
+    # Negative, for victims that started later are the better ones.
+    earliest: int
+
+
+class Found(NamedTuple):
+    """A plan in one domain: rows of leads and pods are those of the snapshot as it is now."""
+
+    domain: Domain
+    placed: dict[int, int]
+    victims: Rows
+    minimal: int
+    violating: frozenset[int]
+    cost: Cost
+    fates: dict[int, Fate]
+
+
+class Nowhere(NamedTuple):
+    """Why there is no plan in a domain: nobody may be taken (None), or what still refuses when all are."""
+
+    domain: Domain
+    refusals: Refusals | None
+
+
+class DomainPlanner:
+    """Plans for the preemptor of a stage at one moment (`now`, in seconds), domain by domain.
+
+    `potential` says by lead which units may be taken at all. The snapshot is in a trial of the caller's, with
+    what else is to be counted (nominated pods) or not (leaving ones) already so.
+    """
+
+    def __init__(self, stage: Stage, budgets: BudgetIndex, settings: Settings, now: int) -> None:
+        self.stage = stage
+        self.units = stage.units
+        self.now = now
+        self._budgets = budgets
+        self._settings = settings
+        self.potential = self._potential()
+
+    def plan(self, domain: Domain, leads: Rows) -> Found | Nowhere:
+        """Plan in a domain; `leads` are the units, in any order, that may be taken and have a pod in it."""
+        ordered = self.units.ordered(leads, self.now)
+        violations = self._violations(ordered)
+        found = _Attempt(self, domain, ordered, violations).plan()
+        strict = self._settings.budgets is Budgets.STRICT
+        if not strict or isinstance(found, Nowhere) or not found.cost.violations:
+            return found
+        # The plan that spares what it can still violates a budget: without those units, or not at all.
+        safe = violations == 0
+        found = _Attempt(self, domain, ordered[safe], violations[safe]).plan()
+        if isinstance(found, Found):
+            found.fates.update(dict.fromkeys(ordered[~safe].tolist(), Fate.STRICT))
+        return found
+
+    def cost(self, victims: Rows, violations: int) -> Cost:
+        """Give what taking these units costs; kube-scheduler's releases look at the pods' own integers."""
+        units, snapshot = self.units, self.stage.snapshot
+        if not len(victims):
+            return Cost(0, 0, 0, 0, 0)
+        rows = units.all_members(victims)
+        priority = snapshot.priority[rows].astype(np.int64)
+        if units.rule.guarded:
+            priority = np.repeat(units.priority[victims], units.size[victims])
+        start = np.minimum(snapshot.start[rows], self.now)
+        earliest = int(start[priority == priority.max()].min())
+        return Cost(violations, int(priority[0]), int((priority + SHIFT).sum()), len(rows), -earliest)
+
+    def _potential(self) -> Bools:
+        units, priority = self.units, self.stage.preemptor.priority
+        is_lead = units.lead == np.arange(len(units.lead), dtype=np.int32)
+        # Who has been moved in a trial is no victim a second time.
+        stands: Bools = self.stage.snapshot.node == units.at
+        open_to: Bools = is_lead & stands & (units.priority < priority) & ~units.guard
+        if units.rule.guarded:
+            open_to &= (priority >= units.minimum) | (self.now >= units.until)
+        return open_to
+
+    def _violations(self, ordered: Rows) -> Int64s:
+        """Give for each unit how many of its pods would take a budget below what it allows."""
+        numbers = np.repeat(np.arange(len(ordered)), self.units.size[ordered])
+        charge = _charge(self._settings.semantics, self.stage.preemptor)
+        return self._budgets.violations(self.units.all_members(ordered), numbers, charge)
+
+    @property
+    def semantics(self) -> Semantics:
+        """Whose rules decide."""
+        return self._settings.semantics
+
+
+class _Attempt:
+    """One run of the algorithm: `ordered` are the potential victims, the most important first."""
+
+    def __init__(self, planner: DomainPlanner, domain: Domain, ordered: Rows, violations: Int64s) -> None:
+        self.planner = planner
+        self.stage = planner.stage
+        self.domain = domain
+        self.ordered = ordered
+        self.violations = violations
+        self.fates: dict[int, Fate] = {}
+
+    def plan(self) -> Found | Nowhere:
+        """Take all away, see whether the preemptor fits, and give back what can be."""
+        if not len(self.ordered):
+            return Nowhere(self.domain, None)
+        snapshot = self.stage.snapshot
+        with snapshot.trial():
+            self.stage.lift(self.ordered)
+            with snapshot.trial():
+                placed = self.stage.place(self.domain)
+                if placed is None:
+                    return Nowhere(self.domain, self.stage.refusals(self.domain))
+                if self.planner.semantics is not Semantics.KEP:
+                    return self._as_released(placed)
+                back = self.stage.reprieve(self.ordered[self.violations > 0], placed)
+            return self._by_the_spec(back)
+
+    def _by_the_spec(self, back: list[int]) -> Found:
+        """Go on from where all are away, and `back` may return for their budgets' sake: N, the reprieve."""
+        stage = self.stage
+        left = self._spared_for_budgets(back) if back else self.ordered
+        minimal = self._minimal(left)
+        above = self.planner.units.priority[left] > minimal
+        self.fates.update(dict.fromkeys(left[above].tolist(), Fate.ABOVE))
+        stage.put_back(left[above])
+        left = left[~above]
+        placed = stage.place(self.domain)
+        assert placed is not None, "a plan exists at N"
+        stays = stage.reprieve(left, placed)
+        self.fates.update(dict.fromkeys(stays, Fate.STAYS))
+        return self._found(placed, left[~np.isin(left, stays)], minimal)
+
+    def _spared_for_budgets(self, back: list[int]) -> Rows:
+        """Give back units for their budgets' sake; give those that are left.
+
+        Pods of several shapes may find no place where they had one before: then budgets give way.
+        """
+        with self.stage.snapshot.trial() as kept:
+            self.stage.put_back(np.array(back, np.intp))
+            if not self.stage.fits(self.domain):
+                return self.ordered
+            kept.keep()
+        self.fates.update(dict.fromkeys(back, Fate.BUDGET))
+        left: Rows = self.ordered[~np.isin(self.ordered, back)]
+        return left
+
+    def _as_released(self, placed: dict[int, int]) -> Found:
+        """Reprieve as kube-scheduler does: those that violate budgets first, no search for N."""
+        stage, violates = self.stage, self.violations > 0
+        anew = self.planner.semantics is Semantics.V1_36 and self.domain.node is None
+        for leads, fate in ((self.ordered[violates], Fate.BUDGET), (self.ordered[~violates], Fate.STAYS)):
+            again = stage.reprieve_anew(leads, placed, self.domain) if anew else stage.reprieve(leads, placed)
+            self.fates.update(dict.fromkeys(again, fate))
+        if anew:
+            stage.snapshot.lift_many(np.fromiter(placed, np.intp, len(placed)))
+            placed = stage.place(self.domain) or placed
+        victims = self.ordered[~np.isin(self.ordered, list(self.fates))]
+        highest = self.planner.units.priority[victims].max(initial=-SHIFT)
+        return self._found(placed, victims, int(highest))
+
+    def _minimal(self, left: Rows) -> int:
+        """Give the smallest priority N such that taking units of N or lower is enough."""
+        stage = self.stage
+        priorities = self.planner.units.priority[left]
+
+        def enough(level: int) -> bool:
+            if stage.monotone and self.domain.node is None:
+                back = self.planner.units.all_members(left[priorities > level])
+                return stage.room(self.domain, back) >= stage.preemptor.needed
+            with self.stage.snapshot.trial():
+                stage.put_back(left[priorities > level])
+                return stage.fits(self.domain)
+
+        return _lowest(np.unique(priorities).tolist(), enough, monotone=stage.monotone)
+
+    def _found(self, placed: dict[int, int], victims: Rows, minimal: int) -> Found:
+        taken = np.isin(self.ordered, victims)
+        self.fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
+        violating = frozenset(self.ordered[taken & (self.violations > 0)].tolist())
+        cost = self.planner.cost(victims, int(self.violations[taken].sum()))
+        return Found(self.domain, placed, victims, minimal, violating, cost, self.fates)
+
+
+def _lowest(levels: list[int], enough: Callable[[int], bool], *, monotone: bool) -> int:
+    """Give the lowest level that is enough; the highest one is known to be."""
+    if not monotone:
+        return next((level for level in levels[:-1] if enough(level)), levels[-1])
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if enough(levels[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return levels[low]
+
+
+def _charge(semantics: Semantics, preemptor: Preemptor) -> Charge:
+    """Give which budgets a pod charges that has taken one below what it allows."""
+    if semantics is Semantics.V1_37:
+        return Charge.POD_STOPS
+    if semantics is Semantics.V1_36 and preemptor.group:
+        return Charge.UNIT_STOPS
+    return Charge.EVERY

@@ -1,0 +1,287 @@
+"""A decision in words: who goes, who stays and why, where the pods stand, what refused the other nodes.
+
+Nothing is decided or tried here. What was found on the way to a decision is put into sentences, and rows
+become names; whoever asks for a tenant has other objects named in another way (`naming`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from podium.findings import Finding, Severity
+from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.preemption import toleration
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.domain import Fate
+from podium.schedulerplugin.preemption.naming import Said
+from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Placed, Plan, UnitPod, UnitVerdict
+from podium.schedulerplugin.preemption.protection import class_finding
+from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.toleration import FOREVER, scheduled_at
+from podium.schedulerplugin.preemption.units import NO_UNIT
+from podium.schedulerplugin.requests import PODS
+from podium.schedulerplugin.snapshot import Problem
+from podium.wording import count, listed, some
+
+if TYPE_CHECKING:
+    # The engine asks for explanations; what it keeps is all they need of it.
+    from podium.schedulerplugin.engine import Engine
+
+# Of units that were spared, so many are told: those on the preemptor's nodes, the most important first.
+_SPARED = 1000
+_BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
+# What ends later than a date can be written (9999-12-31T23:59:59Z) lasts for ever.
+_LAST_SECOND = 253_402_300_799
+
+
+class Explainer:
+    """Puts one decision into words, made at `now` (seconds) by an engine that has not changed since."""
+
+    def __init__(self, engine: "Engine", decision: Decision, now: int, said: Said) -> None:
+        self._engine = engine
+        self._snapshot = engine.snapshot
+        self._decision = decision
+        self._now = now
+        self._said = said
+        self._wanted = decision.wanted
+        grouped = self._wanted is not None and self._wanted.group is not None
+        self._units, _ = engine.units(for_group=grouped, now=now)
+
+    def plan(self) -> Plan:
+        """Give the whole answer."""
+        decision = self._decision
+        chosen = decision.chosen
+        refusals = decision.refusals
+        return Plan(
+            semantics=self._engine.settings.semantics,
+            outcome=decision.outcome,
+            message=self._message(),
+            minimalPriority=None if chosen is None else chosen.found.minimal,
+            placements=tuple(self._placements()),
+            victims=() if chosen is None else tuple(map(self._victim, chosen.found.victims.tolist())),
+            spared=tuple(self._spared()),
+            nodes=() if refusals is None else tuple(NodeReason(*each) for each in refusals.reasons),
+            findings=tuple(self._findings()),
+        )
+
+    def _message(self) -> str:
+        decision = self._decision
+        wanted, refusals = self._wanted, decision.refusals
+        if wanted is None or decision.outcome is Outcome.NOT_ELIGIBLE:
+            return f"{decision.why} {refusals.message}" if refusals is not None else decision.why
+        if decision.outcome is Outcome.DOES_NOT_FIT and refusals is None:
+            return "there is room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
+        if decision.outcome is Outcome.DOES_NOT_FIT and refusals is not None:
+            lower = self._units.priority[self._leads()] < wanted.priority
+            without = (
+                "even without all that may be preempted" if lower.any() else "nothing has a lower priority"
+            )
+            return f"{without}: {refusals.message}"
+        where = self._where(wanted)
+        if decision.awaited:
+            names = [self._pod_said(row) for row in decision.awaited]
+            gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
+            return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
+        if decision.chosen is None:
+            return f"{where}; nothing has to go"
+        victims = decision.chosen.found.victims
+        pods = count(int(self._units.size[victims].sum()), "pod")
+        units = [self._units.object_of(lead)[0] for lead in victims.tolist()]
+        groups = units.count("PodGroup")
+        what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
+        return f"{where} after preempting {what}"
+
+    def _where(self, wanted: Wanted) -> str:
+        placed = self._decision.placed
+        if wanted.group is None:
+            return f"fits on node {self._node(next(iter(placed.values())))}"
+        return f"{len(placed)} of {count(len(wanted.rows), 'pending pod')} fit"
+
+    def _placements(self) -> Iterator[Placed]:
+        for row, node in sorted(self._decision.placed.items(), key=lambda each: self._names(each[0])):
+            namespace, name = self._names(row)
+            yield Placed(f"{namespace}/{name}", self._node(node))
+
+    def _victim(self, lead: int) -> UnitVerdict:
+        chosen = self._decision.chosen
+        assert chosen is not None
+        return self._verdict(lead, self._needed(lead), violates=lead in chosen.found.violating)
+
+    def _needed(self, lead: int) -> str:
+        """Say what of a unit the preemptor needs."""
+        snapshot, wants = self._snapshot, self._wants
+        held: dict[str, None] = {}
+        nodes: dict[str, None] = {}
+        for row in self._units.members(lead).tolist():
+            for name in sorted(wants.get(self._units.at.item(row), ())):
+                if snapshot.requests[snapshot.resource[name]].item(row):
+                    held[name] = None
+                    nodes[self._node(self._units.at.item(row))] = None
+        if not held:
+            return "the preemptor cannot stand beside it"
+        return f"its {listed(list(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+
+    @cached_property
+    def _wants(self) -> dict[int, set[str]]:
+        """The resources that the preemptor's pods lack as things are, by the node they are placed on."""
+        snapshot = self._snapshot
+        wants: dict[int, Counter[str]] = {}
+        for row, node in self._decision.placed.items():
+            wants.setdefault(node, Counter()).update(dict(snapshot.shapes[snapshot.shape.item(row)].requests))
+        return {
+            node: {name for name, amount in sums.items() if name != PODS and self._free(node, name) < amount}
+            for node, sums in wants.items()
+        }
+
+    def _free(self, node: int, name: str) -> int:
+        at = self._snapshot.resource[name]
+        return self._snapshot.allocatable[at].item(node) - self._snapshot.used[at].item(node)
+
+    def _spared(self) -> Iterator[UnitVerdict]:
+        """Give the units of lower priority that stay: on the preemptor's nodes, or wherever they protect."""
+        wanted, decision = self._wanted, self._decision
+        if (
+            wanted is None
+            or decision.outcome is Outcome.FITS
+            or decision.awaited
+            or decision.refusals is None
+        ):
+            return
+        units = self._units
+        leads = self._leads()
+        lower = leads[units.priority[leads] < wanted.priority]
+        fates = decision.chosen.found.fates if decision.chosen is not None else {}
+        if decision.chosen is not None:
+            beside = np.isin(units.at, list(set(decision.placed.values()))) & (units.lead != NO_UNIT)
+            told_of = np.isin(lower, units.lead[beside]) | units.guard[lower] | self._exempt(lower)
+            told_of |= np.isin(lower, [lead for lead, fate in fates.items() if fate in _BY_BUDGET])
+            lower = lower[told_of]
+        told = 0
+        for lead in units.ordered(lower, self._now).tolist():
+            fate = fates.get(lead)
+            if fate is Fate.TAKEN:
+                continue
+            if told == _SPARED:
+                return
+            reason = self._why_spared(lead, fate)
+            if reason:
+                told += 1
+                yield self._verdict(lead, reason, violates=fate in _BY_BUDGET)
+
+    def _exempt(self, leads: Rows) -> Bools:
+        """Say which units tolerate the preemptor."""
+        units, wanted = self._units, self._wanted
+        assert wanted is not None
+        exempt: Bools = (wanted.priority < units.minimum[leads]) & (self._now < units.until[leads])
+        return exempt
+
+    def _why_spared(self, lead: int, fate: Fate | None) -> str:
+        chosen = self._decision.chosen
+        match fate:
+            case Fate.STAYS:
+                return "the preemptor fits beside it"
+            case Fate.ABOVE:
+                assert chosen is not None
+                return f"it is enough to take units of priority {chosen.found.minimal} or lower"
+            case Fate.BUDGET:
+                return f"the preemptor fits beside it, and {self._budget(lead)}"
+            case Fate.STRICT:
+                return f"{self._budget(lead)}, and budgets are strict"
+            case _:
+                return self._units.why_guarded(lead, self._said) or self._tolerates(lead)
+
+    def _budget(self, lead: int) -> str:
+        counted = self._engine.budgets.of(self._units.members(lead))
+        names = [self._said("PodDisruptionBudget", *name) for name in counted]
+        return f"its loss would violate a PodDisruptionBudget ({some(names)})"
+
+    def _tolerates(self, lead: int) -> str:
+        """Say what exempts a unit, empty where nothing does."""
+        units, wanted = self._units, self._wanted
+        assert wanted is not None
+        if not units.rule.guarded or wanted.priority >= units.minimum.item(lead):
+            return ""
+        until = units.until.item(lead)
+        if self._now >= until:
+            return ""
+        held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
+        if until <= _LAST_SECOND:
+            return f"{held} until {_utc(until)}"
+        pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
+        return (
+            f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
+            if pending
+            else f"{held} for ever"
+        )
+
+    def _scheduled(self, row: int) -> int | None:
+        pod = self._snapshot.pods[row]
+        return None if pod is None else scheduled_at(pod)
+
+    def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
+        kind, namespace, name = self._units.object_of(lead)
+        rows = sorted(self._units.members(lead).tolist(), key=self._names)
+        return UnitVerdict(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            priority=self._units.priority.item(lead),
+            pods=tuple(UnitPod(self._names(row)[1], self._node(self._units.at.item(row))) for row in rows),
+            violatesBudget=violates,
+            reason=reason,
+        )
+
+    def _findings(self) -> Iterator[Finding]:
+        """Give what of the input could not be taken as it stands, once each."""
+        snapshot, engine = self._snapshot, self._engine
+        problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
+        leads = self._leads()
+        lower = leads if self._wanted is None else leads[self._units.priority[leads] < self._wanted.priority]
+        if self._units.rule.guarded:
+            for name in self._units.class_names(lower):
+                found = class_finding(name, engine.view.classes) if name else None
+                if found is not None:
+                    yield found
+            problems += self._bad_times(lower)
+        for problem in dict.fromkeys(problems):
+            yield Finding(
+                rule="not-countable",
+                severity=Severity.WARNING,
+                object=problem.object,
+                field=problem.field,
+                message=f"{problem.why}.",
+                fix="correct it; until then the plan counts on the side of less room",
+            )
+
+    def _bad_times(self, leads: Rows) -> Iterator[Problem]:
+        """Give unreadable times of units that a class with a toleration exempts: only there they matter."""
+        units = self._units
+        for lead in leads[units.until[leads] == FOREVER].tolist():
+            for row in units.members(lead).tolist():
+                pod = self._snapshot.pods[row]
+                problem = toleration.problem(pod) if pod is not None else None
+                if problem is not None:
+                    yield problem
+
+    def _leads(self) -> Rows:
+        lead = self._units.lead
+        return np.flatnonzero(lead == np.arange(len(lead), dtype=np.int32))
+
+    def _names(self, row: int) -> tuple[str, str]:
+        pod = self._snapshot.pods[row]
+        assert pod is not None
+        return pod.metadata.namespace or "", pod.metadata.name or ""
+
+    def _pod_said(self, row: int) -> str:
+        return self._said("Pod", *self._names(row))
+
+    def _node(self, row: int) -> str:
+        return self._snapshot.names[row] or ""
+
+
+def _utc(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

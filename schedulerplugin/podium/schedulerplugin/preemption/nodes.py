@@ -1,0 +1,262 @@
+"""The pods of each node, the least important first: what a pod that preempts looks at, for all nodes at once.
+
+A lone pod's domains are the nodes, thousands of them, and on each the plan is sums along a list of pods. The
+lists lie side by side, so one step along all of them is an addition and a comparison of arrays; and as lists
+begin with who is worth least, a few steps usually show the lowest priority that is enough on any node.
+`domain` has the algorithm; here is the arithmetic that says on which nodes it is worth running.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.preemption.domain import SHIFT, Cost
+from podium.schedulerplugin.preemption.units import NO_UNIT, Units
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.snapshot import NO_START, Snapshot
+
+# A node with more pods is planned by itself, lest one such node lengthens the lists of all.
+LONGEST = 256
+# The level of a node where not all that may be taken is enough.
+NOT_ENOUGH = 2**62
+
+
+class NodeTable:
+    """Pods of units by node, `pods[k]` holding every node's k-th from the least important (NO_UNIT: no more).
+
+    `leads` and `priority` are theirs. `held` counts each node's; `long` marks nodes with too many for the
+    table. Pods of one unit are beside each other. Call `refresh` after that of the units.
+    """
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._snapshot: Snapshot = units.snapshot
+        self.pods: Int32s = np.full((0, 0), NO_UNIT, np.int32)
+        self.leads: Int32s = self.pods.copy()
+        self.priority: Int64s = np.zeros((0, 0), np.int64)
+        self.held: Int32s = np.zeros(0, np.int32)
+        self._requests: dict[int, Int64s] = {}
+        self._at: Int32s = np.zeros(0, np.int32)
+        self._built: int | None = None
+        # The earliest start that counted as `now` when the order was made.
+        self._clipped = NO_START
+
+    @property
+    def long(self) -> Bools:
+        """The nodes that the table does not hold."""
+        return self.held > LONGEST
+
+    def requests(self, at: int) -> Int64s:
+        """Give what the pods of the table request of a resource, by its position."""
+        known = self._requests.get(at)
+        if known is None:
+            known = np.where(self.pods != NO_UNIT, self._snapshot.requests[at][self.pods], 0)
+            self._requests[at] = known
+        return known
+
+    def leads_on(self, node: int) -> Rows:
+        """Give the leads of the units with a pod on a node, in no particular order."""
+        rows = self._snapshot.pods_on(node)
+        leads = self._units.lead[rows]
+        return np.unique(leads[leads != NO_UNIT]).astype(np.intp)
+
+    def refresh(self, changed: frozenset[int], now: int) -> None:
+        """Follow the units: `changed` are pods whose unit may be another than before."""
+        units = self._units
+        self._grow()
+        if self._built is None or now < self._built or now > self._clipped:
+            rows = np.flatnonzero(units.lead != NO_UNIT)
+            self._clear(slice(None))
+            self._at[:] = units.at
+            self._clipped = NO_START
+        else:
+            touched = np.fromiter(changed, np.intp, len(changed))
+            nodes = np.unique(np.concatenate([self._at[touched], units.at[touched]]))
+            nodes = nodes[nodes >= 0]
+            self._at[touched] = units.at[touched]
+            self._clear(nodes)
+            rows = self._on(nodes)
+        self._built = now
+        self._fill(rows, now)
+
+    def _clear(self, nodes: Rows | slice) -> None:
+        self.held[nodes] = 0
+        self.pods[:, nodes] = self.leads[:, nodes] = NO_UNIT
+        for amounts in self._requests.values():
+            amounts[:, nodes] = 0
+
+    def _on(self, nodes: Rows) -> Rows:
+        if not len(nodes):
+            return np.zeros(0, np.intp)
+        rows = np.concatenate([self._snapshot.pods_on(node) for node in nodes.tolist()])
+        in_units: Rows = rows[self._units.lead[rows] != NO_UNIT]
+        return in_units
+
+    def _fill(self, rows: Rows, now: int) -> None:
+        """Enter pods, whose nodes are empty in the table."""
+        if not len(rows):
+            return
+        units = self._units
+        leads = units.lead[rows]
+        distinct = np.unique(leads).astype(np.intp)
+        late = units.start[distinct]
+        late = late[(late >= now) & (late != NO_START)]
+        self._clipped = min(self._clipped, int(late.min())) if len(late) else self._clipped
+        rank = np.zeros(len(units.lead), np.int64)
+        rank[units.ordered(distinct, now)] = np.arange(len(distinct), 0, -1)
+        nodes = units.at[rows]
+        order = np.lexsort((rows, rank[leads], nodes))
+        rows, nodes = rows[order], nodes[order]
+        first = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
+        counts = np.diff(np.append(first, len(nodes)))
+        self.held[nodes[first]] = counts
+        self._lengthen(min(int(counts.max()), LONGEST))
+        place = np.arange(len(nodes)) - np.repeat(first, counts)
+        fits = np.repeat(counts <= LONGEST, counts)
+        rows, where = rows[fits], (place[fits], nodes[fits])
+        self.pods[where] = rows
+        self.leads[where] = units.lead[rows]
+        self.priority[where] = units.priority[units.lead[rows]]
+        for at, amounts in self._requests.items():
+            amounts[where] = self._snapshot.requests[at][rows]
+
+    def _lengthen(self, length: int) -> None:
+        if length > len(self.pods):
+            self._resize(max(length, 2 * len(self.pods)), self.pods.shape[1])
+
+    def _grow(self) -> None:
+        nodes, pods = len(self._snapshot.alive), len(self._units.lead)
+        if self.pods.shape[1] != nodes:
+            self._resize(len(self.pods), nodes)
+            self.held = np.concatenate([self.held, np.zeros(nodes - len(self.held), np.int32)])
+        if len(self._at) != pods:
+            self._at = np.concatenate([self._at, np.full(pods - len(self._at), NO_UNIT, np.int32)])
+
+    def _resize(self, length: int, width: int) -> None:
+        more = ((0, length - self.pods.shape[0]), (0, width - self.pods.shape[1]))
+        self.pods = np.pad(self.pods, more, constant_values=NO_UNIT)
+        self.leads = np.pad(self.leads, more, constant_values=NO_UNIT)
+        self.priority = np.pad(self.priority, more)
+        self._requests = {at: np.pad(amounts, more) for at, amounts in self._requests.items()}
+
+
+class Lists(NamedTuple):
+    """Some nodes with the beginnings of their lists: by place and node, as in the table.
+
+    `may` says who may be taken; `amounts` are of each resource that the preemptor asks for.
+    """
+
+    nodes: Rows
+    leads: Int32s
+    priority: Int64s
+    may: Bools
+    amounts: list[Int64s]
+
+
+class Sums:
+    """The arithmetic of one preempting pod over many nodes; `potential` says by lead who may be taken."""
+
+    def __init__(self, table: NodeTable, units: Units, potential: Bools, shape: Shape) -> None:
+        self._table = table
+        self._units = units
+        # One entry more, which the place of nobody (-1) finds.
+        self._potential = np.append(potential, False)
+        snapshot = units.snapshot
+        self._needs = [(snapshot.resource[name], need) for name, need in shape.requests]
+        self._lacks = [need - (snapshot.allocatable[at] - snapshot.used[at]) for at, need in self._needs]
+
+    def levels(self, nodes: Bools, enough: Bools | None = None) -> tuple[Int64s, int]:
+        """Give the lowest sufficient priority by node, and how many places of the lists were looked at.
+
+        NOT_ENOUGH is where there is none, where `nodes` is False, and (if `enough` nodes are marked) where it
+        is above the lowest of a marked node: nobody needs to know it there.
+        """
+        table = self._table
+        level = np.full(len(nodes), NOT_ENOUGH, np.int64)
+        open_still = nodes & ~table.long
+        lacks = [lack.copy() for lack in self._lacks]
+        amounts = [table.requests(at) for at, _ in self._needs]
+        lowest, depth = NOT_ENOUGH, 0
+        for depth in range(len(table.pods)):
+            priority = table.priority[depth]
+            if lowest != NOT_ENOUGH:
+                open_still &= priority <= lowest
+            open_still &= table.held > depth
+            if not open_still.any():
+                return level, depth
+            may = self._potential[table.leads[depth]]
+            fits = open_still & may
+            for at, each in enumerate(amounts):
+                lacks[at] -= np.where(may, each[depth], 0)
+                fits &= lacks[at] <= 0
+            if not fits.any():
+                continue
+            level[fits] = priority[fits]
+            open_still &= ~fits
+            marked = fits if enough is None else fits & enough
+            if enough is not None and marked.any():
+                lowest = min(lowest, int(level[marked].min()))
+        return level, len(table.pods)
+
+    def lists(self, nodes: Rows, depth: int) -> Lists:
+        """Give the beginnings of the lists of some nodes."""
+        table = self._table
+        leads = table.leads[:depth, nodes]
+        amounts = [table.requests(at)[:depth, nodes] for at, _ in self._needs]
+        return Lists(nodes, leads, table.priority[:depth, nodes], self._potential[leads], amounts)
+
+    def depth(self, nodes: Rows, level: int) -> int:
+        """Give how long the lists of some nodes are up to a priority."""
+        table = self._table
+        below = (table.priority[:, nodes] <= level) & (table.leads[:, nodes] != NO_UNIT)
+        return int(below.sum(axis=0).max(initial=0))
+
+    def costs(self, lists: Lists, level: int, now: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Reprieve on every node, the most important first; give the victims' total, pods and earliest start.
+
+        As `domain.Cost` has them; exact where only room decides and no budget is in play, for nodes of one
+        level, whose lists reach that far.
+        """
+        units, leads = self._units, lists.leads
+        may = lists.may & (lists.priority <= level)
+        amounts = [np.where(may, each, 0) for each in lists.amounts]
+        head = self._put_together(leads, may, amounts)
+        lacks = [lack[lists.nodes] for lack in self._lacks]
+        slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
+        taken = np.zeros(leads.shape, np.bool_)
+        for place in range(len(leads) - 1, -1, -1):
+            stays = head[place].copy()
+            for each, left in zip(amounts, slack, strict=True):
+                stays &= left >= each[place]
+            slack = [
+                left - np.where(stays, each[place], 0) for each, left in zip(amounts, slack, strict=True)
+            ]
+            taken[place] = head[place] & ~stays
+        size = np.where(taken, units.size[leads], 0).astype(np.int64)
+        start = np.minimum(units.start[leads], now)
+        earliest = np.where(taken & (lists.priority == level), start, NO_START).min(axis=0)
+        return ((lists.priority + SHIFT) * size).sum(axis=0), size.sum(axis=0), earliest
+
+    @staticmethod
+    def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s]) -> Bools:
+        """Have one entry of each unit on a node stand for all, the most important; say which."""
+        head = may.copy()
+        same = (leads[:-1] == leads[1:]) & may[:-1]
+        if same.any():
+            head[:-1] &= ~same
+            for place in np.flatnonzero(same.any(axis=1)).tolist():
+                for each in amounts:
+                    each[place + 1] += np.where(same[place], each[place], 0)
+                    each[place] = np.where(same[place], 0, each[place])
+        return head
+
+
+def cheapest(level: int, costs: tuple[Int64s, Int64s, Int64s]) -> tuple[Cost, Rows]:
+    """Give the least cost among nodes of one level, and the positions of the nodes that have it."""
+    at = np.arange(len(costs[0]))
+    total, pods, earliest = costs
+    for each in (total, pods, -earliest):
+        at = at[each[at] == each[at].min()]
+    first = at[0]
+    return Cost(0, level, int(total[first]), int(pods[first]), -int(earliest[first])), at

@@ -1,0 +1,236 @@
+"""The snapshot as the stage on which a plan is tried: who leaves it, who enters, and whether all still fit.
+
+Every method moves pods on the snapshot, inside a trial of the caller's that takes all of it back. Whether a
+unit can be given back beside the preemptor is asked for thousands of units. For pods that ask for resources
+only the answer is a subtraction on the few nodes they were put on; for others every filter is asked again.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.shapes import Shape
+
+# Room of a resource that no pod of the preemptor asks for on a node: more than all pods there can take.
+_NO_MATTER = 2**100
+
+
+class Preemptor(NamedTuple):
+    """Who wants room: pods to place, in order, of which at least `needed` must be placed.
+
+    `nominated` gives the node rows that are reserved for some of the pods, and are to be tried first.
+    """
+
+    rows: tuple[int, ...]
+    needed: int
+    priority: int
+    group: bool = False
+    nominated: Mapping[int, int] = {}
+
+
+class Domain(NamedTuple):
+    """Where the preemptor is to be put: one node, or the nodes of a mask (None: all of the cluster)."""
+
+    name: str
+    node: int | None = None
+    within: Bools | None = None
+
+
+class Stage:
+    """One preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
+
+    `monotone` says that more room can only help, which is so where all its pods ask for the same.
+    """
+
+    def __init__(self, placer: Placer, units: Units, preemptor: Preemptor, semantics: Semantics) -> None:
+        self.units = units
+        self.preemptor = preemptor
+        self.snapshot = snapshot = placer.snapshot
+        self._placer = placer
+        self._semantics = semantics
+        self.shapes = [snapshot.shapes[snapshot.shape.item(row)] for row in preemptor.rows]
+        distinct = {id(shape): shape for shape in self.shapes}.values()
+        self.plain = all(placer.chain.plain(shape) for shape in distinct)
+        self.monotone = self.plain and len({_asked(shape) for shape in distinct}) == 1
+
+    def place(self, domain: Domain) -> dict[int, int] | None:
+        """Place and assume the preemptor; None, and nothing assumed, where too few of its pods fit.
+
+        The spec frees room for exactly the members that are needed; kube-scheduler for all it can place.
+        """
+        rows, needed = self.preemptor.rows, self.preemptor.needed
+        if domain.node is not None:
+            if not self._placer.chain.fits(self.shapes[0], domain.node):
+                return None
+            self.snapshot.assume(rows[0], domain.node)
+            return {rows[0]: domain.node}
+        enough = needed if self._semantics is Semantics.KEP else None
+        with self.snapshot.trial() as kept:
+            if self.preemptor.nominated:
+                placed = self._placer.place_nominated(rows, self.preemptor.nominated, domain.within)
+            else:
+                placed = self._placer.place_many(rows, domain.within, enough=enough)
+            if len(placed) < needed:
+                return None
+            kept.keep()
+        return placed
+
+    def fits(self, domain: Domain) -> bool:
+        """Say whether the preemptor can be placed as things are."""
+        if self.monotone and domain.node is None:
+            return self.room(domain) >= self.preemptor.needed
+        with self.snapshot.trial():
+            return self.place(domain) is not None
+
+    def room(self, domain: Domain, without: Rows | None = None) -> int:
+        """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
+        snapshot, shape = self.snapshot, self.shapes[0]
+        nodes = self._placer.chain.static(shape) & snapshot.usable
+        if domain.within is not None:
+            nodes &= domain.within
+        at_most: Int64s | None = None
+        for name, amount in shape.requests:
+            at = snapshot.resource[name]
+            free = snapshot.allocatable[at] - snapshot.used[at]
+            if without is not None:
+                np.subtract.at(free, self.units.at[without], snapshot.requests[at][without])
+            pods = np.maximum(free, 0) // amount
+            at_most = pods if at_most is None else np.minimum(at_most, pods)
+        assert at_most is not None, "every pod takes a place"
+        return int(at_most[nodes].sum())
+
+    def refusals(self, domain: Domain) -> Refusals:
+        """Say what refuses the first pod that finds no place."""
+        within = domain.within
+        if domain.node is not None:
+            within = np.zeros(len(self.snapshot.alive), np.bool_)
+            within[domain.node] = True
+        with self.snapshot.trial():
+            placed = self._placer.place_many(self.preemptor.rows, within)
+            pods = zip(self.preemptor.rows, self.shapes, strict=True)
+            unplaced = (shape for row, shape in pods if row not in placed)
+            return self._placer.chain.refusals(next(unplaced, self.shapes[0]), within)
+
+    def lift(self, leads: Rows) -> None:
+        """Take units away."""
+        self.snapshot.lift_many(self.units.all_members(leads))
+
+    def put_back(self, leads: Rows) -> None:
+        """Give units back where they ran, whatever stands there now."""
+        rows = self.units.all_members(leads)
+        self.snapshot.assume_many(rows, self.units.at[rows])
+
+    def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:
+        """Give units back in order where the preemptor, which is assumed, still fits; say which."""
+        if not self.plain:
+            return self._one_by_one(leads, lambda: self._still_fits(placed))
+        units = self.units
+        rows = units.all_members(leads)
+        owners = np.repeat(np.arange(len(leads)), units.size[leads])
+        beside = np.zeros(len(self.snapshot.alive), np.bool_)
+        beside[list(placed.values())] = True
+        near = beside[units.at[rows]]
+        stays = np.ones(len(leads), np.bool_)
+        stays[_Room(self, placed).refused(rows[near], owners[near])] = False
+        self.put_back(leads[stays])
+        kept: list[int] = leads[stays].tolist()
+        return kept
+
+    def reprieve_anew(self, leads: Rows, placed: dict[int, int], domain: Domain) -> list[int]:
+        """Give units back in order where the preemptor can be placed anew, as 1.36 does for groups."""
+        rows = np.fromiter(placed, np.intp, len(placed))
+        self.snapshot.lift_many(rows)
+        back = self._one_by_one(leads, lambda: self.fits(domain))
+        self.snapshot.assume_many(rows, np.fromiter(placed.values(), np.int32, len(placed)))
+        return back
+
+    def _one_by_one(self, leads: Rows, fits: Callable[[], bool]) -> list[int]:
+        back = []
+        for lead in leads.tolist():
+            members = self.units.members(lead)
+            self.snapshot.assume_many(members, self.units.at[members])
+            if fits():
+                back.append(lead)
+            else:
+                self.snapshot.lift_many(members)
+        return back
+
+    def _still_fits(self, placed: dict[int, int]) -> bool:
+        """Say whether the preemptor's pods still pass every filter, one after the other."""
+        chain, snapshot = self._placer.chain, self.snapshot
+        with snapshot.trial():
+            snapshot.lift_many(np.fromiter(placed, np.intp, len(placed)))
+            for row, node in placed.items():
+                if not chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
+                    return False
+                snapshot.assume(row, node)
+        return True
+
+
+class _Room:
+    """What is left beside the preemptor's pods, as plain integers, for plain shapes.
+
+    A filter looks only at what a pod asks for: on a node where no pod of the preemptor wants accelerators,
+    units that hold some never stand in its way.
+    """
+
+    def __init__(self, stage: Stage, placed: dict[int, int]) -> None:
+        self._snapshot = snapshot = stage.snapshot
+        self._at = stage.units.at
+        asked: dict[int, set[int]] = {}
+        for row, node in placed.items():
+            shape = snapshot.shapes[snapshot.shape.item(row)]
+            asked.setdefault(node, set()).update(snapshot.resource[name] for name, _ in shape.requests)
+        self._resources = sorted(set().union(*asked.values()))
+        nodes = list(asked)
+        free = [snapshot.allocatable[at][nodes] - snapshot.used[at][nodes] for at in self._resources]
+        rooms = zip(*(each.tolist() for each in free), strict=True)
+        self._left = {
+            node: [
+                have if at in asked[node] else _NO_MATTER
+                for at, have in zip(self._resources, room, strict=True)
+            ]
+            for node, room in zip(nodes, rooms, strict=True)
+        }
+
+    def refused(self, rows: Rows, owners: Rows) -> list[int]:
+        """Put units back where they ran, in order, if there is room for all their pods; give those refused.
+
+        `rows` are their pods on the preemptor's nodes, unit by unit, and `owners` the number of each's unit.
+        """
+        refused = []
+        nodes = self._at[rows].tolist()
+        wants = zip(*(self._snapshot.requests[at][rows].tolist() for at in self._resources), strict=True)
+        pods = zip(owners.tolist(), nodes, wants, strict=True)
+        for owner, unit in groupby(pods, key=itemgetter(0)):
+            if not self._take([(node, wanted) for _, node, wanted in unit]):
+                refused.append(owner)
+        return refused
+
+    def _take(self, unit: list[tuple[int, tuple[int, ...]]]) -> bool:
+        """Take room for the pods of a unit, or none at all."""
+        before = []
+        for node, wanted in unit:
+            left = self._left[node]
+            before.append((node, left))
+            less = [have - want for have, want in zip(left, wanted, strict=True)]
+            # What a pod does not want it does not need to fit beside.
+            if any(have < 0 < want for have, want in zip(less, wanted, strict=True)):
+                for at, was in reversed(before):
+                    self._left[at] = was
+                return False
+            self._left[node] = less
+        return True
+
+
+def _asked(shape: Shape) -> Shape:
+    """Give what of a plain shape decides where it fits."""
+    return shape._replace(labels=(), scored=(0, 0))

@@ -1,0 +1,181 @@
+"""Who wants to be placed: a pod or a group as the engine has to see it, or why it is no preemptor.
+
+The unit of scheduling is the group (KEP-4671): whoever asks for a member asks for its group. Here is decided
+what does not depend on any node: who waits, how many must be placed, at which priority, and whether anything
+may be evicted for them.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.divergence import Divergence, judge
+from podium.errors import PodiumError
+from podium.priority import NEVER
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.preemption.naming import Said
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.units import is_leaving
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.view import Name, View
+from podium.wording import count, listed, some
+
+# kube-scheduler's words.
+POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
+
+
+class Wanted(NamedTuple):
+    """Pending pods by row, in order, of which `needed` must be placed.
+
+    `barred` says why nothing may be evicted for them, empty if it may. `running` members count toward
+    minCount already. `group` is None for a pod that is in none.
+    """
+
+    rows: tuple[int, ...]
+    needed: int
+    priority: int
+    barred: str = ""
+    group: PodGroup | None = None
+    running: int = 0
+
+
+class Refused(NamedTuple):
+    """Why it is not to be placed at all, as things are."""
+
+    why: str
+
+
+def wanted(
+    view: View, snapshot: Snapshot, target: Name | GroupKey, settings: Settings, said: Said
+) -> Wanted | Refused:
+    """Say who is to be placed for a pod or a group.
+
+    Raises PodiumError for one that does not exist, has run to its end, or runs already.
+    """
+    if isinstance(target, GroupKey):
+        return _group(view, snapshot, target, settings)
+    pod = view.pods.get(target)
+    if pod is None:
+        raise PodiumError(f"pod {'/'.join(target)}: there is no such pod in what was read")
+    if pod.finished:
+        raise PodiumError(f"pod {'/'.join(target)}: it has run to its end, so there is nothing to place")
+    if pod.spec.nodeName:
+        raise PodiumError(f"pod {'/'.join(target)}: it runs on node {pod.spec.nodeName} already")
+    key = membership(pod, native_served=view.native_served)
+    if key is not None and settings.semantics is not Semantics.PODS:
+        if key not in view.groups:
+            return Refused(f"waiting for the pod group {said('PodGroup', *key[1:])}, which does not exist")
+        return _group(view, snapshot, key, settings)
+    if pod.metadata.deletionTimestamp is not None:
+        return Refused("it is being deleted")
+    if pod.spec.schedulingGates:
+        return Refused(f"it is held by scheduling gates: {_gates([pod])}")
+    row = snapshot.pod_row[target]
+    missing = snapshot.shapes[snapshot.shape.item(row)].missing
+    if missing:
+        return Refused(f"what it asks for cannot be judged: {'; '.join(missing)}")
+    never = _says_never(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", view.classes)
+    return Wanted((row,), 1, pod.spec.priority or 0, POLICY_NEVER if never else "")
+
+
+def _group(view: View, snapshot: Snapshot, key: GroupKey, settings: Settings) -> Wanted | Refused:
+    group = view.groups.get(key)
+    name = f"{key.namespace}/{key.name}"
+    if group is None:
+        raise PodiumError(f"pod group {name}: there is no such group in what was read")
+    members = [pod for pod in view.members(key).values() if not pod.finished]
+    waiting = [pod for pod in members if not pod.spec.nodeName]
+    running = sum(bool(pod.spec.nodeName) and not _leaving(pod, settings) for pod in members)
+    least = 1 if group.min_count is None else group.min_count
+    ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
+    if not waiting and members:
+        raise PodiumError(f"pod group {name}: no member is pending; {count(running, 'pod')} run")
+    if len(ready) + running < least or not ready:
+        return Refused(_too_few(ready, waiting, running, least))
+    if group.demands:
+        return Refused(f"the group has what cannot be judged: {', '.join(group.demands)}")
+    divergence = judge(group, members)
+    unlike = _unlike(divergence, members, settings)
+    if unlike:
+        return Refused(unlike)
+    if divergence.priority.divergent and settings.divergence is DivergencePolicy.HOLD:
+        return Refused("its pods do not all have its priority, and the divergence policy is Hold")
+    rows = _in_order(snapshot, ready)
+    missing = {what: None for row in rows for what in snapshot.shapes[snapshot.shape.item(row)].missing}
+    judged = tuple(row for row in rows if not snapshot.shapes[snapshot.shape.item(row)].missing)
+    if len(judged) + running < least or not judged:
+        return Refused(f"what its pods ask for cannot be judged: {'; '.join(missing)}")
+    priority, barred = group.priority or 0, ""
+    if divergence.priority.divergent and settings.divergence is DivergencePolicy.NO_PREEMPTION:
+        priority = min([priority, *(each.value for each in divergence.priority.differing if each.live)])
+        barred = "its pods do not all have its priority, and the divergence policy is NoPreemption"
+    if _forbids(group, ready, view.classes):
+        barred = POLICY_NEVER
+    return Wanted(judged, max(1, least - running), priority, barred, group, running)
+
+
+def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> str:
+    """Say what members have not in common that they must for a group to be scheduled; empty if nothing."""
+    schedulers = {pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in members}
+    if len(schedulers) > 1:
+        return f"its pods name several schedulers: {some(schedulers)}"
+    if settings.semantics is not Semantics.V1_37:
+        return ""
+    for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
+        if axis.differing:
+            others = listed([str(each.value) for each in axis.differing])
+            return (
+                f"kube-scheduler 1.37 refuses it, for it has {what} {axis.expected} and pods of it {others}"
+            )
+    return ""
+
+
+def _forbids(group: PodGroup, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:
+    """Say whether the group, a pod that is to be placed, or the class of one forbids preemption."""
+    return _says_never(group.preemption_policy, group.priority_class_name, classes) or any(
+        _says_never(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", classes) for pod in pods
+    )
+
+
+def _says_never(policy: str | None, class_name: str, classes: Mapping[str, PriorityClass]) -> bool:
+    """Say whether a policy forbids; an absent one is its class's, which admission would have copied."""
+    if policy is None:
+        found = classes.get(class_name)
+        policy = found.preemptionPolicy if found is not None else None
+    return policy == NEVER
+
+
+def _too_few(ready: list[Pod], waiting: list[Pod], running: int, least: int) -> str:
+    there = f"{count(len(ready), 'pod')} can be placed and {running} run, minCount is {least}"
+    gated = [pod for pod in waiting if pod.spec.schedulingGates]
+    if gated:
+        return f"{there}: {count(len(gated), 'pod')} held by scheduling gates: {_gates(gated)}"
+    return f"waiting for minCount pods: {there}"
+
+
+def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
+    """Give the rows as kube-scheduler's queue has them: priority, then age, then name."""
+    ordered = sorted(
+        pods,
+        key=lambda pod: (
+            -(pod.spec.priority or 0),
+            pod.metadata.creationTimestamp or "",
+            pod.metadata.name or "",
+        ),
+    )
+    return [snapshot.pod_row[pod.metadata.namespace or "", pod.metadata.name or ""] for pod in ordered]
+
+
+def _gates(pods: Iterable[Pod]) -> str:
+    return some({gate.name or "" for pod in pods for gate in pod.spec.schedulingGates or ()})
+
+
+def _deleted(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is not None
+
+
+def _leaving(pod: Pod, settings: Settings) -> bool:
+    return settings.semantics is Semantics.KEP and is_leaving(pod)  # type: ignore[arg-type]

@@ -1,0 +1,252 @@
+"""The other direction: what priority and size would evict a pod or group that runs, and what protects it.
+
+It asks the engine's own units, order of importance and budgets, so the answer is that of the plan which would
+take the unit: a lone pod takes it where it has the priority, and asks on its node for more than what is free
+there and what the units give up that are asked after it (KEP-5710: first those are given back whose loss
+would violate a budget, then the others in order of importance).
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from podium.api.membership import GroupKey
+from podium.errors import PodiumError
+from podium.priority import NEVER, SYSTEM_CLASSES
+from podium.schedulerplugin.arrays import Int64s, Rows
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.budgets import Charge
+from podium.schedulerplugin.preemption.naming import plainly
+from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod
+from podium.schedulerplugin.preemption.toleration import scheduled_at
+from podium.schedulerplugin.preemption.units import NO_UNIT, Units
+from podium.schedulerplugin.settings import Budgets
+from podium.view import Name, View
+
+# No integer is above it, so nothing preempts a unit that has it.
+_HIGHEST = 2**31 - 1
+# The end of the year 9999: a later end cannot be written as a time, and is for ever to anybody.
+_LAST_SECOND = 253_402_300_799
+
+Amounts = dict[str, int]  # milli for cpu, units for all else
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A pod that is exempt from preemptors below `minimum`, until seconds since 1970, or for ever (None).
+
+    `scheduled` is false for one that is exempt because it does not count as scheduled.
+    """
+
+    pod: str
+    minimum: int
+    until: int | None
+    scheduled: bool
+
+
+class Budgeted(msgspec.Struct, frozen=True):
+    """A budget that counts `charged` pods of the unit, and `allowed` disruptions now."""
+
+    name: str
+    allowed: int
+    charged: int
+
+    @property
+    def violated(self) -> bool:
+        """Whether taking the unit alone would violate it."""
+        return self.charged > self.allowed
+
+
+class Room(msgspec.Struct, frozen=True):
+    """A node of the unit: what a lone pod gets there without the unit, and what the unit frees.
+
+    `without` is what is free and what the units hold that go before this one: below zero where pods hold more
+    than the node has. A pod that asks for no more leaves the unit alone; one that asks for more of some, and
+    for no more of any than both together, takes the unit.
+    """
+
+    node: str
+    without: Amounts
+    frees: Amounts
+
+
+class Threat(msgspec.Struct, frozen=True, kw_only=True):
+    """What would evict a unit, at one moment.
+
+    `minimal` is the smallest integer of a preemptor that may take it now, and `later` when all tolerations
+    have run out; both are None where nothing ever may, and `protection` says why. `classes` are those of the
+    cluster at or above `minimal` whose pods may preempt.
+    """
+
+    semantics: Semantics
+    kind: str
+    namespace: str
+    name: str
+    priority: int
+    pods: tuple[UnitPod, ...]
+    one_by_one: int
+    protection: str
+    minimal: int | None
+    later: int | None
+    tolerations: tuple[Held, ...]
+    budgets: tuple[Budgeted, ...]
+    rooms: tuple[Room, ...]
+    classes: tuple[tuple[str, int], ...]
+
+
+class _Subject(NamedTuple):
+    """The unit that is asked about, by its lead; `one_by_one`: of how many its group is, if it is cut."""
+
+    lead: int
+    one_by_one: int
+
+
+def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
+    """Say what would evict a running pod, or a group.
+
+    Of a group whose members go one by one it is the least important member. Raises PodiumError for what does
+    not run.
+    """
+    seconds = int(now.timestamp() // 1)
+    units, _ = engine.units(for_group=isinstance(victim, GroupKey), now=seconds)
+    subject = _subject(engine, units, victim, seconds)
+    lead = subject.lead
+    budgets = tuple(_budgets(engine, units.members(lead)))
+    priority = units.priority.item(lead)
+    protection = units.why_guarded(lead, plainly) or _protection(engine, priority, budgets)
+    held = tuple(_held(units, lead, seconds)) if not protection else ()
+    later = None if protection else priority + 1
+    minimal = later if later is None else max([later, *(each.minimum for each in held)])
+    kind, namespace, name = units.object_of(lead)
+    rows = units.members(lead)
+    return Threat(
+        semantics=engine.settings.semantics,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        priority=priority,
+        pods=tuple(sorted((_pod(units, row) for row in rows.tolist()), key=lambda pod: pod.name)),
+        one_by_one=subject.one_by_one,
+        protection=protection,
+        minimal=minimal,
+        later=later,
+        tolerations=held,
+        budgets=budgets,
+        rooms=tuple(_rooms(engine, units, lead, minimal, seconds)) if minimal is not None else (),
+        classes=tuple(_classes(engine.view, minimal)) if minimal is not None else (),
+    )
+
+
+def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _Subject:
+    snapshot = engine.snapshot
+    if isinstance(victim, GroupKey):
+        words = f"pod group {victim.namespace}/{victim.name}"
+        names: Iterable[Name] = ((victim.namespace, name) for name in engine.view.members(victim))
+    else:
+        words = f"pod {'/'.join(victim)}"
+        names = (victim,)
+    rows = [snapshot.pod_row[name] for name in names if name in snapshot.pod_row]
+    leads = {units.lead.item(row) for row in rows} - {NO_UNIT}
+    if not leads:
+        leaving = any(units.leaving.item(row) for row in rows)
+        why = "is leaving already" if leaving else "runs on no node that is known"
+        raise PodiumError(f"{words} {why}, so nothing can preempt it")
+    ordered = units.ordered(np.array(sorted(leads), np.intp), now)
+    return _Subject(int(ordered[-1]), len(leads) if len(leads) > 1 else 0)
+
+
+def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> str:
+    """Say why nothing takes a unit that nobody guards; empty if something may."""
+    if priority >= _HIGHEST:
+        return "no priority is higher than its own"
+    violated = [budget.name for budget in budgets if budget.violated]
+    if violated and engine.settings.budgets is Budgets.STRICT:
+        return f"its loss would violate PodDisruptionBudget {violated[0]}, and budgets are strict"
+    return ""
+
+
+def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
+    """Give the pods that are exempt, which exempts the whole unit."""
+    minimum = units.minimum.item(lead)
+    if not units.rule.guarded or minimum <= units.priority.item(lead) + 1:
+        return
+    for row in units.members(lead).tolist():
+        granted = units.exemption_of(units.class_name(row))
+        pod = units.snapshot.pods[row]
+        assert pod is not None
+        scheduled = scheduled_at(pod)
+        until = granted.until(scheduled) if granted is not None else 0
+        if now < until:
+            ends = None if until > _LAST_SECOND else until
+            yield Held(pod.metadata.name or "", minimum, ends, scheduled is not None)
+
+
+def _budgets(engine: Engine, rows: Rows) -> Iterator[Budgeted]:
+    for name, number in engine.budgets.of(rows).items():
+        status = engine.view.budgets[name].status
+        allowed = max(status.disruptionsAllowed or 0, 0) if status is not None else 0
+        yield Budgeted(name[1], allowed, number)
+
+
+def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> Iterator[Room]:
+    """Give the nodes of a unit, by name, with what goes before it and with it."""
+    snapshot = units.snapshot
+    own = units.members(lead)
+    potential = _potential(units, lead, minimal, now)
+    rows = units.all_members(potential)
+    owners = np.repeat(potential, units.size[potential])
+    for node in sorted(set(units.at[own].tolist()), key=lambda row: snapshot.names[row] or ""):
+        here = np.unique(owners[units.at[rows] == node])
+        before = units.all_members(_before(engine, units, lead, units.ordered(here, now)))
+        frees = _sum(units, own[units.at[own] == node])
+        given = _sum(units, before[units.at[before] == node])
+        without = {}
+        for name in frees:
+            at = snapshot.resource[name]
+            free = snapshot.allocatable[at].item(node) - snapshot.used[at].item(node)
+            without[name] = free + given.get(name, 0)
+        yield Room(snapshot.names[node] or "", without, frees)
+
+
+def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
+    """Give the units that a preemptor of the minimal priority may take, this one among them."""
+    is_lead = units.lead == np.arange(len(units.lead), dtype=np.int32)
+    may = is_lead & (units.priority < minimal) & ~units.guard
+    if units.rule.guarded:
+        may &= (minimal >= units.minimum) | (now >= units.until)
+    may[lead] = True
+    return np.flatnonzero(may)
+
+
+def _before(engine: Engine, units: Units, lead: int, ordered: Rows) -> Rows:
+    """Give the units of a node that a lone pod takes rather than this one: those given back after it."""
+    numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
+    charge = Charge.POD_STOPS if engine.settings.semantics is Semantics.V1_37 else Charge.EVERY
+    violating = engine.budgets.violating(units.all_members(ordered), numbers, charge)
+    asked = np.concatenate((ordered[violating], ordered[~violating]))
+    return asked[int(np.flatnonzero(asked == lead)[0]) + 1 :]
+
+
+def _sum(units: Units, rows: Rows) -> Amounts:
+    snapshot = units.snapshot
+    sums: dict[str, Int64s] = {name: snapshot.requests[at][rows] for name, at in snapshot.resource.items()}
+    return {name: sum(amounts.tolist()) for name, amounts in sorted(sums.items()) if amounts.any()}
+
+
+def _pod(units: Units, row: int) -> UnitPod:
+    pod = units.snapshot.pods[row]
+    assert pod is not None
+    return UnitPod(pod.metadata.name or "", units.snapshot.names[units.at.item(row)] or "")
+
+
+def _classes(view: View, minimal: int) -> Iterator[tuple[str, int]]:
+    """Give the classes, lowest first, whose pods may evict the unit."""
+    values = dict(SYSTEM_CLASSES)
+    for name, found in view.classes.items():
+        values.pop(name, None)
+        if found.preemptionPolicy != NEVER:
+            values[name] = found.value or 0
+    at_least = ((name, value) for name, value in values.items() if value >= minimal)
+    yield from sorted(at_least, key=lambda each: (each[1], each[0]))

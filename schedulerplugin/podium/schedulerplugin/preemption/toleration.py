@@ -1,0 +1,99 @@
+"""For how long a victim's PriorityClass holds preemptors back, counted as the scheduler-plugins plugin does.
+
+The plugin (pkg/preemptiontoleration) judges pod by pod; a plan judges many pods of few classes, so what a
+class grants is worked out once, as the minimum and an end by pod. A preemptor that may not preempt at all
+(preemptionPolicy Never) is refused before anybody asks here.
+"""
+
+from datetime import datetime
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from podium.api.core import PriorityClass
+from podium.api.schedulable import Schedulable
+from podium.findings import ObjectRef
+from podium.priority import SYSTEM_CLASSES, Toleration, Unparsed, toleration
+from podium.schedulerplugin.snapshot import Problem
+
+# The end of what does not end, in seconds since 1970: no clock comes there.
+FOREVER = 2**63 - 1
+
+# A condition without a time changed in the year 1, as a Go program reads it.
+_ZERO_TIME = "0001-01-01T00:00:00Z"
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Exemption(NamedTuple):
+    """Preemptors of a priority below `minimum` have to wait `seconds` after the victim was scheduled."""
+
+    minimum: int
+    seconds: int
+
+    def until(self, scheduled: int | None) -> int:
+        """Give the first second since 1970 at which they need not wait.
+
+        It is FOREVER for negative seconds, and for a pod that is not scheduled (None), even with 0 seconds.
+        """
+        if self.seconds < 0 or scheduled is None:
+            return FOREVER
+        # Seconds beyond what a Go duration holds (292 years) overflow in the plugin; here they last.
+        return min(scheduled + self.seconds, FOREVER)
+
+
+def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
+    """Give what a victim's class grants; None where it grants nothing, or nobody can say.
+
+    `found` is the class of that name, if there is one; the name is empty for a pod without a class. Without
+    annotations it is the plugin's default, value + 1 and 0 seconds, which exempts a pod only where its own
+    integer is below its class's. An annotation that is no integer makes both count for nothing. A class that
+    does not exist is the matter of `protection`.
+    """
+    if not class_name:
+        return None
+    if found is None:
+        value = SYSTEM_CLASSES.get(class_name)
+        return None if value is None else Exemption(value + 1, 0)
+    match toleration(found):
+        case None:
+            return Exemption((found.value or 0) + 1, 0)
+        case Toleration(minimum, seconds):
+            return Exemption(minimum, seconds)
+        case Unparsed():
+            return None
+
+
+def exempt(granted: Exemption | None, preemptor_priority: int, scheduled: int | None, now: int) -> bool:
+    """Say whether a victim is exempt from preemption by that priority at `now`, seconds since 1970."""
+    return granted is not None and preemptor_priority < granted.minimum and now < granted.until(scheduled)
+
+
+def scheduled_at(pod: Schedulable) -> int | None:
+    """Give the second since 1970 at which a pod was scheduled; None if PodScheduled is missing or not True.
+
+    A time that is none is read as None too, which exempts the pod rather than evicting it by mistake.
+    """
+    try:
+        return _scheduled(pod)
+    except msgspec.ValidationError:
+        return None
+
+
+def problem(pod: Schedulable) -> Problem | None:
+    """Name the time at which a pod was scheduled if it is no time."""
+    try:
+        _scheduled(pod)
+    except msgspec.ValidationError:
+        ref = ObjectRef("v1", "Pod", pod.metadata.namespace or "", pod.metadata.name or "")
+        why = "lastTransitionTime of PodScheduled is no time such as 2026-01-31T12:00:00Z"
+        return Problem(ref, "status.conditions", why)
+    return None
+
+
+def _scheduled(pod: Schedulable) -> int | None:
+    condition = pod.status.condition("PodScheduled") if pod.status is not None else None
+    if condition is None or condition.status != "True":
+        return None
+    time = msgspec.convert(condition.lastTransitionTime or _ZERO_TIME, _Time)
+    # Whole seconds are all that an API server stores.
+    return int(time.timestamp() // 1)

@@ -1,0 +1,380 @@
+"""What is evicted together: running pods as units, by row, in step with the snapshot.
+
+A unit is one pod, or all running pods of a group that is disrupted as a whole (KEP-5710, "Preemption unit").
+It is named by one of its pods' rows, its `lead`, so every attribute is an array by pod row and a choice among
+a hundred thousand units is a few operations on arrays. Attributes are worked out when something of the pod or
+its group changed, and then only for these.
+
+Pods that are leaving (being deleted, or told to go by a preemption) are in no unit under the spec's rule:
+what they free is free already. kube-scheduler's releases count them like others.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.groups import PODIUM_GROUP, DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import Schedulable
+from podium.divergence import judge
+from podium.priority import resolve
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.preemption.naming import Said
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.protection import protected
+from podium.schedulerplugin.preemption.toleration import Exemption, exemption, scheduled_at
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.view import View
+
+# A pod that is in no unit: it runs nowhere, or is leaving.
+NO_UNIT = -1
+# An annotation on a Podium group names the class at whose priority it may be preempted.
+PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
+# The `minimum` of a pod that tolerates no preemption.
+NEVER_EXEMPT = -(2**63)
+# What a kube-scheduler or Podium writes on a victim before it deletes it.
+DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
+
+_ATTRIBUTES = (
+    *("priority", "rank", "size", "start", "key"),
+    *("guard", "minimum", "until", "leaving", "_class_of"),
+)
+
+
+class UnitRule(NamedTuple):
+    """How running pods are cut into units, and who may not be touched.
+
+    `grouped`: a group of mode PodGroup is one unit. `member_priority`: members of the other groups count with
+    the group's integer. `member_rank`: they rank as groups do. `guarded`: tolerations, namespaces and
+    schedulers protect, and who is leaving is gone already (the spec's rule, and Podium's).
+    """
+
+    grouped: bool
+    member_priority: bool
+    member_rank: bool
+    guarded: bool
+
+
+def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
+    """Give the rule by which the victims of a pod, or of a group, are cut.
+
+    1.36 knows groups only where the preemptor is one, and takes the pods' own integers in mode Pod.
+    """
+    if semantics is Semantics.KEP:
+        return UnitRule(grouped=True, member_priority=True, member_rank=False, guarded=True)
+    if semantics is Semantics.V1_37:
+        return UnitRule(grouped=True, member_priority=True, member_rank=True, guarded=False)
+    knows = semantics is Semantics.V1_36 and for_group
+    return UnitRule(grouped=knows, member_priority=False, member_rank=knows, guarded=False)
+
+
+class Membership:
+    """Which pod rows are of which group; shared by all rules of one engine."""
+
+    def __init__(self) -> None:
+        self.group_of: dict[int, GroupKey] = {}
+        self.rows: dict[GroupKey, set[int]] = {}
+
+    def put(self, row: int, key: GroupKey | None) -> None:
+        """Note the group of a pod, None for none (or no pod any more)."""
+        before = self.group_of.get(row)
+        if before == key:
+            return
+        if before is not None:
+            rows = self.rows[before]
+            rows.discard(row)
+            if not rows:
+                del self.rows[before]
+            del self.group_of[row]
+        if key is not None:
+            self.group_of[row] = key
+            self.rows.setdefault(key, set()).add(row)
+
+    def read(self, row: int, pod: Schedulable, *, native_served: bool) -> None:
+        """Note the group that a pod names."""
+        self.put(row, membership(pod, native_served=native_served))
+
+
+class Units:
+    """The units of one snapshot under one rule; arrays by pod row, of which a lead's hold the unit's.
+
+    `lead` is NO_UNIT for pods in none, `at` the node row where a pod of a unit runs. `priority` is what a
+    preemptor must exceed, `rank` 1 for a group, `size` the running members, `start` the earliest start
+    (NO_START: none, which counts as now), `key` orders by UID, `guard` whether a member may never be touched,
+    and (`minimum`, `until`) the preemption toleration: exempt from preemptors below the one before the other
+    (seconds). Call `refresh` before reading.
+    """
+
+    def __init__(
+        self, view: View, snapshot: Snapshot, groups: Membership, rule: UnitRule, settings: Settings
+    ) -> None:
+        self.snapshot = snapshot
+        self.rule = rule
+        self._view = view
+        self._groups = groups
+        self._settings = settings
+        self._exemptions: dict[str, Exemption | None] = {}
+        self._changed: set[int] = set()
+        self.lead: Int32s = np.zeros(0, np.int32)
+        self.at: Int32s = np.zeros(0, np.int32)
+        self.priority: Int64s = np.zeros(0, np.int64)
+        self.rank: Int32s = np.zeros(0, np.int32)
+        self.size: Int32s = np.zeros(0, np.int32)
+        self.start: Int64s = np.zeros(0, np.int64)
+        self.key: Int64s = np.zeros(0, np.int64)
+        self.guard: Bools = np.zeros(0, np.bool_)
+        self.minimum: Int64s = np.zeros(0, np.int64)
+        self.until: Int64s = np.zeros(0, np.int64)
+        self.leaving: Bools = np.zeros(0, np.bool_)
+        self._class_of: Int32s = np.zeros(0, np.int32)
+        self._class_ids: dict[str, int] = {}
+        self._classes: list[str] = []
+        self._members: dict[int, Rows] = {}
+        self._flat: tuple[Rows, Rows] | None = None
+        self._grow()
+        self.touch(snapshot.pod_row.values())
+
+    def touch(self, rows: Iterable[int]) -> None:
+        """Note that something of these pods, or of their groups, changed."""
+        self._changed.update(rows)
+
+    def touch_all(self) -> None:
+        """Note that what all pods depend on changed: classes, or which API is served."""
+        self._exemptions.clear()
+        self._changed.update(self.snapshot.pod_row.values())
+
+    def members(self, lead: int) -> Rows:
+        """Give the rows of the pods of a unit."""
+        found = self._members.get(lead)
+        return np.array((lead,), np.intp) if found is None else found
+
+    def all_members(self, leads: Rows) -> Rows:
+        """Give the rows of the pods of many units, unit by unit."""
+        sizes = self.size[leads]
+        several = sizes > 1
+        if not several.any():
+            return leads
+        rows = np.repeat(leads, sizes)
+        flat, first = self._laid_out()
+        wide = leads[several]
+        begins = np.repeat(first[wide], self.size[wide])
+        within = np.arange(len(begins)) - np.repeat(
+            np.cumsum(self.size[wide]) - self.size[wide], self.size[wide]
+        )
+        rows[np.repeat(several, sizes)] = flat[begins + within]
+        return rows
+
+    def ordered(self, leads: Rows, now: int) -> Rows:
+        """Give units most important first: priority, group over pod, size, earlier start, then UID."""
+        start = np.minimum(self.start[leads], now)
+        keys = (self.key[leads], start, -self.size[leads], -self.rank[leads], -self.priority[leads])
+        order = np.lexsort(keys)
+        same = np.ones(max(len(leads) - 1, 0), np.bool_)
+        for key in keys:
+            same &= key[order[1:]] == key[order[:-1]]
+        if same.any():
+            order = self._by_uid(leads, order, same)
+        return leads[order]
+
+    def object_of(self, lead: int) -> tuple[str, str, str]:
+        """Give kind, namespace and name of a unit."""
+        key = self._groups.group_of.get(lead)
+        if key is not None and self._whole(self._view.groups.get(key)):
+            return "PodGroup", key.namespace, key.name
+        metadata = self._pod(lead).metadata
+        return "Pod", metadata.namespace or "", metadata.name or ""
+
+    def group_of(self, row: int) -> PodGroup | None:
+        """Give the group that a pod is a member of, if it exists and the rule knows groups."""
+        key = self._groups.group_of.get(row)
+        return None if key is None else self._view.groups.get(key)
+
+    def class_name(self, row: int) -> str:
+        """Give the class that a pod counts as: its group's, if the rule knows groups; empty for none."""
+        group = self.group_of(row)
+        return group.priority_class_name if group is not None else self._pod(row).spec.priorityClassName or ""
+
+    def class_names(self, leads: Rows) -> list[str]:
+        """Give the classes that units count as."""
+        return sorted(self._classes[each] for each in np.unique(self._class_of[leads]).tolist())
+
+    def why_guarded(self, lead: int, said: Said) -> str:
+        """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
+        for row in self.members(lead).tolist():
+            why = self._why_never(row, self._pod(row), self.class_name(row))
+            if why:
+                metadata = self._pod(row).metadata
+                name = said("Pod", metadata.namespace or "", metadata.name or "")
+                return why if self.size.item(lead) == 1 else f"{name}: {why}"
+        return ""
+
+    def exemption_of(self, class_name: str) -> Exemption | None:
+        """Give the preemption toleration of a class; None where there is none, or it cannot be read."""
+        if class_name not in self._exemptions:
+            self._exemptions[class_name] = exemption(self._view.classes.get(class_name), class_name)
+        return self._exemptions[class_name]
+
+    def refresh(self) -> frozenset[int]:
+        """Work out what changed; give the rows of pods whose unit may be another than before."""
+        self._grow()
+        changed, self._changed = self._changed, set()
+        if changed:
+            self._flat = None
+        done: set[int] = set()
+        for row in changed:
+            key = self._groups.group_of.get(row)
+            group = None if key is None else self._view.groups.get(key)
+            if key is None or group is None:
+                self._work_out(row, None, None)
+                done.add(row)
+            elif row not in done:
+                rows = self._groups.rows[key]
+                self._work_out_group(key, group, rows)
+                done |= rows
+        return frozenset(done | changed)
+
+    def _laid_out(self) -> tuple[Rows, Rows]:
+        """Give the members of all units of several pods in one array, and where those of a lead begin."""
+        if self._flat is None:
+            leads = np.fromiter(self._members, np.intp, len(self._members))
+            first = np.zeros(len(self.lead), np.intp)
+            first[leads] = np.cumsum(self.size[leads]) - self.size[leads]
+            self._flat = (np.concatenate(list(self._members.values())), first)
+        return self._flat
+
+    def _work_out_group(self, key: GroupKey, group: PodGroup, rows: set[int]) -> None:
+        priority = self._group_priority(key, group)
+        for row in rows:
+            self._work_out(row, group, priority)
+        if not self._whole(group):
+            return
+        running = sorted(row for row in rows if self.lead.item(row) != NO_UNIT)
+        if not running:
+            return
+        first, members = running[0], np.array(running, np.intp)
+        self.lead[members] = first
+        self.size[first] = len(members)
+        self.start[first] = self.start[members].min()
+        self.key[first] = _sortable(group.metadata.uid or "")
+        self.guard[first] = self.guard[members].any()
+        self.until[first] = self.until[members].max()
+        if len(running) > 1:
+            self._members[first] = members
+
+    def _work_out(self, row: int, group: PodGroup | None, group_priority: int | None) -> None:
+        """Work out a pod as a unit of its own."""
+        snapshot, rule = self.snapshot, self.rule
+        self._members.pop(row, None)
+        pod = snapshot.pods[row]
+        self.lead[row] = self.at[row] = NO_UNIT
+        self.leaving[row] = False
+        if pod is None:
+            return
+        leaving = self.leaving[row] = is_leaving(pod)
+        at = snapshot.node.item(row)
+        if at < 0 or (leaving and rule.guarded):
+            return
+        self.at[row] = at
+        own = pod.spec.priority or 0
+        in_group = group is not None and (rule.grouped or rule.member_priority)
+        counts = group_priority is not None and (
+            rule.member_priority or (rule.grouped and self._whole(group))
+        )
+        self.lead[row] = row
+        self.priority[row] = group_priority if counts and group_priority is not None else own
+        self.rank[row] = in_group and (rule.member_rank or self._whole(group))
+        self.size[row] = 1
+        self.start[row] = snapshot.start.item(row)
+        self.key[row] = _sortable(pod.metadata.uid or "")
+        name = self.class_name(row)
+        self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
+        if len(self._classes) < len(self._class_ids):
+            self._classes.append(name)
+        self.guard[row] = self._why_never(row, pod, name) is not None
+        if rule.guarded:
+            tolerates = self.exemption_of(name)
+            self.minimum[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum
+            self.until[row] = 0 if tolerates is None else tolerates.until(scheduled_at(pod))
+
+    def _why_never(self, row: int, pod: Schedulable, class_name: str) -> str | None:
+        """Say why a pod may never be a victim; what nobody can count frees nothing to plan with."""
+        if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
+            return "what it takes cannot be counted"
+        return protected(pod, self._settings, class_name, self._view.classes)
+
+    def _group_priority(self, key: GroupKey, group: PodGroup) -> int:
+        priority = group.priority or 0
+        settings = self._settings
+        if not self.rule.guarded:
+            return priority
+        if settings.divergence is DivergencePolicy.NO_PREEMPTION:
+            judged = judge(group, self._view.members(key).values())
+            priority = min([priority, *(each.value for each in judged.priority.differing if each.live)])
+        if settings.preemption_priority and not group.native:
+            named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
+            found = resolve(self._view.classes, named) if named else None
+            priority = max(priority, found.value) if found is not None else priority
+        return priority
+
+    def _whole(self, group: PodGroup | None) -> bool:
+        return self.rule.grouped and group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
+
+    def _pod(self, row: int) -> Schedulable:
+        pod = self.snapshot.pods[row]
+        assert pod is not None
+        return pod
+
+    def _by_uid(self, leads: Rows, order: Rows, same: Bools) -> Rows:
+        """Order by the whole UID, and last by name, where all that is an integer is equal."""
+        result = order.tolist()
+        bounds = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
+        for first, last in bounds.reshape(-1, 2).tolist():
+            run = result[first : last + 1]
+            result[first : last + 1] = sorted(run, key=lambda at: self._identity(int(leads[at])))
+        return np.array(result, np.intp)
+
+    def _identity(self, lead: int) -> tuple[str, str, str]:
+        kind, namespace, name = self.object_of(lead)
+        group = self.group_of(lead) if kind == "PodGroup" else None
+        uid = group.metadata.uid if group is not None else self.snapshot.uids[lead]
+        return uid or "", namespace, name
+
+    def _grow(self) -> None:
+        size = len(self.snapshot.node)
+        if len(self.lead) == size:
+            return
+        self.lead = grown(self.lead, size, NO_UNIT)
+        self.at = grown(self.at, size, NO_UNIT)
+        for name in (
+            "_class_of",
+            "priority",
+            "rank",
+            "size",
+            "start",
+            "key",
+            "guard",
+            "minimum",
+            "until",
+            "leaving",
+        ):
+            setattr(self, name, grown(getattr(self, name), size))
+
+
+def is_leaving(pod: Schedulable) -> bool:
+    """Say whether a pod is being deleted, or has been told to go by a preemption."""
+    return pod.metadata.deletionTimestamp is not None or is_preempted(pod)
+
+
+def is_preempted(pod: Schedulable | None) -> bool:
+    """Say whether a scheduler has told a pod to go; what it is doing about it does not matter."""
+    if pod is None:
+        return False
+    condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
+
+
+def _sortable(uid: str) -> int:
+    """Give an integer that orders as the first eight bytes of a UID do."""
+    return int.from_bytes(uid.encode(errors="replace")[:8].ljust(8, b"\0"), "big") - 2**63

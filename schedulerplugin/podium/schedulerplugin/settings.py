@@ -1,0 +1,41 @@
+"""What an administrator may decide about placing and preemption: values, with the design's defaults.
+
+The command line, the configuration file of the scheduler and tests all make one of these; the engine reads
+nothing else.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.scores import Strategy
+
+
+class Budgets(StrEnum):
+    """Whether preemption may violate a PodDisruptionBudget when nothing else helps."""
+
+    BEST_EFFORT = "best-effort"
+    STRICT = "strict"
+
+
+class DivergencePolicy(StrEnum):
+    """What a group counts as whose pods have another priority than it has."""
+
+    USE_GROUP_PRIORITY = "UseGroupPriority"
+    NO_PREEMPTION = "NoPreemption"
+    HOLD = "Hold"
+
+
+class Settings(NamedTuple):
+    """How to plan.
+
+    `evict_only` limits victims to pods of one schedulerName (None: of any). `preemption_priority` lets an
+    annotation on a Podium group raise the priority at which it may be preempted.
+    """
+
+    semantics: Semantics = Semantics.KEP
+    budgets: Budgets = Budgets.BEST_EFFORT
+    divergence: DivergencePolicy = DivergencePolicy.USE_GROUP_PRIORITY
+    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    evict_only: str | None = None
+    preemption_priority: bool = False

@@ -1,0 +1,86 @@
+"""What kube-scheduler leaves to chance, taken in hand: the order of equals, written into the cluster.
+
+It takes any of equally good nodes, where the engine takes the smallest name; and it takes the members of a
+group in any order (they wait for their group and are let go in the order of a Go map), where the engine takes
+the oldest first. So the nodes are named anew and the members made older or younger: first as kube-scheduler's
+answer tells that they came, then in other ways, for it does not tell all.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from tests.preemption.differential.generator import Object
+from tests.preemption.differential.recording import Recorded
+
+# Ways that are tried for a group.
+_TRIES = 24
+
+
+class Chance(NamedTuple):
+    """Nodes, and the pending members of a group, in the order in which equals are taken."""
+
+    nodes: Sequence[str]
+    members: Sequence[str]
+
+    def written(self, objects: Sequence[Object]) -> list[Object]:
+        """Give the objects with names and ages that make this the engine's order."""
+        nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
+        ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
+        return [_written(each, nodes, ages) for each in objects]
+
+
+def chances(recorded: Recorded, objects: Sequence[Object]) -> Iterator[Chance]:
+    """Give the orders to try, the likeliest first; for a lone pod, of which all is told, only this one."""
+    took = {**recorded.answer.bound, **recorded.answer.nominated}
+    nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
+    orders = _orders(objects) if recorded.preemptor[0] == "PodGroup" else [()]
+    first = [
+        Chance(_first([took[name] for name in order or took if name in took], nodes), order)
+        for order in orders
+    ]
+    yield from first
+    if recorded.preemptor[0] == "Pod":
+        return
+    yield Chance([*reversed(first[0].nodes)], first[0].members)
+    used, dice = len(set(took.values())), random.Random(recorded.namespace)
+    for number in range(_TRIES - len(first) - 1):
+        chance = first[number % len(first)]
+        told, untold = [*chance.nodes[:used]], [*chance.nodes[used:]]
+        dice.shuffle(told)
+        dice.shuffle(untold)
+        yield Chance([*told, *untold], chance.members)
+
+
+def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:
+    """Give the orders of the pending members that matter: at most the last of them is unlike the others."""
+    pending = [each for each in objects if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
+    names = [each["metadata"]["name"] for each in pending]
+    if len({msgspec.json.encode(each["spec"]["containers"]) for each in pending}) <= 1:
+        return [tuple(names)]
+    *alike, other = names
+    return [(*alike[:at], other, *alike[at:]) for at in range(len(names))]
+
+
+def _first(taken: Sequence[str], nodes: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*taken, *nodes]))
+
+
+def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Object:
+    metadata, spec, status = stored["metadata"], stored.get("spec", {}), stored.get("status", {})
+    name = metadata["name"]
+    if stored["kind"] == "Node":
+        return {**stored, "metadata": {**metadata, "name": nodes[name]}}
+    if stored["kind"] != "Pod":
+        return stored
+    return {
+        **stored,
+        "metadata": {**metadata, "creationTimestamp": ages.get(name, metadata["creationTimestamp"])},
+        "spec": {**spec, **_renamed(spec, "nodeName", nodes)},
+        "status": {**status, **_renamed(status, "nominatedNodeName", nodes)},
+    }
+
+
+def _renamed(part: Object, field: str, nodes: dict[str, str]) -> Object:
+    return {field: nodes[part[field]]} if field in part else {}

@@ -1,0 +1,442 @@
+"""Workload-aware preemption once more, on small clusters and plain lists: an oracle.
+
+It is written from KEP-5710's "Preemption algorithm" and the rules Podium adds to it, step by step, with a
+linear scan for the minimal priority and no value kept from one step to the next, so that it is right by
+inspection. It shares no code with what it judges. A cluster here has what decides feasibility on one node at
+a time: resources, host ports, anti-affinity by host name, a taint.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+# Where each pod stands, by the pod's name.
+Standing = Mapping[str, str]
+
+FITS = "Fits"
+FITS_AFTER_PREEMPTION = "FitsAfterPreemption"
+DOES_NOT_FIT = "DoesNotFit"
+NOT_ELIGIBLE = "NotEligible"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: what it has (milli cpu, bytes, pods); only pods that tolerate its taint may come."""
+
+    name: str
+    room: Mapping[str, int]
+    tainted: bool = False
+
+
+@dataclass(frozen=True)
+class Patience:
+    """A class's toleration: nothing below `minimum` preempts for `seconds` (less than 0: ever)."""
+
+    minimum: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """A pod group; `whole` is disrupted all together, `least` is minCount (1 for a basic one)."""
+
+    name: str
+    priority: int
+    least: int = 1
+    whole: bool = False
+    never: bool = False
+    patience: Patience | None = None
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod, running where `node` is given, else pending and perhaps promised a place (`nominated`).
+
+    `app` is its label, `avoids` the app it has no node with. `start` and `scheduled` are seconds; `scheduled`
+    None is a pod that was never marked scheduled.
+    """
+
+    name: str
+    requests: Mapping[str, int]
+    priority: int = 0
+    node: str | None = None
+    group: str | None = None
+    namespace: str = "team-a"
+    app: str | None = None
+    avoids: str | None = None
+    ports: frozenset[int] = frozenset()
+    tolerates: bool = False
+    start: int | None = None
+    scheduled: int | None = None
+    patience: Patience | None = None
+    leaving: bool = False
+    nominated: str | None = None
+    never: bool = False
+    created: int = 0
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A PodDisruptionBudget on the pods of one app in one namespace."""
+
+    name: str
+    app: str
+    allowed: int
+    namespace: str = "team-a"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything there is; `now` is in seconds."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    groups: tuple[Group, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    now: int = 0
+
+    def pod(self, name: str) -> Pod:
+        return next(pod for pod in self.pods if pod.name == name)
+
+    def group(self, name: str | None) -> Group | None:
+        return next((group for group in self.groups if group.name == name), None)
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is preempted together: a pod, or the running pods of a group that is disrupted as a whole."""
+
+    name: str
+    priority: int
+    pods: tuple[Pod, ...]
+    grouped: bool
+    uid: str
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A unit that is taken, and whether that violates a budget."""
+
+    unit: str
+    violates: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done: where the preemptor's pods go, who is taken for it, and N."""
+
+    outcome: str
+    placed: Mapping[str, str] = field(default_factory=dict)
+    victims: frozenset[Victim] = frozenset()
+    minimal: int | None = None
+    cost: tuple[int, ...] = ()
+
+
+# --- who fits where ---------------------------------------------------------------------------------------
+
+
+def fits(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> bool:
+    """Say whether a node takes a pod beside the others that stand there."""
+    if node.tainted and not pod.tolerates:
+        return False
+    beside = [cluster.pod(name) for name, at in standing.items() if at == node.name and name != pod.name]
+    if any(pod.ports & other.ports for other in beside):
+        return False
+    if any(hates(pod, other) or hates(other, pod) for other in beside):
+        return False
+    if len(beside) + 1 > node.room["pods"]:
+        return False
+    for resource, wanted in pod.requests.items():
+        held = sum(other.requests.get(resource, 0) for other in beside)
+        if wanted and held + wanted > node.room.get(resource, 0):
+            return False
+    return True
+
+
+def hates(pod: Pod, other: Pod) -> bool:
+    return pod.avoids is not None and (other.namespace, other.app) == (pod.namespace, pod.avoids)
+
+
+def worth(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> int:
+    """Give what kube-scheduler makes of a node: emptier is better, and evener use of cpu and memory is."""
+    held = [cluster.pod(name) for name, at in standing.items() if at == node.name]
+    emptiness, before, after = [], [], []
+    for resource in ("cpu", "memory"):
+        room, wanted = node.room[resource], pod.requests[resource]
+        used = sum(other.requests[resource] for other in held)
+        emptiness.append(max(room - used - wanted, 0) * 100 // room)
+        before.append(min(used / room, 1.0))
+        after.append(min((used + wanted) / room, 1.0))
+    gain = evenness(after) - evenness(before)
+    return sum(emptiness) // 2 + 50 + (50 + gain) // 2
+
+
+def evenness(parts: Sequence[float]) -> int:
+    return int((1 - abs((parts[0] - parts[1]) / 2)) * 100)
+
+
+def place(
+    cluster: Cluster, standing: Standing, pods: Sequence[Pod], enough: int | None = None
+) -> dict[str, str]:
+    """Place pods one after the other, each on the best node, until `enough` are placed."""
+    placed: dict[str, str] = {}
+    for pod in pods:
+        if enough is not None and len(placed) == enough:
+            break
+        here = {**standing, **placed}
+        takers = [node for node in cluster.nodes if fits(cluster, here, pod, node)]
+        if takers:
+            best = min(takers, key=lambda node: (-worth(cluster, here, pod, node), node.name))
+            placed[pod.name] = best.name
+    return placed
+
+
+def still_fits(cluster: Cluster, standing: Standing, placed: Standing) -> bool:
+    """Say whether pods that are placed may stay where they are beside the others."""
+    here = {**standing, **placed}
+    return all(fits(cluster, here, cluster.pod(name), cluster.node(at)) for name, at in placed.items())
+
+
+# --- whom preemption may take -----------------------------------------------------------------------------
+
+
+def running(cluster: Cluster) -> dict[str, str]:
+    return {pod.name: pod.node for pod in cluster.pods if pod.node is not None}
+
+
+def promised(cluster: Cluster, preemptor: "Preemptor") -> dict[str, str]:
+    """Who else, of no lower priority, was promised a place: it is not free for this preemptor."""
+    return {
+        pod.name: pod.nominated
+        for pod in cluster.pods
+        if pod.node is None
+        and pod.nominated is not None
+        and pod not in preemptor.pods
+        and priority_of(cluster, pod) >= preemptor.priority
+    }
+
+
+def staying(cluster: Cluster) -> dict[str, str]:
+    """Who runs once all that are leaving have left."""
+    return {name: at for name, at in running(cluster).items() if not cluster.pod(name).leaving}
+
+
+def priority_of(cluster: Cluster, pod: Pod) -> int:
+    """Give a pod's priority: its group's, if it is in one."""
+    group = cluster.group(pod.group)
+    return pod.priority if group is None else group.priority
+
+
+def units(cluster: Cluster) -> Iterator[Unit]:
+    """Cut the pods that run and stay into units of preemption."""
+    members: dict[str, list[Pod]] = {}
+    for name in staying(cluster):
+        pod = cluster.pod(name)
+        group = cluster.group(pod.group)
+        if group is not None and group.whole:
+            members.setdefault(group.name, []).append(pod)
+        else:
+            yield Unit(pod.name, priority_of(cluster, pod), (pod,), grouped=False, uid=pod.uid)
+    for name, pods in members.items():
+        group = cluster.group(name)
+        assert group is not None
+        yield Unit(name, group.priority, tuple(pods), grouped=True, uid=group.uid)
+
+
+def eligible(cluster: Cluster, unit: Unit, priority: int) -> bool:
+    """Say whether a preemptor of that priority may take a unit: every member must be fair game."""
+    return unit.priority < priority and not any(exempt(cluster, pod, priority) for pod in unit.pods)
+
+
+def exempt(cluster: Cluster, pod: Pod, priority: int) -> bool:
+    if pod.namespace == "kube-system":
+        return True
+    group = cluster.group(pod.group)
+    patience = pod.patience if group is None else group.patience
+    if patience is None or priority >= patience.minimum:
+        return False
+    if patience.seconds < 0 or pod.scheduled is None:
+        return True
+    return pod.scheduled + patience.seconds > cluster.now
+
+
+def by_importance(cluster: Cluster, found: Iterable[Unit]) -> list[Unit]:
+    """Order units, the most important first."""
+    return sorted(
+        found,
+        key=lambda unit: (
+            -unit.priority,
+            not unit.grouped,
+            -len(unit.pods),
+            min(started(cluster, pod) for pod in unit.pods),
+            unit.uid,
+        ),
+    )
+
+
+def started(cluster: Cluster, pod: Pod) -> int:
+    return cluster.now if pod.start is None else pod.start
+
+
+def violations(cluster: Cluster, ordered: Sequence[Unit]) -> dict[str, int]:
+    """Charge every pod of all potential victims to its budgets; give how many of each unit overdraw one."""
+    left = {budget.name: budget.allowed for budget in cluster.budgets}
+    found = dict.fromkeys((unit.name for unit in ordered), 0)
+    for unit in ordered:
+        for pod in unit.pods:
+            mine = [
+                each.name
+                for each in cluster.budgets
+                if (each.namespace, each.app) == (pod.namespace, pod.app)
+            ]
+            for name in mine:
+                left[name] -= 1
+            found[unit.name] += any(left[name] < 0 for name in mine)
+    return found
+
+
+# --- the algorithm ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Preemptor:
+    """Pods to place in order, of which `needed` must find a place; on one node alone where that is given."""
+
+    pods: tuple[Pod, ...]
+    needed: int
+    priority: int
+    never: bool
+
+
+def preemptor_of(cluster: Cluster, name: str) -> Preemptor:
+    """Give the preemptor of a group's name, or a pod's."""
+    group = cluster.group(name)
+    if group is None:
+        pod = cluster.pod(name)
+        return Preemptor((pod,), 1, pod.priority, pod.never)
+    members = [pod for pod in cluster.pods if pod.group == name]
+    waiting = [pod for pod in members if pod.node is None]
+    there = sum(pod.node is not None and not pod.leaving for pod in members)
+    waiting.sort(key=lambda pod: (-pod.priority, pod.created, pod.name))
+    never = group.never or any(pod.never for pod in waiting)
+    return Preemptor(tuple(waiting), max(1, group.least - there), group.priority, never)
+
+
+def plans(cluster: Cluster, name: str, *, strict: bool = False) -> list[Plan]:
+    """Give the plans for a pod or a group: several only where a pod has several nodes that cost the same.
+
+    `strict` lets nobody be taken whose loss violates a budget.
+    """
+    preemptor = preemptor_of(cluster, name)
+    others = promised(cluster, preemptor)
+    placed = place(cluster, {**running(cluster), **others}, preemptor.pods)
+    if len(placed) >= preemptor.needed:
+        return [Plan(FITS, placed)]
+    for placed in (
+        as_nominated(cluster, {**staying(cluster), **others}, preemptor),
+        place(cluster, {**staying(cluster), **others}, preemptor.pods),
+    ):
+        if len(placed) >= preemptor.needed:
+            return [Plan(FITS_AFTER_PREEMPTION, placed)]
+    if preemptor.never:
+        return [Plan(NOT_ELIGIBLE)]
+    found = []
+    for domain in domains(cluster, name):
+        plan = plan_in(cluster, preemptor, domain)
+        if plan is not None and strict and any(victim.violates for victim in plan.victims):
+            plan = plan_in(cluster, preemptor, domain, safe_only=True)
+        if plan is not None:
+            found.append(plan)
+    cheapest = min((plan.cost for plan in found), default=())
+    return [plan for plan in found if plan.cost == cheapest] or [Plan(DOES_NOT_FIT)]
+
+
+def as_nominated(cluster: Cluster, standing: Standing, preemptor: Preemptor) -> dict[str, str]:
+    """Place pods where they were promised a place, and the rest where there is room beside these."""
+    placed: dict[str, str] = {}
+    for pod in preemptor.pods:
+        here = {**standing, **placed}
+        if pod.nominated is not None and fits(cluster, here, pod, cluster.node(pod.nominated)):
+            placed[pod.name] = pod.nominated
+    if len(placed) < preemptor.needed:
+        return {}
+    rest = [pod for pod in preemptor.pods if pod.name not in placed]
+    return placed | place(cluster, {**standing, **placed}, rest)
+
+
+def domains(cluster: Cluster, name: str) -> list[tuple[Node, ...]]:
+    """Give the sets of nodes to try: for a pod each node, for a group all of them at once."""
+    return [cluster.nodes] if cluster.group(name) is not None else [(node,) for node in cluster.nodes]
+
+
+def plan_in(
+    cluster: Cluster, preemptor: Preemptor, domain: Sequence[Node], *, safe_only: bool = False
+) -> Plan | None:
+    """Plan in one domain, step by step; None where it is infeasible, or nobody may be taken.
+
+    With `safe_only` those that would violate a budget are no potential victims.
+    """
+    within = replace(cluster, nodes=tuple(domain))
+    names = {node.name for node in domain}
+    may = [unit for unit in units(cluster) if eligible(cluster, unit, preemptor.priority)]
+    ordered = by_importance(cluster, (unit for unit in may if any(pod.node in names for pod in unit.pods)))
+    violating = violations(cluster, ordered)
+    potential = [unit for unit in ordered if not (safe_only and violating[unit.name])]
+    others = {**staying(cluster), **promised(cluster, preemptor)}
+
+    def without(taken: Iterable[Unit]) -> dict[str, str]:
+        gone = {pod.name for unit in taken for pod in unit.pods}
+        return {name: at for name, at in others.items() if name not in gone}
+
+    def attempt(taken: Iterable[Unit]) -> dict[str, str] | None:
+        placed = place(within, without(taken), preemptor.pods, preemptor.needed)
+        return placed if len(placed) == preemptor.needed else None
+
+    def reprieve(taken: list[Unit], asked: Iterable[Unit], placed: Standing) -> list[Unit]:
+        for unit in asked:
+            left = [each for each in taken if each is not unit]
+            if still_fits(cluster, without(left), placed):
+                taken = left
+        return taken
+
+    placed = attempt(potential) if potential else None
+    if placed is None:
+        return None
+    # Those whose loss violates a budget are spared where the preemptor, placed without anybody, allows it;
+    # if it then finds no placement of its own any more, budgets give way.
+    spared = reprieve(potential, [unit for unit in potential if violating[unit.name]], placed)
+    if attempt(spared) is not None:
+        potential = spared
+    minimal = next(
+        level
+        for level in sorted({unit.priority for unit in potential})
+        if attempt([unit for unit in potential if unit.priority <= level]) is not None
+    )
+    potential = [unit for unit in potential if unit.priority <= minimal]
+    placed = attempt(potential)
+    assert placed is not None
+    victims = reprieve(potential, potential, placed)
+    rest = [pod for pod in preemptor.pods if pod.name not in placed]
+    placed |= place(within, {**without(victims), **placed}, rest)
+    taken = frozenset(Victim(unit.name, violating[unit.name] > 0) for unit in victims)
+    return Plan(FITS_AFTER_PREEMPTION, placed, taken, minimal, cost(cluster, victims, violating))
+
+
+def cost(cluster: Cluster, victims: Sequence[Unit], violating: Mapping[str, int]) -> tuple[int, ...]:
+    """Give kube-scheduler's five steps as a tuple, of which the least is the best."""
+    levels = [(unit.priority, pod) for unit in victims for pod in unit.pods]
+    levels.sort(key=lambda level: -level[0])
+    highest, top = next(groupby(levels, key=lambda level: level[0]))
+    earliest = min(started(cluster, pod) for _, pod in top)
+    return (
+        sum(violating[unit.name] for unit in victims),
+        highest,
+        sum(priority + 2**31 for priority, _ in levels),
+        len(levels),
+        -earliest,
+    )

@@ -1,0 +1,103 @@
+"""The engine against a small, obviously right brute force, and what must hold of every plan."""
+
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+from tests.preemption.clusters import NOW, Object, clusters, objects, state_of, target
+from tests.preemption.plain_preemption import (
+    Cluster,
+    Victim,
+    eligible,
+    plans,
+    preemptor_of,
+    promised,
+    running,
+    staying,
+    still_fits,
+    units,
+)
+
+from podium.schedulerplugin import Outcome, Plan, Settings, plan
+from podium.schedulerplugin.preemption.outcome import UnitVerdict
+from podium.schedulerplugin.settings import Budgets
+
+Case = tuple[Cluster, str]
+
+
+def planned(case: Case, **settings: Any) -> Plan:
+    """Give the engine's plan."""
+    cluster, name = case
+    return plan(state_of(objects(cluster)), target(name), NOW, Settings(**settings))
+
+
+def placed(answer: Plan) -> dict[str, str]:
+    """Give where the preemptor's pods go."""
+    return {each.pod.partition("/")[2]: each.node for each in answer.placements}
+
+
+def left(case: Case, answer: Plan, *, but: UnitVerdict | None = None) -> dict[str, str]:
+    """Give who holds which place once the victims have gone, and all that are leaving anyway."""
+    cluster, _ = case
+    gone = {pod.name for unit in answer.victims if unit is not but for pod in unit.pods}
+    holding = {**staying(cluster), **promised(cluster, preemptor_of(*case))}
+    return {name: at for name, at in holding.items() if name not in gone}
+
+
+@given(clusters(), st.sampled_from(Budgets))
+def test_agrees_with_the_plain_algorithm(case: Case, budgets: Budgets) -> None:
+    """Outcome, N (found there by a linear scan), victims, violations and placement are the same."""
+    answer = planned(case, budgets=budgets)
+    expected = plans(*case, strict=budgets is Budgets.STRICT)
+    event(f"{answer.outcome}, {len(answer.victims)} victims")
+    assert {each.outcome for each in expected} == {str(answer.outcome)}
+    assert answer.minimalPriority in {each.minimal for each in expected}
+    victims = frozenset(Victim(unit.name, unit.violatesBudget) for unit in answer.victims)
+    assert victims in {each.victims for each in expected}
+    assert (placed(answer), victims) in [(each.placed, each.victims) for each in expected]
+
+
+@given(clusters(), st.sampled_from(Budgets))
+def test_what_holds_of_every_plan(case: Case, budgets: Budgets) -> None:
+    """Of its placement, of each victim, and of those that are not listed."""
+    answer = planned(case, budgets=budgets)
+    check_placement(case, answer)
+    for victim in answer.victims:
+        check_victim(case, answer, victim)
+        assert not (victim.violatesBudget and budgets is Budgets.STRICT)
+    assert len({unit.name for unit in answer.victims}) == len(answer.victims)
+    listed = {pod.name for unit in (*answer.victims, *answer.spared) for pod in unit.pods}
+    assert not listed & {pod.name for pod in case[0].pods if pod.leaving}
+
+
+def check_placement(case: Case, answer: Plan) -> None:
+    """Enough of the preemptor's pods are placed, and they fit once the victims have gone, and the leaving."""
+    cluster, _ = case
+    if answer.outcome in (Outcome.DOES_NOT_FIT, Outcome.NOT_ELIGIBLE):
+        assert (answer.placements, answer.victims, answer.minimalPriority) == ((), (), None)
+        return
+    preemptor = preemptor_of(*case)
+    assert len(placed(answer)) >= preemptor.needed
+    assert set(placed(answer)) <= {pod.name for pod in preemptor.pods}
+    beside = running(cluster) if answer.outcome == Outcome.FITS else left(case, answer)
+    assert still_fits(cluster, beside, placed(answer))
+
+
+def check_victim(case: Case, answer: Plan, victim: UnitVerdict) -> None:
+    """It is a whole unit that may be taken, of no more than N; where it runs, the placement would fail."""
+    cluster, _ = case
+    unit = next(unit for unit in units(cluster) if unit.name == victim.name)
+    assert {(pod.name, pod.node) for pod in unit.pods} == {(pod.name, pod.node) for pod in victim.pods}
+    assert (victim.kind, victim.priority) == ("PodGroup" if unit.grouped else "Pod", unit.priority)
+    assert eligible(cluster, unit, preemptor_of(*case).priority)
+    assert answer.minimalPriority is not None
+    assert victim.priority <= answer.minimalPriority
+    assert not still_fits(cluster, left(case, answer, but=victim), placed(answer))
+
+
+@given(clusters(), st.data())
+def test_the_order_of_the_input_decides_nothing(case: Case, data: st.DataObject) -> None:
+    """The whole answer is the same, reasons and examples included."""
+    cluster, name = case
+    shuffled: list[Object] = data.draw(st.permutations(objects(cluster)))
+    assert plan(state_of(shuffled), target(name), NOW) == planned(case)

@@ -1,0 +1,81 @@
+"""Who can never be a victim, and what a plan notes of classes."""
+
+import pytest
+from tests.scheduling.builders import pod
+
+from podium.api.core import PriorityClass
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import Schedulable
+from podium.priority import TOLERATION_PREFIX
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.protection import class_finding, protected
+from podium.schedulerplugin.settings import Settings
+
+GOLD = PriorityClass(metadata=ObjectMeta(name="gold"), value=100)
+CLASSES = {"gold": GOLD}
+OURS = Settings(evict_only="podium-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("victim", "class_name", "settings", "why"),
+    [
+        pytest.param(pod(), "", Settings(), None, id="no class"),
+        pytest.param(pod(), "gold", Settings(), None, id="a class that exists"),
+        pytest.param(pod(), "system-node-critical", Settings(), None, id="a system class always exists"),
+        pytest.param(
+            pod(),
+            "gone",
+            Settings(),
+            "its PriorityClass gone does not exist, so its preemption toleration is unknown",
+            id="a class that does not exist",
+        ),
+        pytest.param(
+            pod(namespace="kube-system"),
+            "",
+            Settings(),
+            "it is one of the cluster's own, which are never evicted",
+            id="kube-system",
+        ),
+        pytest.param(
+            pod(),
+            "",
+            OURS,
+            "it belongs to default-scheduler, and only pods of podium-scheduler are evicted",
+            id="another scheduler",
+        ),
+        pytest.param(pod(schedulerName="podium-scheduler"), "", OURS, None, id="the scheduler's own"),
+        pytest.param(pod(schedulerName="other"), "", Settings(), None, id="any scheduler, unless told"),
+    ],
+)
+def test_what_protects_a_pod(
+    victim: Schedulable, class_name: str, settings: Settings, why: str | None
+) -> None:
+    assert protected(victim, settings, class_name, CLASSES) == why
+
+
+@pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
+def test_kube_scheduler_evicts_from_kube_system_and_knows_no_toleration(semantics: Semantics) -> None:
+    """What a release does is told as it is; who may be evicted at all is still the administrator's choice."""
+    victim = pod(namespace="kube-system")
+    assert protected(victim, Settings(semantics=semantics), "gone", CLASSES) is None
+    assert protected(victim, OURS._replace(semantics=semantics), "gone", CLASSES) is not None
+
+
+def test_a_class_that_does_not_exist_is_named() -> None:
+    found = class_finding("gone", CLASSES)
+    assert found is not None
+    assert (found.rule, str(found.object)) == ("class-missing", "PriorityClass gone")
+
+
+def test_an_annotation_that_does_not_parse_is_named() -> None:
+    key = f"{TOLERATION_PREFIX}toleration-seconds"
+    odd = PriorityClass(metadata=ObjectMeta(name="odd", annotations={key: "soon"}))
+    found = class_finding("odd", {"odd": odd})
+    assert found is not None
+    assert (found.rule, found.field) == ("toleration-unreadable", f"metadata.annotations[{key}]")
+    assert "'soon' is no integer" in found.message
+
+
+@pytest.mark.parametrize("name", ["", "gold", "system-cluster-critical"])
+def test_a_class_in_order_gives_no_finding(name: str) -> None:
+    assert class_finding(name, CLASSES) is None

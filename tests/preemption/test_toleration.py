@@ -1,0 +1,118 @@
+"""Preemption toleration, step by step as the plugin judges it."""
+
+from typing import Any
+
+import pytest
+from tests.scheduling.builders import pod
+
+from podium.api.core import PriorityClass
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import Schedulable
+from podium.priority import TOLERATION_PREFIX
+from podium.schedulerplugin.preemption.toleration import (
+    FOREVER,
+    Exemption,
+    exempt,
+    exemption,
+    problem,
+    scheduled_at,
+)
+
+# 2026-01-01T00:00:00Z
+SCHEDULED = 1_767_225_600
+VALUE = 8000
+
+
+def gold(minimum: str | None = None, seconds: str | None = None) -> PriorityClass:
+    """Make the class of the proposal's examples."""
+    said = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
+    annotations = {TOLERATION_PREFIX + key: text for key, text in said.items() if text is not None}
+    return PriorityClass(metadata=ObjectMeta(name="gold", annotations=annotations), value=VALUE)
+
+
+def running(status: str | None = "True", time: str | None = "2026-01-01T00:00:00Z") -> Schedulable:
+    """Make a pod with a condition PodScheduled, unless its status is None."""
+    condition = {"type": "PodScheduled", "status": status, "lastTransitionTime": time}
+    return pod(node="n", status={"conditions": [condition] if status else []})
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "granted"),
+    [
+        pytest.param(None, "", None, id="no class named"),
+        pytest.param(gold(), "", None, id="no class named, whatever there is"),
+        pytest.param(None, "gone", None, id="class does not exist"),
+        pytest.param(None, "system-cluster-critical", Exemption(2_000_000_001, 0), id="system class"),
+        pytest.param(gold(), "gold", Exemption(VALUE + 1, 0), id="no annotation: the defaults"),
+        pytest.param(gold("10000"), "gold", Exemption(10_000, 0), id="minimum alone: 0 seconds"),
+        pytest.param(gold(None, "600"), "gold", Exemption(VALUE + 1, 600), id="seconds alone: value + 1"),
+        pytest.param(gold("10000", "-1"), "gold", Exemption(10_000, -1), id="both"),
+        pytest.param(gold("10000", "10m"), "gold", None, id="seconds that do not parse: both are ignored"),
+        pytest.param(gold("1e4", "600"), "gold", None, id="minimum that does not parse: both are ignored"),
+        pytest.param(gold("2147483648", "600"), "gold", None, id="minimum beyond 32 bits"),
+        pytest.param(gold("10000", "9223372036854775808"), "gold", None, id="seconds beyond 64 bits"),
+    ],
+)
+def test_what_a_class_grants(found: PriorityClass | None, name: str, granted: Exemption | None) -> None:
+    assert exemption(found, name) == granted
+
+
+@pytest.mark.parametrize(
+    ("found", "priority", "scheduled", "after", "expected"),
+    [
+        pytest.param(gold("10000", "-1"), 9_999, SCHEDULED, 10**9, True, id="negative seconds: for ever"),
+        pytest.param(gold("10000", "-1"), 10_000, SCHEDULED, 0, False, id="at the minimum: not even at once"),
+        pytest.param(gold("10000", "600"), 9_000, SCHEDULED, 599, True, id="within the time"),
+        pytest.param(gold("10000", "600"), 9_000, SCHEDULED, 600, False, id="at its end, no more"),
+        pytest.param(gold("10000", "600"), 9_000, None, 10**9, True, id="not scheduled: exempt"),
+        pytest.param(gold("10000"), 9_000, None, 10**9, True, id="not scheduled: even with 0 seconds"),
+        pytest.param(gold("10000"), 9_000, SCHEDULED, 0, False, id="0 seconds: no time at all"),
+        pytest.param(gold("10000"), 9_000, SCHEDULED, -5, True, id="scheduled in the clock's future"),
+        pytest.param(gold(None, "600"), VALUE + 1, SCHEDULED, 0, False, id="seconds alone never apply"),
+        pytest.param(gold(None, "600"), VALUE, SCHEDULED, 0, True, id="but where the pod's integer is lower"),
+        pytest.param(gold("10000", "9223372036854775807"), 9_000, SCHEDULED, 10**12, True, id="no overflow"),
+        pytest.param(gold("x", "-1"), 9_000, SCHEDULED, 0, False, id="does not parse: not exempt"),
+    ],
+)
+def test_who_is_exempt(
+    found: PriorityClass, priority: int, scheduled: int | None, after: int, expected: bool
+) -> None:
+    """`after` is in seconds after the pod was scheduled."""
+    granted = exemption(found, "gold")
+    assert exempt(granted, priority, scheduled, SCHEDULED + after) is expected
+    if granted is not None:
+        in_arrays = priority < granted.minimum and SCHEDULED + after < granted.until(scheduled)
+        assert in_arrays is expected
+        assert granted.until(scheduled) <= FOREVER
+
+
+@pytest.mark.parametrize(
+    ("victim", "expected", "named"),
+    [
+        pytest.param(running(), SCHEDULED, False, id="scheduled"),
+        pytest.param(running(time="2026-01-01T01:00:00+01:00"), SCHEDULED, False, id="another zone"),
+        pytest.param(running(time="2026-01-01T00:00:00.9Z"), SCHEDULED, False, id="whole seconds count"),
+        pytest.param(running("False"), None, False, id="not True"),
+        pytest.param(
+            running("Unknown", "yesterday"), None, False, id="not True, so its time does not matter"
+        ),
+        pytest.param(running(None), None, False, id="no condition"),
+        pytest.param(pod(status=None), None, False, id="no conditions at all"),
+        pytest.param(running(time=None), -62_135_596_800, False, id="no time: the year 1, as in Go"),
+        pytest.param(running(time="yesterday"), None, True, id="no time that can be read: rather exempt"),
+        pytest.param(running(time="2026-01-01T00:00:00"), None, True, id="a time of no zone"),
+    ],
+)
+def test_when_a_pod_was_scheduled(victim: Schedulable, expected: int | None, named: bool) -> None:
+    assert scheduled_at(victim) == expected
+    found: Any = problem(victim)
+    assert (found is not None) is named
+    if named:
+        assert str(found.object) == "Pod team-a/pod"
+        assert found.field == "status.conditions"
+
+
+def test_a_pod_without_a_status_is_not_scheduled() -> None:
+    victim = Schedulable()
+    assert scheduled_at(victim) is None
+    assert problem(victim) is None

@@ -1,0 +1,265 @@
+"""All filters as one: three forms of one answer, the sentence of kube-scheduler, and what is plain."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.scheduling import builders, dynamic_cases, picture
+from tests.scheduling.builders import claim, node, pod, volume
+from tests.scheduling.dynamic_scene import NAMESPACES, SAYS
+from tests.scheduling.test_dynamic_filters import PLACES
+from tests.scheduling.town import SCENES, Town
+
+from podium.api.core import Namespace
+from podium.api.meta import ObjectMeta
+from podium.schedulerplugin.filters import chain as chain_module
+from podium.schedulerplugin.filters.chain import CLOSED, Chain
+from podium.schedulerplugin.shapes import shape_of
+from podium.schedulerplugin.snapshot import Snapshot
+
+TAINT = [{"key": "dedicated", "effect": "NoSchedule"}]
+MOVES = st.lists(st.tuples(st.integers(0, 7), st.none() | PLACES), max_size=6)
+
+
+def snapshot_of(*objects: object) -> Snapshot:
+    snapshot = Snapshot()
+    for each in objects:
+        snapshot.apply(None, each)
+    return snapshot
+
+
+def message(*objects: object, within: str | None = None, **wanted: Any) -> str:
+    """Give what is said of a pod, which comes last, on nodes (those whose name begins so)."""
+    snapshot = snapshot_of(*objects, pod("wanted", **wanted))
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    mask = None
+    if within is not None:
+        mask = np.array([(name or "").startswith(within) for name in snapshot.names])
+    return Chain(snapshot, NAMESPACES).refusals(shape, mask).message
+
+
+def small(name: str, **more: Any) -> object:
+    return node(name, {"cpu": "1", "memory": "1Gi", "pods": "1"}, **more)
+
+
+def named(*names: str) -> dict[str, Any]:
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names
+    ]
+    both = {"matchFields": [each for term in terms for each in term["matchFields"]]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [both]}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def test_the_message_counts_each_reason_and_sorts_as_texts() -> None:
+    """11 comes before 2, as kube-scheduler sorts whole entries; a node is counted for all it is short of."""
+    nodes = [*(small(f"s{number}") for number in range(11)), small("t0", taints=TAINT)]
+    nodes += [small("t1", taints=TAINT), node("u", unschedulable=True)]
+    assert message(*nodes, pod("there", node="s0"), requests={"cpu": "2", "memory": "2Gi"}) == (
+        "0/14 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 11 Insufficient cpu, "
+        "11 Insufficient memory, 2 node(s) had untolerated taint(s)."
+    )
+
+
+def test_a_node_is_refused_by_the_first_filter_alone() -> None:
+    """Tainted, too small and in the wrong zone: only the taint is told."""
+    assert message(small("m", taints=TAINT), requests={"cpu": "2"}, nodeSelector={"zone": "1"}) == (
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    )
+
+
+def test_ports_speak_before_room_and_room_before_volumes() -> None:
+    """The filters of one kind do not stand together in kube-scheduler's order."""
+    taken = pod("there", node="m", **dynamic_cases.port(80))
+    reach = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]}]
+    bound = (claim("c", "v"), volume("v", terms=reach))
+    mounts: dict[str, Any] = {"volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "c"}}]}
+    container = builders.container({"cpu": "2"}, ports=[{"hostPort": 80, "containerPort": 80}])
+    assert message(small("m"), small("n"), node("o"), *bound, taken, **mounts, containers=[container]) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested "
+        "pod ports, 1 node(s) didn't match PersistentVolume's node affinity."
+    )
+
+
+def test_within_some_nodes_only_these_are_counted() -> None:
+    """N is the number of nodes asked about, alive ones."""
+    nodes = [small("m1"), small("m2"), node("o")]
+    assert message(*nodes, within="m", requests={"cpu": "2"}) == (
+        "0/2 nodes are available: 2 Insufficient cpu."
+    )
+
+
+def test_no_nodes() -> None:
+    """kube-scheduler has a sentence of its own for it."""
+    assert message() == "no nodes available to schedule pods"
+
+
+def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> None:
+    """So kube-scheduler counts nothing."""
+    assert message(node("m"), node("n"), **named("m", "n")) == (
+        "0/2 nodes are available: pod affinity terms conflict."
+    )
+
+
+def test_a_node_that_nobody_can_sum_up_takes_no_pod() -> None:
+    """It is told in words of our own, whatever else is wrong with it."""
+    absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
+    snapshot = snapshot_of(node("m", taints=TAINT), absurd, pod("wanted"))
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    chain = Chain(snapshot, NAMESPACES)
+    assert not chain.mask(shape).any()
+    assert not chain.fits(shape, snapshot.row["m"])
+    assert chain.why(shape, snapshot.row["m"]) == (CLOSED,)
+    assert chain.refusals(shape).message == f"0/1 nodes are available: 1 {CLOSED}."
+
+
+def test_a_reason_names_the_first_nodes_by_name() -> None:
+    """Three of them, whatever the order in which they came."""
+    snapshot = snapshot_of(*map(small, ["m9", "m1", "m10", "m2"]), pod("wanted", {"cpu": "2"}))
+    shape = snapshot.shapes[0]
+    assert Chain(snapshot, NAMESPACES).refusals(shape).reasons == (
+        ("Insufficient cpu", 4, ("m1", "m10", "m2")),
+    )
+
+
+def test_static_is_what_no_removal_changes() -> None:
+    """Full nodes are in it, and those that a port keeps a pod from; too small or tainted ones are not."""
+    snapshot = snapshot_of(
+        node("full", {"cpu": "1"}),
+        node("port"),
+        small("few"),
+        node("small", {"cpu": "500m"}),
+        node("tainted", taints=TAINT),
+        pod("a", {"cpu": "1"}, node="full"),
+        pod("b", node="port", **dynamic_cases.port(80)),
+        pod("c", node="few"),
+        pod("wanted", containers=[builders.container({"cpu": "1"}, ports=[{"hostPort": 80}])]),
+    )
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    static = Chain(snapshot, NAMESPACES).static(shape)
+    assert {name for name, row in snapshot.row.items() if static[row]} == {"full", "port", "few"}
+
+
+def test_a_pending_pod_that_repels_others_makes_them_no_plain_pods() -> None:
+    """It may be placed before them."""
+    snapshot = snapshot_of(node("m", labels={"host": "m"}), pod("wanted", labels={"app": "a"}))
+    shape, chain = snapshot.shapes[0], Chain(snapshot, NAMESPACES)
+    assert chain.plain(shape)
+    repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))
+    snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
+    assert not chain.plain(shape)
+    with snapshot.trial():
+        snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
+        assert chain.why(shape, snapshot.row["m"]) == (SAYS["existing"],)
+        assert not chain.fits(shape, snapshot.row["m"])
+
+
+def test_terms_that_no_pod_has_any_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs bring terms of their own for ever; those of pods that are gone bind nobody."""
+    monkeypatch.setattr(chain_module, "_SHAPES", 2)
+    snapshot = snapshot_of(node("m", labels={"host": "m"}), pod("wanted", labels={"app": "a"}))
+    shape, chain = snapshot.shapes[0], Chain(snapshot, NAMESPACES)
+    repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))
+    snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
+    assert not chain.plain(shape)
+    snapshot.remove_pod((builders.NS, "guard"))
+    for number in range(6):
+        snapshot.add_pod(pod("other", labels={"app": f"other-{number}"}))
+    assert chain.plain(shape)
+
+
+def test_a_node_that_gets_a_device_is_no_new_node() -> None:
+    """A pod that the cluster does not have yet asks for what nobody had when it first asked."""
+    snapshot = snapshot_of(node("m"))
+    shape, chain = (
+        shape_of(pod("new", {"example.com/gpu": "1"}), snapshot.volumes),
+        Chain(snapshot, NAMESPACES),
+    )
+    assert not chain.fits(shape, snapshot.row["m"])
+    snapshot.add_node(node("m", {"example.com/gpu": "1"}))
+    assert chain.fits(shape, snapshot.row["m"])
+    assert chain.mask(shape)[snapshot.row["m"]]
+
+
+def test_namespaces_are_read_anew() -> None:
+    """After `forget`, terms mean the pods of the namespaces as they are now."""
+    namespaces: dict[str, Namespace] = {"team-a": Namespace(metadata=ObjectMeta(name="team-a"))}
+    term = dynamic_cases.term("a", "host", namespaceSelector={"matchLabels": {"env": "prod"}})
+    snapshot = snapshot_of(
+        node("m", labels={"host": "m"}),
+        pod("guard", node="m", **dynamic_cases.anti_affinity(term)),
+        pod("wanted", labels={"app": "a"}),
+    )
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    chain = Chain(snapshot, namespaces)
+    assert chain.plain(shape)
+    namespaces["team-a"] = NAMESPACES["team-a"]
+    chain.forget()
+    assert not chain.plain(shape)
+    assert chain.why(shape, snapshot.row["m"]) == (SAYS["existing"],)
+
+
+def _check(town: Town, chain: Chain) -> None:
+    """Have the three forms agree with each other and with the oracles, for every pod and node."""
+    snapshot = town.snapshot
+    for name in town.pods:
+        if town.place(name) is not None:
+            continue
+        shape = town.shape(name)
+        mask = chain.mask(shape)
+        told: Counter[str] = Counter()
+        for node_name in town.nodes:
+            row = snapshot.row[node_name]
+            why = chain.why(shape, row)
+            told.update(why)
+            assert chain.fits(shape, row) == bool(mask[row]) == (not why) == town.allows(name, node_name)
+            if not chain.static(shape)[row]:
+                assert why
+        assert mask.sum() <= len(town.nodes)
+        refusals = chain.refusals(shape)
+        assert {reason: count for reason, count, _ in refusals.reasons} == told
+        assert refusals.nodes == len(town.nodes)
+
+
+@given(scene=SCENES, moves=MOVES)
+def test_mask_fits_and_why_say_what_the_oracles_say(scene: Mapping[str, Any], moves: Any) -> None:
+    """As the pods stand, in a trial in which they stand otherwise, and after it."""
+    town = Town(**scene)
+    chain = Chain(town.snapshot, NAMESPACES)
+    _check(town, chain)
+    before = picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)
+    with town.snapshot.trial():
+        _move(town, moves)
+        _check(town, chain)
+    assert (picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)) == before
+    _check(town, chain)
+
+
+@given(scene=SCENES, moves=MOVES)
+def test_for_a_plain_shape_other_pods_change_nothing_but_room(scene: Mapping[str, Any], moves: Any) -> None:
+    """Whoever is lifted or placed, it fits where the node suits it and has the room."""
+    town = Town(**scene)
+    chain = Chain(town.snapshot, NAMESPACES)
+    plain = [shape for shape in town.snapshot.shapes.values() if chain.plain(shape)]
+    static = [chain.static(shape) for shape in plain]
+    with town.snapshot.trial():
+        _move(town, moves)
+        for shape, suits in zip(plain, static, strict=True):
+            assert chain.plain(shape)
+            assert (chain.static(shape) == suits).all()
+            assert (chain.mask(shape) == (suits & chain.resources.mask(shape))).all()
+
+
+def _move(town: Town, moves: list[tuple[int, str | None]]) -> None:
+    for number, place in moves:
+        row = town.row.get(f"pod-{number}")
+        if row is None:
+            continue
+        if place in town.nodes:
+            town.snapshot.assume(row, town.snapshot.row[place])
+        else:
+            town.snapshot.lift(row)

@@ -1,0 +1,250 @@
+"""The other direction: what is said to evict a unit does so in the engine's plan, and nothing else does."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.preemption import scene
+from tests.preemption.clusters import NOW, NS, state_of
+from tests.preemption.scene import SECONDS, gang, group, node, of, pod, priority_class, scheduled
+
+from podium.api.core import PodDisruptionBudget
+from podium.errors import PodiumError
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.threat import Budgeted, Held, Threat, threat
+from podium.schedulerplugin.settings import Budgets, Settings
+
+HOST = "kubernetes.io/hostname"
+
+
+def threatened(*objects: Any, victim: Any = "low", **settings: Any) -> Threat:
+    target = (NS, victim) if isinstance(victim, str) else victim
+    return threat(scene.engine_of(*objects, **settings), target, NOW)
+
+
+def budget(name: str, allowed: int, app: str = "web") -> PodDisruptionBudget:
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": NS},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+        PodDisruptionBudget,
+    )
+
+
+def test_a_lone_pod_is_taken_one_priority_above_its_own() -> None:
+    """The integer is the pod's and one more; the room is what is free, and what it holds beside."""
+    found = threatened(node(cpu=4), pod("low", 3, 7, node="n1", ago=60))
+    assert (found.minimal, found.later, found.protection) == (8, 8, "")
+    (room,) = found.rooms
+    assert (room.node, room.without["cpu"], room.frees["cpu"]) == ("n1", 1000, 3000)
+    assert (found.kind, found.one_by_one, [each.name for each in found.pods]) == ("Pod", 0, ["low"])
+
+
+def test_less_important_units_go_first() -> None:
+    """What pods of lower priority and those that started later hold is had without it."""
+    found = threatened(
+        node(cpu=9),
+        pod("low", 2, 5, node="n1", ago=60),
+        pod("later", 1, 5, node="n1", ago=30),
+        pod("lower", 3, 4, node="n1", ago=90),
+        pod("earlier", 1, 5, node="n1", ago=90),
+        pod("higher", 1, 6, node="n1", ago=10),
+    )
+    assert found.rooms[0].without["cpu"] == 1000 + 1000 + 3000
+
+
+def test_a_group_goes_as_a_whole() -> None:
+    """Asked by the group or by a member, the unit is the group on all of its nodes."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        group("ring", 5, whole=True),
+        gang("ring", ["n1", "n2"], 2, priority=1, ago=9),
+    ]
+    for victim in (of("ring"), "ring-1"):
+        found = threatened(objects, victim=victim)
+        assert (found.kind, found.name, found.priority, found.minimal) == ("PodGroup", "ring", 5, 6)
+        assert [(each.name, each.node) for each in found.pods] == [("ring-0", "n1"), ("ring-1", "n2")]
+        assert [room.node for room in found.rooms] == ["n1", "n2"]
+
+
+def test_of_a_group_that_goes_one_by_one_the_first_to_go_is_told() -> None:
+    """Its least important member stands for it, at the group's integer."""
+    found = threatened(
+        node(cpu=8),
+        group("loose", 5),
+        pod("old", 2, 1, node="n1", group="loose", ago=90),
+        pod("new", 2, 1, node="n1", group="loose", ago=10),
+        victim=of("loose"),
+    )
+    assert (found.kind, found.name, found.priority, found.one_by_one) == ("Pod", "new", 5, 2)
+
+
+def test_a_toleration_holds_preemptors_back_until_it_ends() -> None:
+    """The smallest integer is the class's minimum while the toleration lasts, and the pod's after it."""
+    found = threatened(
+        node(),
+        priority_class("patient", 3, minimum=9, seconds=600),
+        pod("low", 1, 3, node="n1", ago=60, status=scheduled(60), priorityClassName="patient", namespace=NS),
+    )
+    assert (found.minimal, found.later) == (9, 4)
+    assert found.tolerations == (Held("low", 9, SECONDS + 540, scheduled=True),)
+
+
+TOLERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int, Held | None]] = {
+    "for ever": ({"seconds": -1}, scheduled(60), 9, Held("low", 9, None, scheduled=True)),
+    "past any calendar": ({"seconds": 9 * 10**18}, scheduled(60), 9, Held("low", 9, None, scheduled=True)),
+    "over": ({"seconds": 60}, scheduled(60), 4, None),
+    "not scheduled": ({"seconds": 0}, {}, 9, Held("low", 9, None, scheduled=False)),
+    "below its own": ({"seconds": -1, "minimum": 2}, scheduled(60), 4, None),
+}
+
+
+@pytest.mark.parametrize(("said", "status", "minimal", "held"), TOLERATIONS.values(), ids=list(TOLERATIONS))
+def test_tolerations(said: dict[str, Any], status: dict[str, Any], minimal: int, held: Held | None) -> None:
+    """Negative seconds never end, none last for a pod that is not scheduled; a minimum may be too low."""
+    patient = priority_class("patient", 3, **{"minimum": 9, **said})
+    found = threatened(
+        node(), patient, pod("low", 1, 3, node="n1", ago=60, status=status, priorityClassName="patient")
+    )
+    assert found.minimal == minimal
+    assert found.tolerations == ((held,) if held is not None else ())
+
+
+def test_a_class_that_never_preempts_threatens_nobody() -> None:
+    """Classes at or above the integer are told, lowest first, the system's always, Never's not."""
+    found = threatened(
+        node(),
+        priority_class("high", 9),
+        priority_class("exact", 4),
+        priority_class("equal", 3),
+        priority_class("meek", 9, preemptionPolicy="Never"),
+        pod("low", 1, 3, node="n1"),
+    )
+    assert found.classes == (
+        ("exact", 4),
+        ("high", 9),
+        ("system-cluster-critical", 2_000_000_000),
+        ("system-node-critical", 2_000_001_000),
+    )
+
+
+def test_a_budget_has_others_asked_first() -> None:
+    """A unit that would violate a budget is given back before all that would not."""
+    objects = [
+        node(cpu=6),
+        pod("low", 2, 5, node="n1", ago=60, labels={"app": "web"}),
+        pod("same", 2, 5, node="n1", ago=90),
+    ]
+    assert threatened(objects).rooms[0].without["cpu"] == 2000
+    found = threatened(objects, budget("web", 0))
+    assert found.budgets == (Budgeted("web", 0, 1),)
+    assert found.budgets[0].violated
+    assert found.rooms[0].without["cpu"] == 4000
+    assert not threatened(objects, budget("web", 1)).budgets[0].violated
+
+
+PROTECTED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
+    "the highest priority there is": ([pod("low", 1, 2**31 - 1, node="n1")], {}, "no priority is higher"),
+    "a class that is gone": (
+        [pod("low", 1, 0, node="n1", priorityClassName="gone")],
+        {},
+        "gone does not exist",
+    ),
+    "another scheduler": ([pod("low", 1, 0, node="n1")], {"evict_only": "podium-scheduler"}, "only pods of"),
+    "a strict budget": (
+        [pod("low", 1, 0, node="n1", labels={"app": "web"}), budget("web", 0)],
+        {"budgets": Budgets.STRICT},
+        "budgets are strict",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "settings", "why"), PROTECTED.values(), ids=list(PROTECTED))
+def test_what_nothing_can_take(objects: list[Any], settings: dict[str, Any], why: str) -> None:
+    """No integer is named, and the reason is."""
+    found = threatened(node(), objects, **settings)
+    assert (found.minimal, found.later, found.rooms, found.classes) == (None, None, (), ())
+    assert why in found.protection
+
+
+REFUSED: dict[str, tuple[list[Any], Any, str]] = {
+    "a pending pod": ([pod("low")], "low", "pod team-a/low runs on no node that is known"),
+    "a pod on a node that is gone": ([pod("low", node="gone")], "low", "runs on no node that is known"),
+    "a pod that is leaving": ([pod("low", node="n1", terminating=True)], "low", "is leaving already"),
+    "a group without pods": ([group("low")], of("low"), "pod group team-a/low runs on no node"),
+    "nobody": ([], "low", "pod team-a/low runs on no node"),
+}
+
+
+@pytest.mark.parametrize(("objects", "victim", "why"), REFUSED.values(), ids=list(REFUSED))
+def test_what_does_not_run_is_refused(objects: list[Any], victim: Any, why: str) -> None:
+    """One line says who and why."""
+    with pytest.raises(PodiumError, match=why):
+        threatened(node(), objects, victim=victim)
+
+
+def test_released_schedulers_know_no_toleration() -> None:
+    """Under the semantics of kube-scheduler a class's annotations count for nothing."""
+    found = threatened(
+        node(),
+        priority_class("patient", 3, minimum=9, seconds=-1),
+        pod("low", 1, 3, node="n1", status=scheduled(60), priorityClassName="patient"),
+        semantics=Semantics.V1_37,
+    )
+    assert (found.minimal, found.tolerations) == (4, ())
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[Any]:
+    """Make two nodes with lone pods, a group of either mode, budgets, tolerations; pod `unit` among them."""
+    made: list[Any] = [node("n1", 12), node("n2", 12), priority_class("patient", 1, minimum=4, seconds=300)]
+    number = draw(st.integers(1, 6))
+    whole = draw(st.booleans())
+    made.append(group("ring", draw(st.integers(0, 3)), whole=whole))
+    for at in range(number):
+        member = draw(st.booleans())
+        made.append(
+            pod(
+                "unit" if at == 0 else f"other-{at}",
+                draw(st.integers(1, 2)),
+                draw(st.integers(0, 3)),
+                node=draw(st.sampled_from(["n1", "n1", "n2"])),
+                ago=draw(st.sampled_from([None, 10, 20, 400])),
+                group="ring" if member else "",
+                labels={"app": "web"} if draw(st.booleans()) else None,
+                status=scheduled(draw(st.sampled_from([100, 500]))),
+                priorityClassName="patient" if draw(st.booleans()) else None,
+            )
+        )
+    if draw(st.booleans()):
+        made.append(budget("web", draw(st.integers(0, 2))))
+    return made
+
+
+@given(crowds(), st.sampled_from(list(Semantics)), st.integers(1, 24))
+def test_the_engine_does_what_is_said(objects: list[Any], semantics: Semantics, ask: int) -> None:
+    """A lone pod of that size and integer takes the unit; a smaller one, or of less priority, does not."""
+    settings = Settings(semantics=semantics)
+    engine = Engine(state_of(objects), settings)
+    found = threat(engine, (NS, "unit"), NOW)
+    assert found.minimal is not None
+    room = found.rooms[0]
+    without, most = room.without["cpu"], room.without["cpu"] + room.frees["cpu"]
+    names = {each.name for each in found.pods}
+
+    def taken(priority: int) -> bool:
+        wants = pod("high", ask, priority, nodeSelector={HOST: room.node})
+        made = Engine(state_of([*objects, wants]), settings).plan((NS, "high"), NOW)
+        return any(each.name in names for victim in made.victims for each in victim.pods)
+
+    if ask * 1000 <= without:
+        assert not taken(found.minimal)
+    elif ask * 1000 <= most:
+        assert taken(found.minimal)
+    assert not taken(found.minimal - 1)
