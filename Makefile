@@ -52,6 +52,7 @@ soak: $(DEV) ## The real-server differential in full counts, and Hypothesis at l
 .PHONY: record
 record: $(DEV) ## Record the answers of real servers anew into tests/recorded/
 	$(BIN)/python -m tests.differential.record
+	$(BIN)/python -m tests.preemption.differential.record
 
 .PHONY: bench
 bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/RESULTS.md

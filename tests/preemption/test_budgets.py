@@ -1,6 +1,8 @@
 """Budgets: whom they count, and whom a plan would have violate them; a plain oracle beside."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -8,9 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.preemption.clusters import NOW, clusters, objects, state_of
+from tests.preemption.plain_preemption import Cluster
 from tests.scheduling.builders import NS, pod
 
 from podium.api.core import PodDisruptionBudget
+from podium.schedulerplugin import Engine
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -340,3 +345,24 @@ def test_charges_as_one_after_another_would(
     scene.put(*budgets)
     units = [0, *np.cumsum(steps).tolist()][: len(pods)]
     assert scene.violations(units, charge) == plain(pods, units, budgets, charge)
+
+
+@given(clusters())
+def test_each_node_by_itself_as_if_it_were_the_only_one(case: tuple[Cluster, str]) -> None:
+    """All nodes at once give what charging the units of each gives, those that run elsewhere too included."""
+    engine = Engine(state_of(objects(case[0])))
+    now = int(NOW.timestamp())
+    units, table = engine.units(for_group=False, now=now)
+    entries = [
+        (int(lead), node)
+        for node in sorted(engine.snapshot.row.values(), reverse=True)
+        for lead in units.ordered(table.leads_on(node), now)
+    ]
+    leads = np.array([lead for lead, _ in entries], np.intp)
+    nodes = np.array([node for _, node in entries], np.int32)
+    expected: list[bool] = []
+    for _, each in groupby(entries, key=itemgetter(1)):
+        here = np.array([lead for lead, _ in each], np.intp)
+        numbers = np.repeat(np.arange(len(here)), units.size[here])
+        expected += engine.budgets.violating(units.all_members(here), numbers).tolist()
+    assert engine.budgets.violating_on_nodes(leads, nodes, units).tolist() == expected

@@ -154,6 +154,23 @@ def test_one_member_that_may_not_be_evicted_protects_its_whole_group() -> None:
     )
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_member_that_is_named_does_not_depend_on_the_order(order: tuple[int, int]) -> None:
+    """The first by name is, whether it is protected or exempt."""
+    protected = [
+        group("g", 0, 2, whole=True),
+        [alone(f"g-{at}", group="g", schedulerName="other") for at in order],
+    ]
+    why = spared(one_of(protected, evict_only="podium-scheduler"))["g"]
+    assert why.startswith("team-a/g-0: ")
+    exempt = [
+        priority_class("patient", 0, minimum=9, seconds=60),
+        group("g", 0, 2, whole=True, priority_class_name="patient"),
+        [alone(f"g-{at}", group="g") for at in order],
+    ]
+    assert spared(one_of(exempt))["g"].endswith("and team-a/g-0 is not scheduled yet")
+
+
 def test_pods_of_kube_system_are_never_victims() -> None:
     plan = one_of(alone("system", namespace="kube-system", priority=0), alone("single", priority=2))
     assert victims(plan) == ["single"]

@@ -106,11 +106,12 @@ def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> 
 
 
 def test_a_node_that_nobody_can_sum_up_takes_no_pod() -> None:
-    """It is told in words of our own, whatever else is wrong with it."""
+    """It is told in words of our own."""
     absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
-    snapshot = snapshot_of(node("m", taints=TAINT), absurd, pod("wanted"))
+    snapshot = snapshot_of(node("m"), absurd, pod("wanted"))
     shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
     chain = Chain(snapshot, NAMESPACES)
+    assert chain.static(shape)[snapshot.row["m"]]
     assert not chain.mask(shape).any()
     assert not chain.fits(shape, snapshot.row["m"])
     assert chain.why(shape, snapshot.row["m"]) == (CLOSED,)

@@ -95,6 +95,16 @@ def test_a_pod_that_repels_comes_before_one_that_minds_nobody() -> None:
     assert placed(*nodes, guard, pod("a", **A), pod("b", **A), pods="gab") == {"g": "m", "a": "n", "b": "n"}
 
 
+def test_pods_alike_but_for_whom_they_offend_are_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They ask the same of nodes, yet one of them is kept away by a pod that stands."""
+    monkeypatch.setattr(placement, "_RUN", 1)
+    guard = pod("g", node="m", **dynamic_cases.anti_affinity(dynamic_cases.term("a", "host")))
+    nodes = [node(name, labels={"host": name}) for name in "mn"]
+    ask = {"cpu": "1", "memory": "4Gi"}
+    objects = [*nodes, guard, pod("h", node="n"), *pods("xy", ask), pod("a", ask, **A)]
+    assert placed(*objects, pods="xya") == {"x": "m", "y": "n", "a": "n"}
+
+
 def test_wishes_are_scaled_among_the_nodes_that_are_left() -> None:
     """The node with few unwanted taints is best until it is full; then the rest is judged by itself."""
     unwanted = [{"key": key, "effect": "PreferNoSchedule"} for key in "xyz"]
@@ -187,21 +197,27 @@ def test_a_node_that_changed_is_judged_anew() -> None:
 
 
 def test_a_namespace_that_changed_is_read_anew() -> None:
-    """What pods wish of others by namespace is asked again after `forget`."""
+    """What pods require or wish of others by namespace is asked again after `forget`."""
     term = dynamic_cases.term("a", "host", namespaceSelector={"matchLabels": {"env": "prod"}})
     wish = {"weight": 100, "podAffinityTerm": term}
     near: dict[str, Any] = {
         "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
     }
     nodes = [node(name, labels={"host": name}) for name in "mn"]
-    snapshot = snapshot_of(*nodes, pod("there", {"cpu": "1"}, node="n", **A), pod("b", **near))
+    apart = pod("c", **dynamic_cases.anti_affinity(term))
+    snapshot = snapshot_of(*nodes, pod("there", {"cpu": "1"}, node="n", **A), pod("b", **near), apart)
     namespaces = dict(NAMESPACES)
-    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "b")])]
-    placer = Placer(snapshot, namespaces)
-    assert placer.place(shape) == snapshot.row["n"]
+    near_it, apart_from_it = (
+        snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, name)])] for name in "bc"
+    )
+    placer, only = Placer(snapshot, namespaces), np.zeros(len(snapshot.alive), np.bool_)
+    only[snapshot.row["n"]] = True
+    assert placer.place(near_it) == snapshot.row["n"]
+    assert placer.place(apart_from_it, only) is None
     del namespaces["team-a"]
     placer.forget()
-    assert placer.place(shape) == snapshot.row["m"]
+    assert placer.place(near_it) == snapshot.row["m"]
+    assert placer.place(apart_from_it, only) == snapshot.row["n"]
 
 
 def _one_by_one(
@@ -241,39 +257,48 @@ ROOMS = st.fixed_dictionaries(
     }
 )
 
+KINDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["0", "100m", "1", "2"]),
+        "memory": st.sampled_from(["100Mi", "1Gi", "3Gi"]),
+    },
+)
+
 
 @given(
     rooms=st.lists(ROOMS, min_size=1, max_size=8),
     held=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 3)), max_size=6),
-    cpu=st.sampled_from([None, "0", "100m", "1", "2"]),
-    memory=st.sampled_from([None, "100Mi", "1Gi", "3Gi"]),
-    number=st.integers(1, 40),
+    kinds=st.tuples(KINDS, KINDS),
+    runs=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 20)), min_size=1, max_size=4),
+    many=st.sampled_from([1, 32]),
     strategy=st.sampled_from(Strategy),
 )
-def test_a_run_of_pods_that_are_alike_is_placed_at_once_as_one_by_one(
+def test_runs_of_pods_that_are_alike_are_placed_at_once_as_one_by_one(
     *,
     rooms: list[dict[str, str]],
     held: list[tuple[int, int, int]],
-    cpu: str | None,
-    memory: str | None,
-    number: int,
+    kinds: tuple[dict[str, str], dict[str, str]],
+    runs: list[tuple[int, int]],
+    many: int,
     strategy: Strategy,
 ) -> None:
     """Also where a node gets better with a pod, and worse again: each pod goes where it would have gone."""
-    wants = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
+    wants = [kinds[which] for which, length in runs for _ in range(length)]
     snapshot = snapshot_of(
         *(node(f"n{at}", room) for at, room in enumerate(rooms)),
         *(
             pod(f"held-{at}", {"cpu": str(cores), "memory": f"{size}Gi"}, node=f"n{where}")
             for at, (where, cores, size) in enumerate(held)
         ),
-        *(pod(f"p{at}", wants, labels={"index": str(at)}) for at in range(number)),
+        *(pod(f"p{at}", requests, labels={"index": str(at)}) for at, requests in enumerate(wants)),
     )
     placer, rows = (
         Placer(snapshot, NAMESPACES, strategy),
-        rows_of(snapshot, [f"p{at}" for at in range(number)]),
+        rows_of(snapshot, [f"p{at}" for at in range(len(wants))]),
     )
     with pytest.MonkeyPatch.context() as patch, snapshot.trial() as trial:
+        patch.setattr(placement, "_MANY", many)
         patch.setattr(placement, "_RUN", 10**9)
         want = placer.place_many(rows)
         trial.undo()

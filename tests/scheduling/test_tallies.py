@@ -117,6 +117,33 @@ def test_a_node_that_moves_takes_what_waits_along() -> None:
     assert filters.why(shape, "n") == [SAYS["anti-affinity"]]
 
 
+def test_a_node_that_moves_twice() -> None:
+    """Its pods are counted where it is, and no longer where it was."""
+    snapshot = Snapshot()
+    for name, zone in {"m": "1", "n": "2", "o": "3"}.items():
+        snapshot.add_node(builders.node(name, labels={"zone": zone}))
+    snapshot.add_pod(builders.pod("x", node="m", **A))
+    filters = Filters(snapshot)
+    shape = shape_of(builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a"))), snapshot.volumes)
+    for zone, refused in (("2", "mn"), ("3", "mo"), ("1", "m")):
+        snapshot.add_node(builders.node("m", labels={"zone": zone}))
+        assert [each for each in "mno" if filters.why(shape, each)] == list(refused)
+
+
+def test_domains_that_become_more() -> None:
+    """A tally that is asked after every new domain has room for it, whatever it held before."""
+    snapshot = Snapshot()
+    filters = Filters(snapshot)
+    shape = shape_of(
+        builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))), snapshot.volumes
+    )
+    for number in range(20):
+        snapshot.add_node(builders.node(f"n{number}", labels={"host": str(number)}))
+        snapshot.add_pod(builders.pod(f"p{number}", node=f"n{number}", **(A if number % 3 else {})))
+        for each in range(number + 1):
+            assert filters.why(shape, f"n{each}") == ([SAYS["anti-affinity"]] if each % 3 else [])
+
+
 STEPS = st.one_of(
     st.tuples(st.just("lift"), st.lists(PODS, min_size=1, max_size=5, unique=True)),
     st.tuples(st.just("assume"), st.lists(PODS, min_size=1, max_size=5, unique=True), PLACES),

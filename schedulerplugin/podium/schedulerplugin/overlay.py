@@ -23,6 +23,9 @@ LIFTED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1
 
+# Arrays are no quicker for so few moves.
+_FEW = 8
+
 # Called with (pod row, shape id, node row, 1 or -1) for each pod that begins or ceases to count on a node.
 Counted = Callable[[int, int, int, int], None]
 # The same for many pods at once: the first three are arrays of one length.
@@ -194,6 +197,10 @@ class Overlay:
             self._log.append((self._move, pod_row, before))
 
     def _move_many(self, pod_rows: Rows, to: Int32s) -> None:
+        if len(pod_rows) <= _FEW:
+            for pod_row, node_row in zip(pod_rows.tolist(), to.tolist(), strict=True):
+                self._move(pod_row, node_row)
+            return
         self.revision += 1
         before = self.node[pod_rows]
         home = self.home[pod_rows]

@@ -7,14 +7,14 @@ answer tells that they came, then in other ways, for it does not tell all.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 from tests.preemption.differential.generator import Object
 from tests.preemption.differential.recording import Recorded
 
-# Ways that are tried for a group.
+# Ways of which an answer tells nothing that are tried for a group.
 _TRIES = 24
 
 
@@ -31,26 +31,25 @@ class Chance(NamedTuple):
         return [_written(each, nodes, ages) for each in objects]
 
 
-def chances(recorded: Recorded, objects: Sequence[Object]) -> Iterator[Chance]:
-    """Give the orders to try, the likeliest first; for a lone pod, of which all is told, only this one."""
+def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance], list[Chance]]:
+    """Give the orders that the answer tells of, and others to try for a group, of which not all is told."""
     took = {**recorded.answer.bound, **recorded.answer.nominated}
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
-    orders = _orders(objects) if recorded.preemptor[0] == "PodGroup" else [()]
-    first = [
-        Chance(_first([took[name] for name in order or took if name in took], nodes), order)
-        for order in orders
-    ]
-    yield from first
     if recorded.preemptor[0] == "Pod":
-        return
-    yield Chance([*reversed(first[0].nodes)], first[0].members)
+        return [Chance(_first(list(took.values()), nodes), ())], []
+    told = [
+        Chance(_first([took[name] for name in order if name in took], nodes), order)
+        for order in _orders(objects)
+    ]
+    others = [Chance([*reversed(told[0].nodes)], told[0].members)]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
-    for number in range(_TRIES - len(first) - 1):
-        chance = first[number % len(first)]
-        told, untold = [*chance.nodes[:used]], [*chance.nodes[used:]]
-        dice.shuffle(told)
-        dice.shuffle(untold)
-        yield Chance([*told, *untold], chance.members)
+    for number in range(_TRIES):
+        chance = told[number % len(told)]
+        first, rest = [*chance.nodes[:used]], [*chance.nodes[used:]]
+        dice.shuffle(first)
+        dice.shuffle(rest)
+        others.append(Chance([*first, *rest], chance.members))
+    return told, others
 
 
 def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:

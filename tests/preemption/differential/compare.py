@@ -112,28 +112,34 @@ def _running(stored: Object, bound: Mapping[str, str]) -> Object:
 
 
 def _among(header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen) -> Compared:
-    """Look for the server's answer among ours; where it is not, for what would have made it ours."""
-    ours = _tried(header, recorded, objects, server)
-    if server in ours:
-        return Compared(recorded, server, ours, None)
-    for each in EXPLAINED:
-        changed = each.without(recorded, objects) if each.minor == header.minor else None
-        if changed is not None and server in _tried(header, recorded, changed, server):
-            return Compared(recorded, server, ours, each.name)
-    return Compared(recorded, server, ours, None)
-
-
-def _tried(header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen) -> tuple[Seen, ...]:
-    """Give our answers however chance falls, up to the one that is the server's."""
+    """Look for the server's answer among ours, or for what would have made it ours."""
     ours: dict[Seen, None] = {}
-    for chance in chances(recorded, objects):
+    changed = {
+        each.name: cluster
+        for each in EXPLAINED
+        if each.minor == header.minor and (cluster := each.without(recorded, objects)) is not None
+    }
+    for part in chances(recorded, objects):
+        ours |= dict.fromkeys(_tried(header, recorded, objects, server, part))
+        if server in ours:
+            return Compared(recorded, server, tuple(ours), None)
+        for name, cluster in changed.items():
+            if server in _tried(header, recorded, cluster, server, part):
+                return Compared(recorded, server, tuple(ours), name)
+    return Compared(recorded, server, tuple(ours), None)
+
+
+def _tried(
+    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, some: Sequence[Chance]
+) -> Iterator[Seen]:
+    """Give our answers where chance falls so, up to the one that is the server's."""
+    for chance in some:
         made = _ours(header, recorded, objects, chance)
         if not server.nodes:
             made = made._replace(nodes=())
-        ours[made] = None
+        yield made
         if made == server:
-            break
-    return tuple(ours)
+            return
 
 
 def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], chance: Chance) -> Seen:

@@ -8,7 +8,6 @@ counts no pod; a pod without labels is in none; one that the eviction API is wor
 (status.disruptedPods) is charged no more; a budget without a status allows nothing.
 """
 
-from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -17,16 +16,14 @@ import numpy as np
 from podium.api.core import PodDisruptionBudget
 from podium.api.meta import LabelSelector
 from podium.findings import ObjectRef
-from podium.rules.names import label_value, qualified_name
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.overlay import NO_SHAPE
-from podium.schedulerplugin.selectors import Selector, selector_of
+from podium.schedulerplugin.preemption.covering import NamespaceBudgets, parsed
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Problem, Snapshot
 from podium.view import Name
-
-_VALUED = ("In", "NotIn")
-_BARE = ("Exists", "DoesNotExist")
 
 
 class Charge(Enum):
@@ -55,39 +52,6 @@ class _Charges(NamedTuple):
     budgets: Rows
 
 
-class _Namespace:
-    """The budgets of a namespace, by one label that a pod must have, or `rest` where no one label will do."""
-
-    def __init__(self) -> None:
-        self.by_label: dict[tuple[str, str], list[int]] = {}
-        self.rest: list[int] = []
-
-    def add(self, selector: Selector, budget_id: int) -> None:
-        """Have a budget found by its selector."""
-        label = self._label(selector)
-        (self.rest if label is None else self.by_label.setdefault(label, [])).append(budget_id)
-
-    def discard(self, selector: Selector, budget_id: int) -> None:
-        """Have it found no more."""
-        label = self._label(selector)
-        if label is None:
-            self.rest.remove(budget_id)
-            return
-        self.by_label[label].remove(budget_id)
-        if not self.by_label[label]:
-            del self.by_label[label]
-
-    def candidates(self, shape: Shape) -> list[int]:
-        """Give the budgets that may count pods of a shape, each once."""
-        return self.rest + [found for label in shape.labels for found in self.by_label.get(label, ())]
-
-    def _label(self, selector: Selector) -> tuple[str, str] | None:
-        for key, operator, values in selector.requirements:
-            if operator == "In" and len(values) == 1:
-                return key, values[0]
-        return None
-
-
 class BudgetIndex:
     """The budgets of a cluster by id, and which of them count which pods of a snapshot.
 
@@ -102,7 +66,7 @@ class BudgetIndex:
         self._free: list[int] = []
         self._budgets: dict[int, _Budget] = {}
         self._allowed: Int64s = np.zeros(0, np.int64)
-        self._namespaces: dict[str, _Namespace] = {}
+        self._namespaces: dict[str, NamespaceBudgets] = {}
         # Budgets with pods that are not charged, by id.
         self._excused: dict[int, tuple[Name, ...]] = {}
         # Sets of budgets by number: the set of a pod row holds while the pod has the shape noted beside it.
@@ -184,6 +148,53 @@ class BudgetIndex:
         rows: Rows = np.unique(pairs[over] // max(height, 1)).astype(np.intp)
         return rows
 
+    def violating_on_nodes(self, leads: Rows, nodes: Int32s, units: Units) -> Bools:
+        """Say for each entry whether its unit would violate a budget, were its node the only one to empty.
+
+        An entry is a unit (by its lead) on a node where it has a pod; those of one node come the most
+        important first, and charge all their pods, wherever they run.
+        """
+        entries, budgets, counts = self._charges_of_units(leads, units)
+        scarce = np.bincount(budgets, counts, len(self.names)) > self._allowed[: len(self.names)]
+        kept = scarce[budgets]
+        entries, budgets, counts = entries[kept], budgets[kept], counts[kept]
+        order = _by_digits(budgets, len(self.names))
+        order = order[_by_digits(nodes[entries[order]], len(self._snapshot.alive))]
+        entries, budgets, counts = entries[order], budgets[order], counts[order]
+        here = nodes[entries]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (here[1:] != here[:-1]) | (budgets[1:] != budgets[:-1])
+        # What is charged up to and with each entry, on its node and to its budget.
+        charged = np.cumsum(counts)
+        begins = np.flatnonzero(first)
+        charged -= np.repeat(charged[begins] - counts[begins], np.diff(np.append(begins, len(order))))
+        violating = np.zeros(len(leads), np.bool_)
+        violating[entries[charged > self._allowed[budgets]]] = True
+        return violating
+
+    def _charges_of_units(self, leads: Rows, units: Units) -> tuple[Rows, Rows, Int64s]:
+        """Give what units charge: the position of each, a budget, and how many of its pods that counts."""
+        several = units.size[leads] > 1
+        alone = np.flatnonzero(~several)
+        own = self._charges(leads[alone])
+        ones = np.ones(len(own.positions), np.int64)
+        if not several.any():
+            return alone[own.positions], own.budgets, ones
+        # A unit is met on each of its nodes, and its pods are looked at once.
+        among = np.flatnonzero(several)
+        distinct, which = np.unique(leads[among], return_inverse=True)
+        charges = self._charges(units.all_members(distinct))
+        owner = np.repeat(np.arange(len(distinct)), units.size[distinct])[charges.positions]
+        height = len(self.names)
+        pairs, counts = np.unique(owner * height + charges.budgets, return_counts=True)
+        sizes = np.bincount(pairs // max(height, 1), minlength=len(distinct))
+        at = _ranges((np.cumsum(sizes) - sizes)[which], sizes[which])
+        return (
+            np.concatenate([alone[own.positions], np.repeat(among, sizes[which])]),
+            np.concatenate([own.budgets, pairs[at] % max(height, 1)]),
+            np.concatenate([ones, counts[at]]),
+        )
+
     def _put(self, name: Name, budget: PodDisruptionBudget) -> None:
         budget_id = self._ids.get(name)
         selector = budget.spec.selector if budget.spec is not None else None
@@ -221,10 +232,10 @@ class BudgetIndex:
         self, budget_id: int, namespace: str, budget: PodDisruptionBudget, given: LabelSelector | None
     ) -> None:
         """Enter a budget where the pods that it counts look for it."""
-        selector, wrong = _parsed(given)
+        selector, wrong = parsed(given)
         self._budgets[budget_id] = _Budget(budget, selector, wrong)
         if selector is not None:
-            self._namespaces.setdefault(namespace, _Namespace()).add(selector, budget_id)
+            self._namespaces.setdefault(namespace, NamespaceBudgets()).add(selector, budget_id)
             self._stale.add(namespace)
 
     def _unselect(self, budget_id: int) -> None:
@@ -240,9 +251,7 @@ class BudgetIndex:
         sets = self._set_of[pod_rows]
         sizes = self._sizes[sets]
         positions = np.repeat(np.arange(len(pod_rows)), sizes)
-        ends = np.cumsum(sizes)
-        within = np.arange(len(positions)) - np.repeat(ends - sizes, sizes)
-        budgets = self._flat[np.repeat(self._begins[sets], sizes) + within]
+        budgets = self._flat[_ranges(self._begins[sets], sizes)]
         if self._excused:
             height = len(self.names)
             find = self._snapshot.pod_row.get
@@ -260,8 +269,7 @@ class BudgetIndex:
 
     def _over(self, charges: _Charges) -> Rows:
         """Give the positions that overdraw a budget: whoever comes after as many as it allows."""
-        # A narrow type is sorted by its digits, in a fraction of the time.
-        by_budget = np.argsort(charges.budgets.astype(np.min_scalar_type(len(self.names))), kind="stable")
+        by_budget = _by_digits(charges.budgets, len(self.names))
         budgets = charges.budgets[by_budget]
         counts = np.bincount(budgets, minlength=len(self.names))
         turn = np.arange(len(budgets)) - (np.cumsum(counts) - counts)[budgets]
@@ -328,24 +336,13 @@ class BudgetIndex:
         self._flat = np.array([each for budgets in self._sets for each in budgets], np.intp)
 
 
-def _parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
-    """Read a selector: None where it counts no pod, and why if it is wrong."""
-    odd: dict[str, None] = {}
-    selector = selector_of(given, odd)
-    if selector is None or not selector.requirements:
-        return None, None
-    wrong = next(_wrongs(selector), None)
-    return (None, wrong) if wrong is not None else (selector, None)
+def _ranges(begins: Rows, sizes: Rows) -> Rows:
+    """Give the numbers from each beginning on, as many as its size, one range after the other."""
+    before = np.cumsum(sizes) - sizes
+    numbers: Rows = np.arange(int(sizes.sum())) + np.repeat(begins - before, sizes)
+    return numbers
 
 
-def _wrongs(selector: Selector) -> Iterator[str]:
-    """Say what kube-scheduler could not make a selector of."""
-    for key, operator, values in selector.requirements:
-        if operator not in (*_VALUED, *_BARE):
-            yield f"{operator!r} is no operator of a label selector"
-        elif (operator in _VALUED) is not bool(values):
-            yield f"{operator} of label {key!r} takes {'' if operator in _VALUED else 'no '}values"
-        if qualified_name(key):
-            yield f"{key!r} is no label key"
-        if operator in _VALUED:
-            yield from (f"{value!r} is no label value" for value in values if label_value(value))
+def _by_digits(numbers: Rows | Int32s, limit: int) -> Rows:
+    """Give the stable order of numbers below a limit; a narrow type takes a fraction of the time."""
+    return np.argsort(numbers.astype(np.min_scalar_type(limit)), kind="stable")

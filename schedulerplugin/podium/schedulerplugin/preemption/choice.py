@@ -16,7 +16,7 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.placement import Placer
-from podium.schedulerplugin.preemption.budgets import BudgetIndex
+from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost, DomainPlanner, Found
 from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, Sums, cheapest
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -93,17 +93,19 @@ class Chooser:
         agree = self._integers_agree()
         accepted &= agree
         level, _ = sums.levels(candidates, accepted)
-        safe = self._safe(sums, accepted & (level != NOT_ENOUGH))
-        if accepted.any() and not safe.any():
-            # Where a budget is in play on all of the lowest, the others are of use too.
-            level, _ = sums.levels(candidates)
-            safe = self._safe(sums, accepted & (level != NOT_ENOUGH))
+        # No plan on a node violates fewer budgets, or takes less in priority, than its bound.
+        bound, violations = level, np.zeros(len(level), np.int64)
+        safe = accepted & (level != NOT_ENOUGH)
+        if self._at_risk(sums, safe):
+            sums.barred = None
+            bound, _ = sums.levels(candidates)
+            level, violations, safe = self._without_violating(sums, bound, accepted)
         best, equal = self._by_sums(sums, level, safe)
-        bound = np.where(level == NOT_ENOUGH, NOT_ENOUGH, level if agree else -SHIFT)
+        bound = np.where(agree | (bound == NOT_ENOUGH), bound, -SHIFT)
         bound[candidates & self._table.long] = -SHIFT
         rows = np.flatnonzero((bound != NOT_ENOUGH) & ~safe)
-        for row in rows[np.argsort(bound[rows], kind="stable")].tolist():
-            if best is not None and (0, bound[row]) > best[:2]:
+        for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
+            if best is not None and (violations[row], bound[row]) > best[:2]:
                 break
             plan = self.planner.plan(self._domain(row), self._leads_on(row))
             if not isinstance(plan, Found) or (best is not None and plan.cost > best):
@@ -112,6 +114,32 @@ class Chooser:
                 best, equal = plan.cost, []
             equal.append(row)
         return best, equal
+
+    def _at_risk(self, sums: Sums, nodes: Bools) -> bool:
+        """Say whether a budget may be violated on any of these nodes."""
+        if not self._budgets.names:
+            return False
+        if self.planner.charge is not Charge.EVERY:
+            return bool(self._risky(sums, nodes).any())
+        return self._bar(sums, nodes)
+
+    def _bar(self, sums: Sums, nodes: Bools) -> bool:
+        """Bar the units on these nodes that would violate a budget; say whether there is one."""
+        units, budgets = self.units, self._budgets
+        return sums.bar(np.flatnonzero(nodes), lambda leads, on: budgets.violating_on_nodes(leads, on, units))
+
+    def _without_violating(self, sums: Sums, level: Int64s, accepted: Bools) -> tuple[Int64s, Int64s, Bools]:
+        """Look for plans that violate no budget, which are sums as well: those who would violate one stay.
+
+        Gives the levels without them, the fewest violations of a plan by node, and where the sums are exact.
+        """
+        open_to = accepted & (level != NOT_ENOUGH)
+        if self.planner.charge is not Charge.EVERY:
+            return level, np.zeros(len(level), np.int64), open_to & ~self._risky(sums, open_to)
+        self._bar(sums, open_to)
+        without, _ = sums.levels(open_to)
+        fewest = (open_to & (without == NOT_ENOUGH)).astype(np.int64)
+        return without, fewest, without != NOT_ENOUGH
 
     def _by_sums(self, sums: Sums, level: Int64s, safe: Bools) -> tuple[Cost | None, list[int]]:
         """Give the least cost among the nodes whose plans are sums, and the nodes that have it."""
@@ -136,25 +164,24 @@ class Chooser:
         rows = rows[self.planner.potential[self.units.lead[rows]]]
         return [self._snapshot.shapes[each] for each in np.unique(self._snapshot.shape[rows]).tolist()]
 
-    def _safe(self, sums: Sums, nodes: Bools) -> Bools:
-        """Say on which of these nodes no budget can be violated, so that plans are sums alone.
+    def _risky(self, sums: Sums, nodes: Bools) -> Bools:
+        """Say on which of these nodes a budget may be violated.
 
         A unit of several pods charges for those elsewhere too: one that any budget counts is a risk.
         """
+        risky = np.zeros(len(nodes), np.bool_)
         rows = np.flatnonzero(nodes)
         if not len(rows) or not self._budgets.names:
-            return nodes
+            return risky
         pods = self._table.pods[:, rows]
-        may = sums.lists(rows, len(pods)).may
-        charged = pods[may].astype(np.intp)
-        safe = nodes.copy()
-        safe[self._budgets.may_violate(charged, self.units.at[charged])] = False
+        charged = pods[sums.lists(rows, len(pods)).may].astype(np.intp)
+        risky[self._budgets.may_violate(charged, self.units.at[charged])] = True
         several = charged[self.units.size[self.units.lead[charged]] > 1]
         members = self.units.all_members(np.unique(self.units.lead[several]).astype(np.intp))
-        risky = np.zeros(len(self.units.lead), np.bool_)
-        risky[self.units.lead[members[self._budgets.charged(members)]]] = True
-        safe[self.units.at[several[risky[self.units.lead[several]]]]] = False
-        return safe
+        counted = np.zeros(len(self.units.lead), np.bool_)
+        counted[self.units.lead[members[self._budgets.charged(members)]]] = True
+        risky[self.units.at[several[counted[self.units.lead[several]]]]] = True
+        return risky
 
     def _integers_agree(self) -> bool:
         """Say whether costs and units look at the same integers, as they do but in kube-scheduler 1.37."""

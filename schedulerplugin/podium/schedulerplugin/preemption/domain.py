@@ -71,7 +71,7 @@ class DomainPlanner:
     """Plans for the preemptor of a stage at one moment (`now`, in seconds), domain by domain.
 
     `potential` says by lead which units may be taken at all. The snapshot is in a trial of the caller's, with
-    what else is to be counted (nominated pods) or not (leaving ones) already so.
+    what else is to be counted (nominated pods) or not (leaving ones) already so. `charge` is how budgets are.
     """
 
     def __init__(self, stage: Stage, budgets: BudgetIndex, settings: Settings, now: int) -> None:
@@ -80,6 +80,7 @@ class DomainPlanner:
         self.now = now
         self._budgets = budgets
         self._settings = settings
+        self.charge = _charge(settings.semantics, stage.preemptor)
         self.potential = self._potential()
 
     def plan(self, domain: Domain, leads: Rows) -> Found | Nowhere:
@@ -123,8 +124,7 @@ class DomainPlanner:
     def _violations(self, ordered: Rows) -> Int64s:
         """Give for each unit how many of its pods would take a budget below what it allows."""
         numbers = np.repeat(np.arange(len(ordered)), self.units.size[ordered])
-        charge = _charge(self._settings.semantics, self.stage.preemptor)
-        return self._budgets.violations(self.units.all_members(ordered), numbers, charge)
+        return self._budgets.violations(self.units.all_members(ordered), numbers, self.charge)
 
     @property
     def semantics(self) -> Semantics:

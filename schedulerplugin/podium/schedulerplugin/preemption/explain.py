@@ -211,7 +211,8 @@ class Explainer:
         held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
         if until <= _LAST_SECOND:
             return f"{held} until {_utc(until)}"
-        pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
+        rows = sorted(units.members(lead).tolist(), key=self._names)
+        pending = [row for row in rows if self._scheduled(row) is None]
         return (
             f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
             if pending

@@ -6,6 +6,7 @@ begin with who is worth least, a few steps usually show the lowest priority that
 `domain` has the algorithm; here is the arithmetic that says on which nodes it is worth running.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -155,11 +156,15 @@ class Lists(NamedTuple):
 
 
 class Sums:
-    """The arithmetic of one preempting pod over many nodes; `potential` says by lead who may be taken."""
+    """The arithmetic of one preempting pod over many nodes; `potential` says by lead who may be taken.
+
+    `barred` adds who may not be on one node only, by place and node as in the table (None: nobody).
+    """
 
     def __init__(self, table: NodeTable, units: Units, potential: Bools, shape: Shape) -> None:
         self._table = table
         self._units = units
+        self.barred: Bools | None = None
         # One entry more, which the place of nobody (-1) finds.
         self._potential = np.append(potential, False)
         snapshot = units.snapshot
@@ -186,6 +191,8 @@ class Sums:
             if not open_still.any():
                 return level, depth
             may = self._potential[table.leads[depth]]
+            if self.barred is not None:
+                may &= ~self.barred[depth]
             fits = open_still & may
             for at, each in enumerate(amounts):
                 lacks[at] -= np.where(may, each[depth], 0)
@@ -203,8 +210,31 @@ class Sums:
         """Give the beginnings of the lists of some nodes."""
         table = self._table
         leads = table.leads[:depth, nodes]
+        may = self._potential[leads]
+        if self.barred is not None:
+            may &= ~self.barred[:depth, nodes]
         amounts = [table.requests(at)[:depth, nodes] for at, _ in self._needs]
-        return Lists(nodes, leads, table.priority[:depth, nodes], self._potential[leads], amounts)
+        return Lists(nodes, leads, table.priority[:depth, nodes], may, amounts)
+
+    def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> bool:
+        """Bar on some nodes the units that `violating` says violate a budget there.
+
+        It is given leads and their node rows, node by node and the most important first, each unit once.
+        Says whether any is barred.
+        """
+        table = self._table
+        leads = table.leads[::-1, nodes].T
+        units = self._potential[leads]
+        units[:, 1:] &= leads[:, 1:] != leads[:, :-1]
+        on = np.repeat(nodes.astype(np.int32), units.sum(axis=1))
+        flags = np.zeros(leads.shape, np.bool_)
+        flags[units] = violating(leads[units].astype(np.intp), on)
+        for place in range(1, leads.shape[1]):
+            same = (leads[:, place] == leads[:, place - 1]) & (leads[:, place] != NO_UNIT)
+            flags[:, place] |= same & flags[:, place - 1]
+        self.barred = np.zeros(table.leads.shape, np.bool_)
+        self.barred[:, nodes] = flags.T[::-1]
+        return bool(flags.any())
 
     def depth(self, nodes: Rows, level: int) -> int:
         """Give how long the lists of some nodes are up to a priority."""

@@ -202,7 +202,7 @@ class Units:
 
     def why_guarded(self, lead: int, said: Said) -> str:
         """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
-        for row in self.members(lead).tolist():
+        for row in sorted(self.members(lead).tolist(), key=lambda row: self._pod(row).metadata.name or ""):
             why = self._why_never(row, self._pod(row), self.class_name(row))
             if why:
                 metadata = self._pod(row).metadata

@@ -1,0 +1,15 @@
+"""What all scheduling tests share: clusters so small that a bulk move of a few pods must be one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from podium.schedulerplugin import overlay
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _bulk_moves_of_any_size() -> Iterator[None]:
+    """A few pods are moved one by one otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlay, "_FEW", 0)
+        yield
