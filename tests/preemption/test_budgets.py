@@ -149,6 +149,7 @@ def test_the_most_important_use_a_budget_up(allowed: int | None, violating: list
     assert [problem.field for problem in scene.index.problems()] == (
         ["status.disruptionsAllowed"] if allowed == -1 else []
     )
+    assert scene.drop("pdb").index.problems() == []
 
 
 def test_a_pod_that_is_being_evicted_is_charged_no_more() -> None:

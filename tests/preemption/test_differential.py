@@ -8,6 +8,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.fixtures.servers import ENOUGH, FULL, exclusive
 from tests.preemption.differential import driver, recording
@@ -15,7 +16,7 @@ from tests.preemption.differential.compare import compared, refused
 from tests.preemption.differential.explained import EXPLAINED
 from tests.preemption.differential.generator import case
 
-from podium.controlplane.releases import RELEASES, Release
+from podium.controlplane.releases import NEWEST, RELEASES, Release
 
 _SAMPLE = 16
 # Of a hundred cases, how many may hang on which of equal nodes was taken in a way that was not tried.
@@ -54,6 +55,35 @@ def test_a_recording_has_every_kind_of_case(release: Release) -> None:
     assert len(recorded.cases) == recording.CASES
     ends = Counter((one.preemptor[0], one.end) for one in recorded.cases)
     assert all(ends[kind, end] for kind in ("Pod", "PodGroup") for end in ("bound", "preempts", "waits"))
+
+
+@pytest.mark.parametrize("what", ["victims", "nodes", "end"])
+def test_another_answer_is_seen(what: str) -> None:
+    """A recording that is changed in one thing does not agree any more."""
+    recorded = _recording(NEWEST)
+    one = next(each for each in recorded.cases if each.preemptor[0] == "Pod" and len(each.answer.victims) > 1)
+    nodes = [each["metadata"]["name"] for each in one.objects if each["kind"] == "Node"]
+    other = next(name for name in nodes if name not in one.answer.nominated.values())
+    answer = {
+        "victims": msgspec.structs.replace(one.answer, victims=one.answer.victims[1:]),
+        "nodes": msgspec.structs.replace(one.answer, nominated=dict.fromkeys(one.answer.nominated, other)),
+        "end": recording.Answer(message="0/3 nodes are available: 3 Insufficient cpu."),
+    }[what]
+    assert compared(recorded.header, one).agrees
+    assert compared(recorded.header, msgspec.structs.replace(one, answer=answer)).differs
+
+
+@each_release
+def test_what_a_scheduler_would_decide_by_chance_is_not_asked(release: Release) -> None:
+    """A case is its number's; no two pods start at once; in 1.36 a group's pending pods are alike."""
+    for index in range(60):
+        one = case(1, index, release.minor)
+        assert one == case(1, index, release.minor)
+        pods = [each for each in one.objects if each["kind"] == "Pod"]
+        starts = [each["status"]["startTime"] for each in pods if "nodeName" in each["spec"]]
+        assert len(starts) == len(set(starts)), index
+        pending = [each["spec"]["containers"] for each in pods if "nodeName" not in each["spec"]]
+        assert release.minor != "1.36" or all(each == pending[0] for each in pending), index
 
 
 def test_every_explanation_is_documented() -> None:

@@ -33,6 +33,7 @@ from podium.state import State
 from podium.view import Name
 
 NODES = ("n1", "n2", "n3")
+OURS = {"scheduling.podium.dev/pod-group": "ours"}
 GROUPS = ("low", "high", "ours")
 NAMES = tuple(f"p{at}" for at in range(2 * len(NODES)))
 PREEMPTORS: tuple[Name | GroupKey, ...] = ((NS, "lone"), of("high"), of("ours", native=False))
@@ -57,19 +58,17 @@ _pods = st.fixed_dictionaries(
         "ago": st.sampled_from([None, -60, 60, 600]),
         "terminating": _seldom,
         "uid": st.sampled_from("abcdefgh"),
-        "labels": st.sampled_from(
-            [None, {"app": "a"}, {"app": "b"}, {"scheduling.podium.dev/pod-group": "ours", "app": "a"}]
-        ),
-        "group": st.sampled_from(["", "", "low", "high"]),
+        "labels": st.sampled_from([None, {"app": "a"}, {"app": "b"}, {"app": "b"}, {"app": "a", **OURS}]),
+        "group": st.sampled_from(["", "", "", "low", "low", "low", "high"]),
         "status": st.sampled_from(
             [{}, {}, scheduled(30), scheduled(300), told_to_go(), {"nominatedNodeName": "n1"}]
         ),
         "priorityClassName": st.sampled_from([None, "patient", "patient", "gone"]),
         "namespace": st.sampled_from([NS, NS, NS, "kube-system"]),
-        "phase": st.sampled_from([None, None, None, None, "Succeeded"]),
+        "phase": st.sampled_from([*[None] * 6, "Succeeded"]),
         "schedulingGates": st.sampled_from([None, None, None, [{"name": "hold"}]]),
         "affinity": st.sampled_from([None, None, _apart({}), _apart({"matchLabels": {"team": "x"}})]),
-        "schedulerName": st.sampled_from([None, "podium-scheduler", "podium-scheduler"]),
+        "schedulerName": st.sampled_from([None, None, None, "other"]),
         "volumes": st.sampled_from(
             [None, None, None, [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]]
         ),
@@ -90,7 +89,7 @@ _settings = st.builds(
     semantics=st.sampled_from([Semantics.KEP, Semantics.KEP, *Semantics]),
     budgets=st.sampled_from(Budgets),
     divergence=st.sampled_from(DivergencePolicy),
-    evict_only=st.sampled_from([None, None, "podium-scheduler"]),
+    evict_only=st.sampled_from([None, None, "default-scheduler"]),
     preemption_priority=st.booleans(),
 )
 
@@ -126,14 +125,18 @@ class Following(RuleBasedStateMachine):
             self.state.apply(pod(NAMES[at], **fields | {"cpu": 2, "node": NODES[at // 2]}))
         self.state.apply(pod("lone", 3, 3))
         self.state.apply(group("high", 3, 2))
-        for each in gang("high", [None, None], 2, priority=3):
+        self.state.apply(group("ours", 3, 1, native=False))
+        for each in (
+            *gang("high", [None, None], 2, priority=3),
+            *(pod(f"ours-{at}", 2, 3, labels=OURS) for at in range(2)),
+        ):
             self.state.apply(each)
 
     @rule(name=st.sampled_from(NAMES), fields=_pods)
     def put_pod(self, name: str, fields: dict[str, Any]) -> None:
         self.state.apply(pod(name, **fields))
 
-    @rule(name=st.sampled_from(["lone", "high-0", "high-1"]), where=st.sampled_from([None, *NODES]),
+    @rule(name=st.sampled_from(["lone", "high-0", "high-1"]), where=st.sampled_from([*[None] * 3, *NODES]),
           status=st.sampled_from([{}, {"nominatedNodeName": "n2"}]))  # fmt: skip
     def put_preemptor(self, name: str, where: str | None, status: dict[str, Any]) -> None:
         self.state.apply(
@@ -175,7 +178,7 @@ class Following(RuleBasedStateMachine):
         gone=st.one_of(
             st.builds(
                 builders.pod,
-                st.sampled_from((*NAMES, "lone")),
+                st.sampled_from(NAMES),
                 namespace=st.sampled_from([NS, "kube-system"]),
             ),
             st.builds(node, st.sampled_from(NODES)),
@@ -211,8 +214,6 @@ class Following(RuleBasedStateMachine):
         preemptor = PREEMPTORS[self.asked % len(PREEMPTORS)]
         kept = answer(lambda: self.engine.plan(preemptor, self.now))
         anew = answer(lambda: plan(self.state, preemptor, self.now, self.settings))
-        if kept != anew:
-            print("KEPT", kept, "\nANEW", anew)
         assert kept == anew, preemptor
 
 

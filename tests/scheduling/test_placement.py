@@ -249,6 +249,19 @@ def _batch(
     return {rows[pod_row]: snapshot.names[node_row] or "" for pod_row, node_row in got.items()}
 
 
+@pytest.mark.parametrize("run", [1, 64])
+def test_a_node_that_gets_better_again_waits_for_its_turn(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each pod more n is worth 142, 142, 139, 140: its third pod comes first, after those of m."""
+    monkeypatch.setattr(placement, "_RUN", run)
+    nodes = [node("m", {"cpu": "4", "memory": "20Gi"}), node("n", {"cpu": "20", "memory": "8Gi"})]
+    held = [
+        pod("x", {"cpu": "1", "memory": "8Gi"}, node="m"),
+        pod("y", {"cpu": "5", "memory": "3Gi"}, node="n"),
+    ]
+    small = pods("abcd", {"cpu": "100m", "memory": "100Mi"})
+    assert placed(*nodes, *held, *small, pods="abcd") == {"a": "n", "b": "n", "c": "m", "d": "m"}
+
+
 ROOMS = st.fixed_dictionaries(
     {
         "cpu": st.integers(1, 9).map(str),

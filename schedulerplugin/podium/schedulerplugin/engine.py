@@ -142,7 +142,11 @@ class Engine:
         leaving = np.flatnonzero(units.leaving & (self.snapshot.node >= 0))
         if not released and len(leaving):
             self.snapshot.lift_many(leaving)
-            placed, _ = self._try(found, nominated)
+            # Room that is reserved for a member is no other's; if that is too little, any will do.
+            reserved_first = tuple(sorted(found.rows, key=lambda row: row not in nominated))
+            placed, _ = self._try(found._replace(rows=reserved_first), nominated)
+            if placed is None and nominated:
+                placed, _ = self._try(found)
             if placed is not None:
                 on = set(placed.values())
                 awaited = tuple(row for row in leaving.tolist() if self.snapshot.home.item(row) in on)

@@ -1,9 +1,11 @@
 """What kube-scheduler leaves to chance, taken in hand: the order of equals, written into the cluster.
 
-It takes any of equally good nodes, where the engine takes the smallest name; and it takes the members of a
-group in any order (they wait for their group and are let go in the order of a Go map), where the engine takes
-the oldest first. So the nodes are named anew and the members made older or younger: first as kube-scheduler's
-answer tells that they came, then in other ways, for it does not tell all.
+It takes any of equally good nodes, where the engine takes the smallest name. It takes the members of a group
+in any order (they wait for their group and are let go in the order of a Go map), where the engine takes the
+oldest first. 1.36 charges budgets for a unit's pods node by node, as it heard of them, until one is violated;
+the engine in the order in which it was given the pods. So the nodes are named anew, the pods given in their
+order, and the members made older or younger: first as kube-scheduler's answer tells, which is not all, and
+then in other ways.
 """
 
 import random
@@ -25,10 +27,11 @@ class Chance(NamedTuple):
     members: Sequence[str]
 
     def written(self, objects: Sequence[Object]) -> list[Object]:
-        """Give the objects with names and ages that make this the engine's order."""
+        """Give the objects, in the order and with the names and ages that make this the engine's order."""
         nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
         ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
-        return [_written(each, nodes, ages) for each in objects]
+        written = [_written(each, nodes, ages) for each in objects]
+        return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
 
 def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance], list[Chance]]:

@@ -35,6 +35,17 @@ class Chosen(NamedTuple):
     ties: tuple[str, ...]
 
 
+class _Lawful(NamedTuple):
+    """Plans by node that violate no budget, those who would violate one staying where they are.
+
+    `level` is their lowest priority, `violations` the fewest of any plan, `safe` where sums are exact.
+    """
+
+    level: Int64s
+    violations: Int64s
+    safe: Bools
+
+
 class Chooser:
     """Chooses among domains for one preemptor; see DomainPlanner for the state the snapshot is in.
 
@@ -97,9 +108,13 @@ class Chooser:
         bound, violations = level, np.zeros(len(level), np.int64)
         safe = accepted & (level != NOT_ENOUGH)
         if self._at_risk(sums, safe):
-            sums.barred = None
-            bound, _ = sums.levels(candidates)
-            level, violations, safe = self._without_violating(sums, bound, accepted)
+            found = self._without_violating(sums, level, safe)
+            if not (found.safe & (found.level == level)).any():
+                # Where a budget is in play on all of the lowest, the others are of use too.
+                sums.barred = None
+                bound, _ = sums.levels(candidates)
+                found = self._without_violating(sums, bound, accepted & (bound != NOT_ENOUGH))
+            level, violations, safe = found
         best, equal = self._by_sums(sums, level, safe)
         bound = np.where(agree | (bound == NOT_ENOUGH), bound, -SHIFT)
         bound[candidates & self._table.long] = -SHIFT
@@ -128,18 +143,14 @@ class Chooser:
         units, budgets = self.units, self._budgets
         return sums.bar(np.flatnonzero(nodes), lambda leads, on: budgets.violating_on_nodes(leads, on, units))
 
-    def _without_violating(self, sums: Sums, level: Int64s, accepted: Bools) -> tuple[Int64s, Int64s, Bools]:
-        """Look for plans that violate no budget, which are sums as well: those who would violate one stay.
-
-        Gives the levels without them, the fewest violations of a plan by node, and where the sums are exact.
-        """
-        open_to = accepted & (level != NOT_ENOUGH)
+    def _without_violating(self, sums: Sums, level: Int64s, nodes: Bools) -> "_Lawful":
+        """Look on some nodes for plans that violate no budget, which are sums as well."""
+        none = np.zeros(len(level), np.int64)
         if self.planner.charge is not Charge.EVERY:
-            return level, np.zeros(len(level), np.int64), open_to & ~self._risky(sums, open_to)
-        self._bar(sums, open_to)
-        without, _ = sums.levels(open_to)
-        fewest = (open_to & (without == NOT_ENOUGH)).astype(np.int64)
-        return without, fewest, without != NOT_ENOUGH
+            return _Lawful(level, none, nodes & ~self._risky(sums, nodes))
+        self._bar(sums, nodes)
+        without, _ = sums.levels(nodes)
+        return _Lawful(without, none + (nodes & (without == NOT_ENOUGH)), without != NOT_ENOUGH)
 
     def _by_sums(self, sums: Sums, level: Int64s, safe: Bools) -> tuple[Cost | None, list[int]]:
         """Give the least cost among the nodes whose plans are sums, and the nodes that have it."""
