@@ -169,6 +169,13 @@ PAIR = [node("n1"), node("n2"), pod("b", 2, 1, node="n1", ago=60, uid="b"), *LOW
             [],
             id="a nomination is cleared",
         ),
+        pytest.param(
+            [*FULL[:4], HIGH, pod("other", 2, 5, status={"nominatedNodeName": "n1"})],
+            drop(pod("other")),
+            ["a"],
+            [],
+            id="a preemptor that was nominated goes",
+        ),
     ],
 )
 def test_what_a_plan_depends_on_is_noticed(
@@ -192,7 +199,11 @@ def test_what_a_plan_depends_on_is_noticed(
                 node("n1"),
                 pod("none", 2, 1, node="n1", uid="b"),
                 pod("soon", 2, 1, node="n1", ago=-60, uid="c"),
-                HIGH,
+                # The other node is the better one if `none` is not taken for the less important then.
+                node("n2"),
+                pod("peer", 2, 9, node="n2"),
+                pod("later", 2, 1, node="n2", ago=-90),
+                pod("high", 2, 5),
             ],
             120,
             ["soon"],
