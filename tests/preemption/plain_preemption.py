@@ -334,15 +334,15 @@ def plans(cluster: Cluster, name: str, *, strict: bool = False) -> list[Plan]:
     """
     preemptor = preemptor_of(cluster, name)
     others = promised(cluster, preemptor)
-    placed = place(cluster, {**running(cluster), **others}, preemptor.pods)
-    if len(placed) >= preemptor.needed:
-        return [Plan(FITS, placed)]
-    for placed in (
-        as_nominated(cluster, {**staying(cluster), **others}, preemptor),
-        place(cluster, {**staying(cluster), **others}, preemptor.pods),
+    now, later = {**running(cluster), **others}, {**staying(cluster), **others}
+    for outcome, placed in (
+        (FITS, place(cluster, now, preemptor.pods)),
+        (FITS, as_nominated(cluster, now, preemptor.pods)),
+        (FITS_AFTER_PREEMPTION, as_nominated(cluster, later, preemptor.pods)),
+        (FITS_AFTER_PREEMPTION, place(cluster, later, preemptor.pods)),
     ):
         if len(placed) >= preemptor.needed:
-            return [Plan(FITS_AFTER_PREEMPTION, placed)]
+            return [Plan(outcome, placed)]
     if preemptor.never:
         return [Plan(NOT_ELIGIBLE)]
     found = []
@@ -356,17 +356,16 @@ def plans(cluster: Cluster, name: str, *, strict: bool = False) -> list[Plan]:
     return [plan for plan in found if plan.cost == cheapest] or [Plan(DOES_NOT_FIT)]
 
 
-def as_nominated(cluster: Cluster, standing: Standing, preemptor: Preemptor) -> dict[str, str]:
-    """Place pods where they were promised a place, and the rest where there is room beside these."""
+def as_nominated(cluster: Cluster, standing: Standing, pods: Sequence[Pod]) -> dict[str, str]:
+    """Place pods where they were promised a place, if it takes them, before those that were promised none."""
     placed: dict[str, str] = {}
-    for pod in preemptor.pods:
+    for pod in sorted(pods, key=lambda pod: pod.nominated is None):
         here = {**standing, **placed}
         if pod.nominated is not None and fits(cluster, here, pod, cluster.node(pod.nominated)):
             placed[pod.name] = pod.nominated
-    if len(placed) < preemptor.needed:
-        return {}
-    rest = [pod for pod in preemptor.pods if pod.name not in placed]
-    return placed | place(cluster, {**standing, **placed}, rest)
+        else:
+            placed |= place(cluster, here, [pod])
+    return placed
 
 
 def domains(cluster: Cluster, name: str) -> list[tuple[Node, ...]]:
@@ -423,6 +422,12 @@ def plan_in(
     victims = reprieve(potential, potential, placed)
     rest = [pod for pod in preemptor.pods if pod.name not in placed]
     placed |= place(within, {**without(victims), **placed}, rest)
+    if not victims:
+        # Pods of several kinds may find in another order what they did not find before.
+        waits = any(
+            cluster.pod(name).leaving and at in placed.values() for name, at in running(cluster).items()
+        )
+        return Plan(FITS_AFTER_PREEMPTION if waits else FITS, placed)
     taken = frozenset(Victim(unit.name, violating[unit.name] > 0) for unit in victims)
     return Plan(FITS_AFTER_PREEMPTION, placed, taken, minimal, cost(cluster, victims, violating))
 

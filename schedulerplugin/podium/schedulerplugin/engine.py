@@ -142,17 +142,9 @@ class Engine:
         leaving = np.flatnonzero(units.leaving & (self.snapshot.node >= 0))
         if not released and len(leaving):
             self.snapshot.lift_many(leaving)
-            # Room that is reserved for a member is no other's; if that is too little, any will do.
-            reserved_first = tuple(sorted(found.rows, key=lambda row: row not in nominated))
-            placed, _ = self._try(found._replace(rows=reserved_first), nominated)
-            if placed is None and nominated:
-                placed, _ = self._try(found)
+            placed = self._as_reserved(found, nominated) or self._try(found)[0]
             if placed is not None:
-                on = set(placed.values())
-                awaited = tuple(row for row in leaving.tolist() if self.snapshot.home.item(row) in on)
-                return Decision(
-                    Outcome.FITS_AFTER_PREEMPTION, found, placed, awaited=awaited, refusals=refusals
-                )
+                return self._without_victims(found, placed, refusals)
         if found.barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.barred)
         reserved = nominated if released else {}
@@ -244,6 +236,18 @@ class Engine:
         snapshot = self.snapshot
         nodes = {row: snapshot.row.get(_nomination(snapshot.pods[row])) for row in rows}
         return {row: node for row, node in nodes.items() if node is not None}
+
+    def _as_reserved(self, found: Wanted, nominated: Mapping[int, int]) -> dict[int, int] | None:
+        """Place pods where room is reserved for them, then the others; None where that is too few."""
+        chain, snapshot = self.placer.chain, self.snapshot
+        placed: dict[int, int] = {}
+        with snapshot.trial():
+            for row, node in nominated.items():
+                if chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
+                    snapshot.assume(row, node)
+                    placed[row] = node
+            placed |= self.placer.place_many([row for row in found.rows if row not in placed])
+        return placed if len(placed) >= found.needed else None
 
     def _with_the_rest(self, found: Wanted, chosen: Chosen, units: Units) -> dict[int, int]:
         """Place the members that nothing was evicted for, as far as there is room left."""

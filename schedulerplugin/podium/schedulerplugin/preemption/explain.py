@@ -114,16 +114,16 @@ class Explainer:
     def _needed(self, lead: int) -> str:
         """Say what of a unit the preemptor needs."""
         snapshot, wants = self._snapshot, self._wants
-        held: dict[str, None] = {}
-        nodes: dict[str, None] = {}
+        held: set[str] = set()
+        nodes: set[str] = set()
         for row in self._units.members(lead).tolist():
-            for name in sorted(wants.get(self._units.at.item(row), ())):
+            for name in wants.get(self._units.at.item(row), ()):
                 if snapshot.requests[snapshot.resource[name]].item(row):
-                    held[name] = None
-                    nodes[self._node(self._units.at.item(row))] = None
+                    held.add(name)
+                    nodes.add(self._node(self._units.at.item(row)))
         if not held:
             return "the preemptor cannot stand beside it"
-        return f"its {listed(list(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+        return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
 
     @cached_property
     def _wants(self) -> dict[int, set[str]]:
