@@ -136,6 +136,8 @@ class Engine:
         nominated = self._nominations(found.rows)
         # By the spec a better place than the reserved one may be taken; kube-scheduler looks for none.
         placed, refusals = self._try(found, nominated if released else {})
+        if placed is None and nominated and not released:
+            placed = self._as_reserved(found, nominated)
         if placed is not None:
             return Decision(Outcome.FITS, found, placed)
         assert refusals is not None, "what finds no place is refused"
