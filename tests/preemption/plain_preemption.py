@@ -357,15 +357,14 @@ def plans(cluster: Cluster, name: str, *, strict: bool = False) -> list[Plan]:
 
 
 def as_nominated(cluster: Cluster, standing: Standing, pods: Sequence[Pod]) -> dict[str, str]:
-    """Place pods where they were promised a place, if it takes them, before those that were promised none."""
+    """Place pods where they were promised a place, if it takes them; then the others, in order."""
     placed: dict[str, str] = {}
-    for pod in sorted(pods, key=lambda pod: pod.nominated is None):
+    for pod in pods:
         here = {**standing, **placed}
         if pod.nominated is not None and fits(cluster, here, pod, cluster.node(pod.nominated)):
             placed[pod.name] = pod.nominated
-        else:
-            placed |= place(cluster, here, [pod])
-    return placed
+    rest = [pod for pod in pods if pod.name not in placed]
+    return placed | place(cluster, {**standing, **placed}, rest)
 
 
 def domains(cluster: Cluster, name: str) -> list[tuple[Node, ...]]:
