@@ -33,15 +33,15 @@ GANG = 1_000
 # Nodes, and pods on each.
 GROWTH = ((1_000, 10), (10_000, 10), (100_000, 10))
 _NOTE = f"""
-One process on one processor for each cluster, seed 1. Half of the pods on a node are members of gangs of
-{scene.GANG} whose pods are anywhere (one gang in four goes pod by pod), the others of {scene.SHAPES}
+One process on one processor for each cluster, seed 1. Half of the pods on a node are members of gangs
+of {scene.GANG} whose pods are anywhere (one gang in four goes pod by pod), the others of {scene.SHAPES}
 shapes, of which half constrain nothing but resources and the rest have tolerations, node affinity, hard
 spread or anti-affinity; five priorities; 1,000 budgets over half of all apps, which allow 0 to 19
 disruptions. No node has room for what preempts, which asks for 8 cpus. Lone pods: {LONE} of all the
-shapes one after another; after each its victims go and it is bound, and the engine follows (timed apart).
-Of gangs the same decision is made again, a pod of the cluster having been replaced in between. Placing is
-measured on empty nodes. A plan includes the first try without preemption and the explanation of victims
-and of units spared.
+shapes one after another; after each its victims go and it is bound, and the engine follows that (timed
+apart). Of gangs the same decision is made again, a pod of the cluster having been replaced in between.
+Placing is measured on empty nodes. A plan includes the first try without preemption and the explanation
+of victims and of units spared.
 """
 
 
@@ -50,7 +50,8 @@ def measure() -> Section:
     size = scene.Size()
     rows = [
         *_placing(_run("place", PLACING_NODES, PLACED)),
-        *_lone(_run("lone", size.nodes, size.pods_per_node), str(size), "; target p99 under 10 ms"),
+        *_lone(_run("lone", size.nodes, size.pods_per_node, 0), str(size), "; target under 10 ms"),
+        *_lone(_run("lone", *size), f"{size}, {size.budgets:,} budgets"),
         *_gang(_run("gang", size.nodes, size.pods_per_node, GANG), f"{GANG:,}, {size}"),
     ]
     grown = [_run("grow", nodes, pods) for nodes, pods in GROWTH]
@@ -82,9 +83,9 @@ def place(nodes: int, pods: int) -> dict[str, Any]:
     return figures
 
 
-def lone(nodes: int, pods: int) -> dict[str, Any]:
+def lone(nodes: int, pods: int, budgets: int) -> dict[str, Any]:
     """Let lone pods preempt, each in the cluster that the one before has left."""
-    state = scene.cluster(scene.Size(nodes, pods))
+    state = scene.cluster(scene.Size(nodes, pods, budgets))
     engine = following(state)
     plans, follows = [], []
     for pod in scene.wanted(LONE, cpu=8_000):
@@ -173,13 +174,12 @@ def _placing(figures: Any) -> list[Row]:
     ]
 
 
-def _lone(figures: Any, size: str, target: str) -> list[Row]:
+def _lone(figures: Any, size: str, target: str = "") -> list[Row]:
     plans, follows = sorted(figures["plans"]), sorted(figures["follows"])
     return [
         Row(f"lone pod preempts, {size}, p50", f"{quantile(plans, 0.5) * 1e3:,.2f} ms"),
         Row(f"lone pod preempts, {size}, p99{target}", f"{quantile(plans, 0.99) * 1e3:,.2f} ms"),
-        Row("the cluster follows such a plan, p50", f"{quantile(follows, 0.5) * 1e3:,.2f} ms"),
-        Row("the cluster follows such a plan, p99", f"{quantile(follows, 0.99) * 1e3:,.2f} ms"),
+        Row("the engine follows what comes of such a plan, p99", f"{quantile(follows, 0.99) * 1e3:,.2f} ms"),
     ]
 
 

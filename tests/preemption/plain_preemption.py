@@ -357,7 +357,7 @@ def plans(cluster: Cluster, name: str, *, strict: bool = False) -> list[Plan]:
 
 
 def as_nominated(cluster: Cluster, standing: Standing, pods: Sequence[Pod]) -> dict[str, str]:
-    """Place pods where they were promised a place, if it takes them; then the others, in order."""
+    """Place pods where they were promised a place, if that takes them, and then the others."""
     placed: dict[str, str] = {}
     for pod in pods:
         here = {**standing, **placed}

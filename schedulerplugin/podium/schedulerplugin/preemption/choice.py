@@ -107,7 +107,7 @@ class Chooser:
         # No plan on a node violates fewer budgets, or takes less in priority, than its bound.
         bound, violations = level, np.zeros(len(level), np.int64)
         safe = accepted & (level != NOT_ENOUGH)
-        if self._at_risk(sums, safe):
+        if self._budgets.names and safe.any():
             found = self._without_violating(sums, level, safe)
             if not (found.safe & (found.level == level)).any():
                 # Where a budget is in play on all of the lowest, the others are of use too.
@@ -130,25 +130,13 @@ class Chooser:
             equal.append(row)
         return best, equal
 
-    def _at_risk(self, sums: Sums, nodes: Bools) -> bool:
-        """Say whether a budget may be violated on any of these nodes."""
-        if not self._budgets.names:
-            return False
-        if self.planner.charge is not Charge.EVERY:
-            return bool(self._risky(sums, nodes).any())
-        return self._bar(sums, nodes)
-
-    def _bar(self, sums: Sums, nodes: Bools) -> bool:
-        """Bar the units on these nodes that would violate a budget; say whether there is one."""
-        units, budgets = self.units, self._budgets
-        return sums.bar(np.flatnonzero(nodes), lambda leads, on: budgets.violating_on_nodes(leads, on, units))
-
     def _without_violating(self, sums: Sums, level: Int64s, nodes: Bools) -> "_Lawful":
         """Look on some nodes for plans that violate no budget, which are sums as well."""
         none = np.zeros(len(level), np.int64)
         if self.planner.charge is not Charge.EVERY:
             return _Lawful(level, none, nodes & ~self._risky(sums, nodes))
-        self._bar(sums, nodes)
+        units, budgets = self.units, self._budgets
+        sums.bar(np.flatnonzero(nodes), lambda leads, on: budgets.violating_on_nodes(leads, on, units))
         without, _ = sums.levels(nodes)
         return _Lawful(without, none + (nodes & (without == NOT_ENOUGH)), without != NOT_ENOUGH)
 

@@ -211,8 +211,7 @@ class Explainer:
         held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
         if until <= _LAST_SECOND:
             return f"{held} until {_utc(until)}"
-        rows = sorted(units.members(lead).tolist(), key=self._names)
-        pending = [row for row in rows if self._scheduled(row) is None]
+        pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
         return (
             f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
             if pending
@@ -225,7 +224,7 @@ class Explainer:
 
     def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
         kind, namespace, name = self._units.object_of(lead)
-        rows = sorted(self._units.members(lead).tolist(), key=self._names)
+        rows = self._units.members(lead).tolist()
         return UnitVerdict(
             kind=kind,
             namespace=namespace,

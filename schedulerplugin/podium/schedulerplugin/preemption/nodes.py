@@ -216,11 +216,10 @@ class Sums:
         amounts = [table.requests(at)[:depth, nodes] for at, _ in self._needs]
         return Lists(nodes, leads, table.priority[:depth, nodes], may, amounts)
 
-    def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> bool:
+    def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> None:
         """Bar on some nodes the units that `violating` says violate a budget there.
 
         It is given leads and their node rows, node by node and the most important first, each unit once.
-        Says whether any is barred.
         """
         table = self._table
         leads = table.leads[::-1, nodes].T
@@ -234,7 +233,6 @@ class Sums:
             flags[:, place] |= same & flags[:, place - 1]
         self.barred = np.zeros(table.leads.shape, np.bool_)
         self.barred[:, nodes] = flags.T[::-1]
-        return bool(flags.any())
 
     def depth(self, nodes: Rows, level: int) -> int:
         """Give how long the lists of some nodes are up to a priority."""

@@ -146,7 +146,7 @@ class Units:
         self._changed.update(self.snapshot.pod_row.values())
 
     def members(self, lead: int) -> Rows:
-        """Give the rows of the pods of a unit."""
+        """Give the rows of the pods of a unit, by name."""
         found = self._members.get(lead)
         return np.array((lead,), np.intp) if found is None else found
 
@@ -202,7 +202,7 @@ class Units:
 
     def why_guarded(self, lead: int, said: Said) -> str:
         """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
-        for row in sorted(self.members(lead).tolist(), key=lambda row: self._pod(row).metadata.name or ""):
+        for row in self.members(lead).tolist():
             why = self._why_never(row, self._pod(row), self.class_name(row))
             if why:
                 metadata = self._pod(row).metadata
@@ -250,7 +250,8 @@ class Units:
             self._work_out(row, group, priority)
         if not self._whole(group):
             return
-        running = sorted(row for row in rows if self.lead.item(row) != NO_UNIT)
+        # By name, for nothing may depend on the order in which pods were read.
+        running = sorted((row for row in rows if self.lead.item(row) != NO_UNIT), key=self._name)
         if not running:
             return
         first, members = running[0], np.array(running, np.intp)
@@ -320,6 +321,9 @@ class Units:
 
     def _whole(self, group: PodGroup | None) -> bool:
         return self.rule.grouped and group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
+
+    def _name(self, row: int) -> str:
+        return self._pod(row).metadata.name or ""
 
     def _pod(self, row: int) -> Schedulable:
         pod = self.snapshot.pods[row]
