@@ -12,4 +12,5 @@ def _bulk_moves_of_any_size() -> Iterator[None]:
     """A few pods are moved one by one otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlay, "_FEW", 0)
+        patch.setattr(overlay, "_SOME", 0)
         yield

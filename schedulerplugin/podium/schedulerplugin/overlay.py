@@ -23,8 +23,9 @@ LIFTED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1
 
-# Arrays are no quicker for so few moves.
+# Arrays are no quicker for so few moves, and for so few sums.
 _FEW = 8
+_SOME = 64
 
 # Called with (pod row, shape id, node row, 1 or -1) for each pod that begins or ceases to count on a node.
 Counted = Callable[[int, int, int, int], None]
@@ -225,8 +226,12 @@ class Overlay:
             counted(pod_row, shape_id, node_row, sign)
 
     def _count_many(self, pod_rows: Rows, node_rows: Int32s, sign: int) -> None:
-        self._sums.add_many(pod_rows, node_rows, sign)
         shape_ids = self.shape[pod_rows]
+        if len(pod_rows) <= _SOME:
+            for shape_id, node_row in zip(shape_ids.tolist(), node_rows.tolist(), strict=True):
+                self._sums.add(self._needs[shape_id], node_row, sign)
+        else:
+            self._sums.add_many(pod_rows, node_rows, sign)
         for many in self._counted_many:
             many(pod_rows, shape_ids, node_rows, sign)
 

@@ -35,6 +35,7 @@ from podium.schedulerplugin.filters.ports import HostPorts
 from podium.schedulerplugin.filters.resources import Resources
 from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
 from podium.schedulerplugin.filters.tallies import Asked, Pinned, pins
+from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -210,22 +211,26 @@ class Chain:
         for each in self._look(shape).neighbours:
             mask = each.mask(shape)
             if each is self._spread or each is self._near:
-                if any(self._counted_by(shape, other) for other in others):
+                if self._counted(shape, others):
                     accepted[:] = False
                     continue
                 refused |= ~mask
             accepted &= mask
         return accepted, refused
 
-    def _counted_by(self, shape: Shape, other: Shape) -> bool:
-        """Say whether pods of another shape count in what a shape wants near it, or spread."""
-        labels = dict(other.labels)
-        if other.namespace == shape.namespace:
-            for constraint in shape.spread:
-                if constraint.selector is not None and constraint.selector.matches(labels):
+    def _counted(self, shape: Shape, others: Sequence[Shape]) -> bool:
+        """Say whether pods of other shapes count in what a shape wants near it, or spread."""
+        for constraint in shape.spread:
+            means = constraint.selector.matches if constraint.selector is not None else lambda _: False
+            for other in _with_pins(constraint.selector, others):
+                if other.namespace == shape.namespace and means(dict(other.labels)):
                     return True
-        around = labels_of(self._namespaces.get(other.namespace))
-        return any(term.matches(other.namespace, around, labels) for term in shape.pod_affinity)
+        for term in shape.pod_affinity:
+            for other in _with_pins(term.selector, others):
+                around = labels_of(self._namespaces.get(other.namespace))
+                if term.matches(other.namespace, around, dict(other.labels)):
+                    return True
+        return False
 
     def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
         """Gather why nodes (those `within`) are refused, as kube-scheduler reports it."""
@@ -307,3 +312,11 @@ def on_nodes(shape: Shape) -> tuple[object, ...]:
 
 def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:
     return f"{reason[1]} {reason[0]}"
+
+
+def _with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:
+    """Leave out shapes that a selector cannot match, by one label that it names."""
+    marks = pins(selector)
+    if marks is None:
+        return shapes
+    return [shape for shape in shapes if any(mark in shape.labels for mark in marks)]

@@ -208,9 +208,8 @@ class _Attempt:
         priorities = self.planner.units.priority[left]
 
         def enough(level: int) -> bool:
-            if stage.monotone and self.domain.node is None:
-                back = self.planner.units.all_members(left[priorities > level])
-                return stage.room(self.domain, back) >= stage.preemptor.needed
+            if stage.monotone:
+                return stage.enough_beside(self.domain, left[priorities > level])
             with self.stage.snapshot.trial():
                 stage.put_back(left[priorities > level])
                 return stage.fits(self.domain)

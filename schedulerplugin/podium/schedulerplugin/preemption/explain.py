@@ -156,10 +156,14 @@ class Explainer:
         lower = leads[units.priority[leads] < wanted.priority]
         fates = decision.chosen.found.fates if decision.chosen is not None else {}
         if decision.chosen is not None:
-            beside = np.isin(units.at, list(set(decision.placed.values()))) & (units.lead != NO_UNIT)
-            told_of = np.isin(lower, units.lead[beside]) | units.guard[lower] | self._exempt(lower)
-            told_of |= np.isin(lower, [lead for lead, fate in fates.items() if fate in _BY_BUDGET])
-            lower = lower[told_of]
+            on = np.zeros(len(self._snapshot.alive), np.bool_)
+            on[list(set(decision.placed.values()))] = True
+            told_of = np.zeros(len(units.lead), np.bool_)
+            told_of[units.lead[on[units.at] & (units.lead != NO_UNIT)]] = True
+            told_of[[lead for lead, fate in fates.items() if fate in _BY_BUDGET]] = True
+            told_of |= units.guard
+            told_of[lower] |= self._exempt(lower)
+            lower = lower[told_of[lower]]
         told = 0
         for lead in units.ordered(lower, self._now).tolist():
             fate = fates.get(lead)

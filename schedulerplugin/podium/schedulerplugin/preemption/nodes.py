@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
@@ -27,7 +27,8 @@ class NodeTable:
     """Pods of units by node, `pods[k]` holding every node's k-th from the least important (NO_UNIT: no more).
 
     `leads` and `priority` are theirs. `held` counts each node's; `long` marks nodes with too many for the
-    table. Pods of one unit are beside each other. Call `refresh` after that of the units.
+    table, `paired` those with several pods of one unit. Pods of one unit are beside each other. Call
+    `refresh` after that of the units.
     """
 
     def __init__(self, units: Units) -> None:
@@ -37,6 +38,7 @@ class NodeTable:
         self.leads: Int32s = self.pods.copy()
         self.priority: Int64s = np.zeros((0, 0), np.int64)
         self.held: Int32s = np.zeros(0, np.int32)
+        self.paired: Bools = np.zeros(0, np.bool_)
         self._requests: dict[int, Int64s] = {}
         self._at: Int32s = np.zeros(0, np.int32)
         self._built: int | None = None
@@ -83,6 +85,7 @@ class NodeTable:
 
     def _clear(self, nodes: Rows | slice) -> None:
         self.held[nodes] = 0
+        self.paired[nodes] = False
         self.pods[:, nodes] = self.leads[:, nodes] = NO_UNIT
         for amounts in self._requests.values():
             amounts[:, nodes] = 0
@@ -119,6 +122,8 @@ class NodeTable:
         self.pods[where] = rows
         self.leads[where] = units.lead[rows]
         self.priority[where] = units.priority[units.lead[rows]]
+        twice = (units.lead[rows][1:] == units.lead[rows][:-1]) & (where[1][1:] == where[1][:-1])
+        self.paired[where[1][1:][twice]] = True
         for at, amounts in self._requests.items():
             amounts[where] = self._snapshot.requests[at][rows]
 
@@ -130,9 +135,9 @@ class NodeTable:
         nodes, pods = len(self._snapshot.alive), len(self._units.lead)
         if self.pods.shape[1] != nodes:
             self._resize(len(self.pods), nodes)
-            self.held = np.concatenate([self.held, np.zeros(nodes - len(self.held), np.int32)])
+            self.held, self.paired = grown(self.held, nodes), grown(self.paired, nodes)
         if len(self._at) != pods:
-            self._at = np.concatenate([self._at, np.full(pods - len(self._at), NO_UNIT, np.int32)])
+            self._at = grown(self._at, pods, NO_UNIT)
 
     def _resize(self, length: int, width: int) -> None:
         more = ((0, length - self.pods.shape[0]), (0, width - self.pods.shape[1]))
@@ -168,8 +173,12 @@ class Sums:
         # One entry more, which the place of nobody (-1) finds.
         self._potential = np.append(potential, False)
         snapshot = units.snapshot
-        self._needs = [(snapshot.resource[name], need) for name, need in shape.requests]
-        self._lacks = [need - (snapshot.allocatable[at] - snapshot.used[at]) for at, need in self._needs]
+        lacks = {
+            at: need - (snapshot.allocatable[at] - snapshot.used[at])
+            for at, need in ((snapshot.resource[name], need) for name, need in shape.requests)
+        }
+        # What no node lacks decides nothing.
+        self._lacks = {at: lack for at, lack in lacks.items() if (lack > 0).any()}
 
     def levels(self, nodes: Bools, enough: Bools | None = None) -> tuple[Int64s, int]:
         """Give the lowest sufficient priority by node, and how many places of the lists were looked at.
@@ -180,8 +189,8 @@ class Sums:
         table = self._table
         level = np.full(len(nodes), NOT_ENOUGH, np.int64)
         open_still = nodes & ~table.long
-        lacks = [lack.copy() for lack in self._lacks]
-        amounts = [table.requests(at) for at, _ in self._needs]
+        lacks = [lack.copy() for lack in self._lacks.values()]
+        amounts = [table.requests(at) for at in self._lacks]
         lowest, depth = NOT_ENOUGH, 0
         for depth in range(len(table.pods)):
             priority = table.priority[depth]
@@ -213,7 +222,7 @@ class Sums:
         may = self._potential[leads]
         if self.barred is not None:
             may &= ~self.barred[:depth, nodes]
-        amounts = [table.requests(at)[:depth, nodes] for at, _ in self._needs]
+        amounts = [table.requests(at)[:depth, nodes] for at in self._lacks]
         return Lists(nodes, leads, table.priority[:depth, nodes], may, amounts)
 
     def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> None:
@@ -240,20 +249,36 @@ class Sums:
         below = (table.priority[:, nodes] <= level) & (table.leads[:, nodes] != NO_UNIT)
         return int(below.sum(axis=0).max(initial=0))
 
-    def costs(self, lists: Lists, level: int, now: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Reprieve on every node, the most important first; give the victims' total, pods and earliest start.
+    def cheapest(self, lists: Lists, level: int, now: int) -> tuple[Cost, Rows]:
+        """Reprieve on every node, the most important first; give the least cost, and the nodes that have it.
 
-        As `domain.Cost` has them; exact where only room decides and no budget is in play, for nodes of one
-        level, whose lists reach that far.
+        Exact where only room decides and no budget is in play, for nodes of one level, whose lists reach that
+        far.
         """
         units, leads = self._units, lists.leads
+        taken = self._taken(lists, level)
+        size = np.where(taken, units.size[leads], 0).astype(np.int64)
+        total = ((lists.priority + SHIFT) * size).sum(axis=0)
+        at = np.flatnonzero(total == total.min())
+        pods = size[:, at].sum(axis=0)
+        at, pods = at[pods == pods.min()], int(pods.min())
+        start = np.minimum(units.start[leads[:, at]], now)
+        first = np.where(taken[:, at] & (lists.priority[:, at] == level), start, NO_START).min(axis=0)
+        latest = int(first.max())
+        cost = Cost(0, level, int(total.min()), pods, -latest)
+        return cost, lists.nodes[at[first == latest]]
+
+    def _taken(self, lists: Lists, level: int) -> Bools:
+        """Say who is a victim, by place and node, one entry for each unit."""
         may = lists.may & (lists.priority <= level)
         amounts = [np.where(may, each, 0) for each in lists.amounts]
-        head = self._put_together(leads, may, amounts)
-        lacks = [lack[lists.nodes] for lack in self._lacks]
+        head = may
+        if self._table.paired[lists.nodes].any():
+            head = self._put_together(lists.leads, may, amounts)
+        lacks = [lack[lists.nodes] for lack in self._lacks.values()]
         slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
-        taken = np.zeros(leads.shape, np.bool_)
-        for place in range(len(leads) - 1, -1, -1):
+        taken = np.zeros(may.shape, np.bool_)
+        for place in range(len(may) - 1, -1, -1):
             stays = head[place].copy()
             for each, left in zip(amounts, slack, strict=True):
                 stays &= left >= each[place]
@@ -261,10 +286,7 @@ class Sums:
                 left - np.where(stays, each[place], 0) for each, left in zip(amounts, slack, strict=True)
             ]
             taken[place] = head[place] & ~stays
-        size = np.where(taken, units.size[leads], 0).astype(np.int64)
-        start = np.minimum(units.start[leads], now)
-        earliest = np.where(taken & (lists.priority == level), start, NO_START).min(axis=0)
-        return ((lists.priority + SHIFT) * size).sum(axis=0), size.sum(axis=0), earliest
+        return taken
 
     @staticmethod
     def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s]) -> Bools:
@@ -278,13 +300,3 @@ class Sums:
                     each[place + 1] += np.where(same[place], each[place], 0)
                     each[place] = np.where(same[place], 0, each[place])
         return head
-
-
-def cheapest(level: int, costs: tuple[Int64s, Int64s, Int64s]) -> tuple[Cost, Rows]:
-    """Give the least cost among nodes of one level, and the positions of the nodes that have it."""
-    at = np.arange(len(costs[0]))
-    total, pods, earliest = costs
-    for each in (total, pods, -earliest):
-        at = at[each[at] == each[at].min()]
-    first = at[0]
-    return Cost(0, level, int(total[first]), int(pods[first]), -int(earliest[first])), at

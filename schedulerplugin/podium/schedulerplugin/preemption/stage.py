@@ -90,6 +90,20 @@ class Stage:
         with self.snapshot.trial():
             return self.place(domain) is not None
 
+    def enough_beside(self, domain: Domain, leads: Rows) -> bool:
+        """Say whether a monotone preemptor could be placed if more units were put back; nothing is moved."""
+        rows = self.units.all_members(leads)
+        if domain.node is None:
+            return self.room(domain, rows) >= self.preemptor.needed
+        snapshot, node = self.snapshot, domain.node
+        back = rows[self.units.at[rows] == node]
+        for name, amount in self.shapes[0].requests:
+            at = snapshot.resource[name]
+            free = snapshot.allocatable[at].item(node) - snapshot.used[at].item(node)
+            if free - int(snapshot.requests[at][back].sum()) < amount:
+                return False
+        return True
+
     def room(self, domain: Domain, without: Rows | None = None) -> int:
         """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
         snapshot, shape = self.snapshot, self.shapes[0]

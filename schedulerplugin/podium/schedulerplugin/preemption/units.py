@@ -198,7 +198,9 @@ class Units:
 
     def class_names(self, leads: Rows) -> list[str]:
         """Give the classes that units count as."""
-        return sorted(self._classes[each] for each in np.unique(self._class_of[leads]).tolist())
+        return sorted(
+            self._classes[each] for each in np.flatnonzero(np.bincount(self._class_of[leads])).tolist()
+        )
 
     def why_guarded(self, lead: int, said: Said) -> str:
         """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
