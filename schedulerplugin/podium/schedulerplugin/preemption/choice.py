@@ -90,10 +90,9 @@ class Chooser:
         names = self._snapshot.names
         equal.sort(key=lambda row: names[row] or "")
         ties = tuple(names[row] or "" for row in equal)
-        plans = [self._plan(row) for row in (equal[:FORESIGHT] if self._looks_ahead() else equal[:1])]
-        if len(plans) == 1:
-            return Chosen(plans[0], ties)
-        return Chosen(min(plans, key=self._cascade), ties)
+        if len(equal) == 1 or not self._looks_ahead():
+            return Chosen(self._plan(equal[0]), ties)
+        return Chosen(min(map(self._plan, equal[:FORESIGHT]), key=self._cascade), ties)
 
     def _cheapest(self) -> tuple[Cost | None, list[int]]:
         """Give the least cost, and the nodes whose plans have it."""
