@@ -12,7 +12,7 @@ from tests.preemption.test_budgets import budget
 
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.choice import Chooser
-from podium.schedulerplugin.preemption.domain import SHIFT, Cost, Found, Nowhere
+from podium.schedulerplugin.preemption.domain import SHIFT, Cost, Found
 from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 from podium.schedulerplugin.preemption.stage import Domain, Preemptor
@@ -197,7 +197,7 @@ def test_the_choice_is_that_among_the_plans_of_all_nodes(
     assert chosen.ties == tuple(sorted(each for each, cost in costs.items() if cost == least))
 
 
-def _plan_on(chooser: Chooser, table: NodeTable, name: str, at: int) -> Found | Nowhere:
+def _plan_on(chooser: Chooser, table: NodeTable, name: str, at: int) -> Found | None:
     leads = table.leads_on(at)
     return chooser.planner.plan(Domain(name, node=at), leads[chooser.planner.potential[leads]])
 

@@ -262,6 +262,9 @@ def check_whole(loaded: Loaded) -> None:
 
 def not_known(loaded: Loaded) -> list[str]:
     """Name the kinds that the plan goes without, each with why."""
-    of_interest = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET)
+    of_interest = (
+        *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
+        *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
+    )
     unread = loaded.state.unread
     return [f"{kind}: {unread[kind]}" for kind in of_interest if unread.get(kind, NOT_SERVED) != NOT_SERVED]

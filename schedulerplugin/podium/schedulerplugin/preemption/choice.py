@@ -68,13 +68,13 @@ class Chooser:
         self._budgets = budgets
         self._again = again
         self._snapshot = placer.snapshot
+        # Where nothing but room can refuse the pod, whoever goes.
+        self._only_room: Bools = np.zeros(0, np.bool_)
 
     def among(self, domains: list[Domain]) -> Chosen | None:
         """Choose among domains of several nodes, for a group; None where there is no plan in any."""
-        plans = [(self._leads_in(domain), domain) for domain in domains]
-        found = [
-            plan for leads, domain in plans if isinstance(plan := self.planner.plan(domain, leads), Found)
-        ]
+        made = (self.planner.plan(domain, self._leads_in(domain)) for domain in domains)
+        found = [plan for plan in made if plan is not None]
         if not found:
             return None
         best = min(plan.cost for plan in found)
@@ -101,6 +101,7 @@ class Chooser:
         candidates = self._candidates(shape, refused)
         sums = Sums(self._table, self.units, self.planner.potential, shape)
         agree = self._integers_agree()
+        self._only_room = accepted.copy()
         accepted &= agree
         level, _ = sums.levels(candidates, accepted)
         # No plan on a node violates fewer budgets, or takes less in priority, than its bound.
@@ -121,8 +122,8 @@ class Chooser:
         for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
             if best is not None and (violations[row], bound[row]) > best[:2]:
                 break
-            plan = self.planner.plan(self._domain(row), self._leads_on(row))
-            if not isinstance(plan, Found) or (best is not None and plan.cost > best):
+            plan = self._attempt(row)
+            if plan is None or (best is not None and plan.cost > best):
                 continue
             if plan.cost != best:
                 best, equal = plan.cost, []
@@ -196,9 +197,13 @@ class Chooser:
         rows = np.flatnonzero(units.lead != NO_UNIT)
         return bool((units.priority[units.lead[rows]] == self._snapshot.priority[rows]).all())
 
+    def _attempt(self, row: int) -> Found | None:
+        only_room = bool(self._only_room[row])
+        return self.planner.plan(self._domain(row), self._leads_on(row), only_room=only_room)
+
     def _plan(self, row: int) -> Found:
-        plan = self.planner.plan(self._domain(row), self._leads_on(row))
-        assert isinstance(plan, Found), "a node that was chosen has a plan"
+        plan = self._attempt(row)
+        assert plan is not None, "a node that was chosen has a plan"
         return plan
 
     def _domain(self, row: int) -> Domain:

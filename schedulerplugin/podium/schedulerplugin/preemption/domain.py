@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.stage import Domain, Preemptor, Stage
+from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Preemptor, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
 
 # Added to every priority in the sum over victims, so that more victims are worse even below zero.
@@ -60,13 +59,6 @@ class Found(NamedTuple):
     fates: dict[int, Fate]
 
 
-class Nowhere(NamedTuple):
-    """Why there is no plan in a domain: nobody may be taken (None), or what still refuses when all are."""
-
-    domain: Domain
-    refusals: Refusals | None
-
-
 class DomainPlanner:
     """Plans for the preemptor of a stage at one moment (`now`, in seconds), domain by domain.
 
@@ -83,18 +75,23 @@ class DomainPlanner:
         self.charge = _charge(settings.semantics, stage.preemptor)
         self.potential = self._potential()
 
-    def plan(self, domain: Domain, leads: Rows) -> Found | Nowhere:
-        """Plan in a domain; `leads` are the units, in any order, that may be taken and have a pod in it."""
+    def plan(self, domain: Domain, leads: Rows, *, only_room: bool = False) -> Found | None:
+        """Plan in a domain, None where it is infeasible or nobody may be taken.
+
+        `leads` are the units, in any order, that may be taken and have a pod in the domain. `only_room` says
+        of a node that nothing but room can refuse the preemptor there, whoever goes.
+        """
         ordered = self.units.ordered(leads, self.now)
         violations = self._violations(ordered)
-        found = _Attempt(self, domain, ordered, violations).plan()
+        stage = NodeStage(self.stage, domain.node) if only_room and domain.node is not None else self.stage
+        found = _Attempt(self, stage, domain, ordered, violations).plan()
         strict = self._settings.budgets is Budgets.STRICT
-        if not strict or isinstance(found, Nowhere) or not found.cost.violations:
+        if not strict or found is None or not found.cost.violations:
             return found
         # The plan that spares what it can still violates a budget: without those units, or not at all.
         safe = violations == 0
-        found = _Attempt(self, domain, ordered[safe], violations[safe]).plan()
-        if isinstance(found, Found):
+        found = _Attempt(self, stage, domain, ordered[safe], violations[safe]).plan()
+        if found is not None:
             found.fates.update(dict.fromkeys(ordered[~safe].tolist(), Fate.STRICT))
         return found
 
@@ -135,25 +132,26 @@ class DomainPlanner:
 class _Attempt:
     """One run of the algorithm: `ordered` are the potential victims, the most important first."""
 
-    def __init__(self, planner: DomainPlanner, domain: Domain, ordered: Rows, violations: Int64s) -> None:
+    def __init__(
+        self, planner: DomainPlanner, stage: Stage, domain: Domain, ordered: Rows, violations: Int64s
+    ) -> None:
         self.planner = planner
-        self.stage = planner.stage
+        self.stage = stage
         self.domain = domain
         self.ordered = ordered
         self.violations = violations
         self.fates: dict[int, Fate] = {}
 
-    def plan(self) -> Found | Nowhere:
+    def plan(self) -> Found | None:
         """Take all away, see whether the preemptor fits, and give back what can be."""
         if not len(self.ordered):
-            return Nowhere(self.domain, None)
-        snapshot = self.stage.snapshot
-        with snapshot.trial():
+            return None
+        with self.stage.trial():
             self.stage.lift(self.ordered)
-            with snapshot.trial():
+            with self.stage.trial():
                 placed = self.stage.place(self.domain)
                 if placed is None:
-                    return Nowhere(self.domain, self.stage.refusals(self.domain))
+                    return None
                 if self.planner.semantics is not Semantics.KEP:
                     return self._as_released(placed)
                 back = self.stage.reprieve(self.ordered[self.violations > 0], placed)
@@ -179,7 +177,7 @@ class _Attempt:
 
         Pods of several shapes may find no place where they had one before: then budgets give way.
         """
-        with self.stage.snapshot.trial() as kept:
+        with self.stage.trial() as kept:
             self.stage.put_back(np.array(back, np.intp))
             if not self.stage.fits(self.domain):
                 return self.ordered
@@ -210,7 +208,7 @@ class _Attempt:
         def enough(level: int) -> bool:
             if stage.monotone:
                 return stage.enough_beside(self.domain, left[priorities > level])
-            with self.stage.snapshot.trial():
+            with stage.trial():
                 stage.put_back(left[priorities > level])
                 return stage.fits(self.domain)
 

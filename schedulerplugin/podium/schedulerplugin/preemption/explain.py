@@ -151,21 +151,10 @@ class Explainer:
             or decision.refusals is None
         ):
             return
-        units = self._units
-        leads = self._leads()
-        lower = leads[units.priority[leads] < wanted.priority]
         fates = decision.chosen.found.fates if decision.chosen is not None else {}
-        if decision.chosen is not None:
-            on = np.zeros(len(self._snapshot.alive), np.bool_)
-            on[list(set(decision.placed.values()))] = True
-            told_of = np.zeros(len(units.lead), np.bool_)
-            told_of[units.lead[on[units.at] & (units.lead != NO_UNIT)]] = True
-            told_of[[lead for lead, fate in fates.items() if fate in _BY_BUDGET]] = True
-            told_of |= units.guard
-            told_of[lower] |= self._exempt(lower)
-            lower = lower[told_of[lower]]
+        lower = self._in_question(wanted, fates)
         told = 0
-        for lead in units.ordered(lower, self._now).tolist():
+        for lead in self._units.ordered(lower, self._now).tolist():
             fate = fates.get(lead)
             if fate is Fate.TAKEN:
                 continue
@@ -175,6 +164,27 @@ class Explainer:
             if reason:
                 told += 1
                 yield self._verdict(lead, reason, violates=fate in _BY_BUDGET)
+
+    def _in_question(self, wanted: Wanted, fates: dict[int, Fate]) -> Rows:
+        """Give the units of lower priority of which a reader would ask why they stay.
+
+        Those beside the preemptor; for a group, whose domain is all, those that something protects as well;
+        and all where it finds no place.
+        """
+        units, decision = self._units, self._decision
+        if decision.chosen is None:
+            leads = self._leads()
+            return leads[units.priority[leads] < wanted.priority]
+        on = [self._snapshot.pods_on(node) for node in sorted(set(decision.placed.values()))]
+        found = np.unique(units.lead[np.concatenate(on)])
+        if wanted.group is not None:
+            leads = self._leads()
+            protected = leads[units.guard[leads] | self._exempt(leads)]
+            by_budget = [lead for lead, fate in fates.items() if fate in _BY_BUDGET]
+            found = np.unique(np.concatenate([found, protected, np.array(by_budget, np.intp)]))
+        found = found[found != NO_UNIT].astype(np.intp)
+        lower: Rows = found[units.priority[found] < wanted.priority]
+        return lower
 
     def _exempt(self, leads: Rows) -> Bools:
         """Say which units tolerate the preemptor."""

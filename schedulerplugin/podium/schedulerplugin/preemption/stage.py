@@ -5,7 +5,8 @@ unit can be given back beside the preemptor is asked for thousands of units. For
 only the answer is a subtraction on the few nodes they were put on; for others every filter is asked again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.units import Units
@@ -61,6 +62,10 @@ class Stage:
         self.plain = all(placer.chain.plain(shape) for shape in distinct)
         self.monotone = self.plain and len({_asked(shape) for shape in distinct}) == 1
 
+    def trial(self) -> AbstractContextManager[Trial]:
+        """Begin a block of moves that end with it, unless they are kept."""
+        return self.snapshot.trial()
+
     def place(self, domain: Domain) -> dict[int, int] | None:
         """Place and assume the preemptor; None, and nothing assumed, where too few of its pods fit.
 
@@ -73,7 +78,7 @@ class Stage:
             self.snapshot.assume(rows[0], domain.node)
             return {rows[0]: domain.node}
         enough = needed if self._semantics is Semantics.KEP else None
-        with self.snapshot.trial() as kept:
+        with self.trial() as kept:
             if self.preemptor.nominated:
                 placed = self._placer.place_nominated(rows, self.preemptor.nominated, domain.within)
             else:
@@ -85,29 +90,21 @@ class Stage:
 
     def fits(self, domain: Domain) -> bool:
         """Say whether the preemptor can be placed as things are."""
-        if self.monotone and domain.node is None:
+        if self.monotone:
             return self.room(domain) >= self.preemptor.needed
-        with self.snapshot.trial():
+        with self.trial():
             return self.place(domain) is not None
 
     def enough_beside(self, domain: Domain, leads: Rows) -> bool:
         """Say whether a monotone preemptor could be placed if more units were put back; nothing is moved."""
-        rows = self.units.all_members(leads)
-        if domain.node is None:
-            return self.room(domain, rows) >= self.preemptor.needed
-        snapshot, node = self.snapshot, domain.node
-        back = rows[self.units.at[rows] == node]
-        for name, amount in self.shapes[0].requests:
-            at = snapshot.resource[name]
-            free = snapshot.allocatable[at].item(node) - snapshot.used[at].item(node)
-            if free - int(snapshot.requests[at][back].sum()) < amount:
-                return False
-        return True
+        return self.room(domain, self.units.all_members(leads)) >= self.preemptor.needed
 
     def room(self, domain: Domain, without: Rows | None = None) -> int:
         """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
         snapshot, shape = self.snapshot, self.shapes[0]
         nodes = self._placer.chain.static(shape) & snapshot.usable
+        if domain.node is not None:
+            nodes &= np.arange(len(nodes)) == domain.node
         if domain.within is not None:
             nodes &= domain.within
         at_most: Int64s | None = None
@@ -120,18 +117,6 @@ class Stage:
             at_most = pods if at_most is None else np.minimum(at_most, pods)
         assert at_most is not None, "every pod takes a place"
         return int(at_most[nodes].sum())
-
-    def refusals(self, domain: Domain) -> Refusals:
-        """Say what refuses the first pod that finds no place."""
-        within = domain.within
-        if domain.node is not None:
-            within = np.zeros(len(self.snapshot.alive), np.bool_)
-            within[domain.node] = True
-        with self.snapshot.trial():
-            placed = self._placer.place_many(self.preemptor.rows, within)
-            pods = zip(self.preemptor.rows, self.shapes, strict=True)
-            unplaced = (shape for row, shape in pods if row not in placed)
-            return self._placer.chain.refusals(next(unplaced, self.shapes[0]), within)
 
     def lift(self, leads: Rows) -> None:
         """Take units away."""
@@ -187,6 +172,86 @@ class Stage:
                     return False
                 snapshot.assume(row, node)
         return True
+
+
+class NodeStage(Stage):
+    """One node where only room can refuse a lone pod: integers stand for the snapshot, and nothing moves.
+
+    To move pods and take it back costs several times what the arithmetic does, and a pod has many nodes.
+    """
+
+    def __init__(self, whole: Stage, node: int) -> None:
+        # All but the moves is the same, and costs more to make than to share.
+        vars(self).update(vars(whole))
+        self.plain = self.monotone = True
+        snapshot = whole.snapshot
+        self._node = node
+        asked = [(snapshot.resource[name], amount) for name, amount in self.shapes[0].requests]
+        self._resources = [at for at, _ in asked]
+        self._needs = [amount for _, amount in asked]
+        self._left = [snapshot.allocatable[at].item(node) - snapshot.used[at].item(node) for at, _ in asked]
+        self._wants: dict[int, list[int]] = {}
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Begin a block whose end has the room as it was, unless it is kept."""
+        before = self._left
+        trial = Trial(lambda: None)
+        try:
+            yield trial
+        finally:
+            if not trial.kept:
+                self._left = before
+
+    def place(self, domain: Domain) -> dict[int, int] | None:  # noqa: ARG002 - there is one node here
+        """Take the room of the preemptor, if it is there."""
+        if any(have < need for have, need in zip(self._left, self._needs, strict=True)):
+            return None
+        self._left = [have - need for have, need in zip(self._left, self._needs, strict=True)]
+        return {self.preemptor.rows[0]: self._node}
+
+    def fits(self, domain: Domain) -> bool:  # noqa: ARG002 - as above
+        """Say whether there is room for the preemptor."""
+        return all(have >= need for have, need in zip(self._left, self._needs, strict=True))
+
+    def enough_beside(self, domain: Domain, leads: Rows) -> bool:
+        """Say whether there would be if more units were put back."""
+        with self.trial():
+            self.put_back(leads)
+            return self.fits(domain)
+
+    def lift(self, leads: Rows) -> None:
+        """Take units away."""
+        for lead in leads.tolist():
+            self._left = [have + more for have, more in zip(self._left, self._of(lead), strict=True)]
+
+    def put_back(self, leads: Rows) -> None:
+        """Give units back."""
+        for lead in leads.tolist():
+            self._left = [have - less for have, less in zip(self._left, self._of(lead), strict=True)]
+
+    def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:  # noqa: ARG002 - it has its room
+        """Give units back in order where there is room; say which."""
+        back = []
+        for lead in leads.tolist():
+            wants = self._of(lead)
+            left = [have - less for have, less in zip(self._left, wants, strict=True)]
+            if not any(have < 0 < less for have, less in zip(left, wants, strict=True)):
+                self._left = left
+                back.append(lead)
+        return back
+
+    def _of(self, lead: int) -> list[int]:
+        """Give what a unit takes here."""
+        wants = self._wants.get(lead)
+        if wants is None:
+            members = self.units.members(lead)
+            here = members[self.units.at[members] == self._node].tolist()
+            requests = self.snapshot.requests
+            wants = self._wants[lead] = [
+                sum(requests[at].item(row) for row in here) for at in self._resources
+            ]
+        return wants
 
 
 class _Room:
