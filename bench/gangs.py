@@ -41,13 +41,14 @@ _WRITERS = 8
 _NAMESPACE = "bench"
 _LOW, _HIGH = "bench-low", "bench-high"
 _NOTE = f"""
-Kubernetes {NEWEST.version}: nodes of 4 cpus and nothing else, kube-scheduler on both processors, Podium's
-engine in a Python process on one. Gangs: as in upstream's GangPreemptionPodGroups, {LOW_GANGS} gangs of
-pods that ask for 600m, one of each gang on every node, and one gang of as many pods that ask for 3500m.
-Lone pods: {LONE_PODS_A_NODE} pods of 900m on each node, and {LONE_PREEMPTORS} pods one after another that
-ask for 3 cpus. kube-scheduler's figure is its own `preemption_evaluation_duration_seconds`, the planning
-alone; Podium's is the whole of `plan`, which tries to place without preemption first and explains itself,
-of gangs on an engine that was just built. {ROUNDS} rounds, after one that does not count.
+Kubernetes {NEWEST.version}: nodes of 4 cpus and nothing else, kube-scheduler on both processors,
+Podium's engine in a Python process on one. Gangs: as in upstream's GangPreemptionPodGroups, {LOW_GANGS}
+gangs of pods that ask for 600m, one of each gang on every node, and one gang of as many pods that ask
+for 3500m. Lone pods: {LONE_PODS_A_NODE} pods of 900m on each node, and {LONE_PREEMPTORS} pods one after
+another that ask for 3 cpus. kube-scheduler's figure is its own
+`preemption_evaluation_duration_seconds`, the planning alone; Podium's is the whole of `plan`, which
+tries to place without preemption first and explains itself, of an engine that has followed the cluster
+and sees such a pod for the first time. {ROUNDS} rounds, after one that does not count.
 """
 
 

@@ -24,6 +24,8 @@ class Interning:
         self, minor: int, volumes: Volumes, needs_of: Callable[[Shape], Needs], needs: dict[int, Needs]
     ) -> None:
         self.shapes: dict[int, Shape] = {}
+        # Those of which something cannot be read.
+        self.unusable: set[int] = set()
         self._minor = minor
         self._needs = needs
         self._volumes = volumes
@@ -54,6 +56,7 @@ class Interning:
         for mark in self._seen_of.pop(shape_id):
             del self._seen[mark]
         del self._ids[self.shapes.pop(shape_id)]
+        self.unusable.discard(shape_id)
         del self._needs[shape_id], self._pods[shape_id]
 
     def _intern(self, shape: Shape) -> int:
@@ -62,6 +65,8 @@ class Interning:
             found = self._ids[shape] = self.met
             self.met += 1
             self.shapes[found] = shape
+            if shape.unusable:
+                self.unusable.add(found)
             self._needs[found] = self._needs_of(shape)
             self._pods[found] = 0
             self._seen_of[found] = []

@@ -123,10 +123,9 @@ class Snapshot(Overlay):
         for row in np.flatnonzero(self._sums.closed).tolist():
             why = "the requests of its pods cannot be added up, so nothing is placed here"
             found.append(Problem(self._node_ref(row), "", why))
-        for shape_id, shape in self.shapes.items():
-            if shape.unusable:
-                for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
-                    found += [Problem(self._pod_ref(row), *each) for each in shape.unusable]
+        for shape_id in self._interning.unusable:
+            for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
+                found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
         for row, why in self._bad_starts.items():
             found.append(Problem(self._pod_ref(row), "status.startTime", why))
         for name, rows in self._stranded.items():

@@ -145,10 +145,10 @@ class Chooser:
         if not safe.any():
             return None, []
         lowest = int(level[safe].min())
-        rows = np.flatnonzero(safe & (level == lowest))
-        lists = sums.lists(rows, sums.depth(rows, lowest))
-        best, nodes = sums.cheapest(lists, lowest, self.planner.now)
-        return best, nodes.tolist()
+        nodes = safe & (level == lowest)
+        lists = sums.lists(np.flatnonzero(nodes), sums.depth(nodes, lowest))
+        best, equal = sums.cheapest(lists, lowest, self.planner.now)
+        return best, equal.tolist()
 
     def _candidates(self, shape: Shape, refused: Bools) -> Bools:
         """Give the nodes where taking pods away may help: nothing but other pods keeps the preemptor out."""

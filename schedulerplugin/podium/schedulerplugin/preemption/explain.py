@@ -238,13 +238,14 @@ class Explainer:
 
     def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
         kind, namespace, name = self._units.object_of(lead)
-        rows = self._units.members(lead).tolist()
+        members = self._units.members(lead)
+        where = zip(members.tolist(), self._units.at[members].tolist(), strict=True)
         return UnitVerdict(
             kind=kind,
             namespace=namespace,
             name=name,
             priority=self._units.priority.item(lead),
-            pods=tuple(UnitPod(self._names(row)[1], self._node(self._units.at.item(row))) for row in rows),
+            pods=tuple(UnitPod(self._names(row)[1], self._node(node)) for row, node in where),
             violatesBudget=violates,
             reason=reason,
         )

@@ -243,11 +243,13 @@ class Sums:
         self.barred = np.zeros(table.leads.shape, np.bool_)
         self.barred[:, nodes] = flags.T[::-1]
 
-    def depth(self, nodes: Rows, level: int) -> int:
+    def depth(self, nodes: Bools, level: int) -> int:
         """Give how long the lists of some nodes are up to a priority."""
         table = self._table
-        below = (table.priority[:, nodes] <= level) & (table.leads[:, nodes] != NO_UNIT)
-        return int(below.sum(axis=0).max(initial=0))
+        for depth in range(len(table.pods)):
+            if not (nodes & (table.held > depth) & (table.priority[depth] <= level)).any():
+                return depth
+        return len(table.pods)
 
     def cheapest(self, lists: Lists, level: int, now: int) -> tuple[Cost, Rows]:
         """Reprieve on every node, the most important first; give the least cost, and the nodes that have it.
@@ -273,8 +275,9 @@ class Sums:
         may = lists.may & (lists.priority <= level)
         amounts = [np.where(may, each, 0) for each in lists.amounts]
         head = may
-        if self._table.paired[lists.nodes].any():
-            head = self._put_together(lists.leads, may, amounts)
+        paired = np.flatnonzero(self._table.paired[lists.nodes])
+        if len(paired):
+            head = self._put_together(lists.leads, may, amounts, paired)
         lacks = [lack[lists.nodes] for lack in self._lacks.values()]
         slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
         taken = np.zeros(may.shape, np.bool_)
@@ -289,14 +292,14 @@ class Sums:
         return taken
 
     @staticmethod
-    def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s]) -> Bools:
+    def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s], paired: Rows) -> Bools:
         """Have one entry of each unit on a node stand for all, the most important; say which."""
         head = may.copy()
-        same = (leads[:-1] == leads[1:]) & may[:-1]
-        if same.any():
-            head[:-1] &= ~same
-            for place in np.flatnonzero(same.any(axis=1)).tolist():
-                for each in amounts:
-                    each[place + 1] += np.where(same[place], each[place], 0)
-                    each[place] = np.where(same[place], 0, each[place])
+        same = (leads[:-1, paired] == leads[1:, paired]) & may[:-1, paired]
+        head[:-1, paired] &= ~same
+        for place in np.flatnonzero(same.any(axis=1)).tolist():
+            here = paired[same[place]]
+            for each in amounts:
+                each[place + 1, here] += each[place, here]
+                each[place, here] = 0
         return head
