@@ -113,14 +113,15 @@ class Explainer:
 
     def _needed(self, lead: int) -> str:
         """Say what of a unit the preemptor needs."""
-        snapshot, wants = self._snapshot, self._wants
+        wants, requests, resource = self._wants, self._snapshot.requests, self._snapshot.resource
+        members = self._units.members(lead)
         held: set[str] = set()
         nodes: set[str] = set()
-        for row in self._units.members(lead).tolist():
-            for name in wants.get(self._units.at.item(row), ()):
-                if snapshot.requests[snapshot.resource[name]].item(row):
+        for row, node in zip(members.tolist(), self._units.at[members].tolist(), strict=True):
+            for name in wants.get(node, ()):
+                if requests[resource[name]].item(row):
                     held.add(name)
-                    nodes.add(self._node(self._units.at.item(row)))
+                    nodes.add(self._node(node))
         if not held:
             return "the preemptor cannot stand beside it"
         return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
