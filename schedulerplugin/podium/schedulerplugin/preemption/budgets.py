@@ -117,6 +117,9 @@ class BudgetIndex:
 
     def violations(self, pod_rows: Rows, units: Int64s, charge: Charge = Charge.EVERY) -> Int64s:
         """Give for each unit how many of its pods do; as `violating`."""
+        number = int(units[-1]) + 1 if len(units) else 0
+        if not self._budgets:
+            return np.zeros(number, np.int64)
         charges = self._scarce(self._charges(pod_rows))
         # Where each pod has one budget at most, a pod has nothing to stop before.
         single = bool((np.diff(charges.positions) > 0).all())
@@ -126,7 +129,6 @@ class BudgetIndex:
             over = np.array(self._over_with_stops(charges, units, charge), np.intp)
         violating = np.zeros(len(pod_rows), np.bool_)
         violating[over] = True
-        number = int(units[-1]) + 1 if len(units) else 0
         return np.bincount(units[violating], minlength=number)
 
     def may_violate(self, pod_rows: Rows, nodes: Int32s) -> Rows:

@@ -68,6 +68,8 @@ class NodeTable:
         """Follow the units: `changed` are pods whose unit may be another than before."""
         units = self._units
         self._grow()
+        if not changed and now == self._built:
+            return
         if self._built is None or now < self._built or now > self._clipped:
             rows = np.flatnonzero(units.lead != NO_UNIT)
             self._clear(slice(None))

@@ -37,6 +37,8 @@ NEVER_EXEMPT = -(2**63)
 # What a kube-scheduler or Podium writes on a victim before it deletes it.
 DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
+# Of so few units the members are put together one by one, not looked up in an array of all.
+_FEW = 64
 _ATTRIBUTES = (
     *("priority", "rank", "size", "start", "key"),
     *("guard", "minimum", "until", "leaving", "_class_of"),
@@ -156,6 +158,8 @@ class Units:
         several = sizes > 1
         if not several.any():
             return leads
+        if len(leads) <= _FEW:
+            return np.concatenate([self.members(lead) for lead in leads.tolist()])
         rows = np.repeat(leads, sizes)
         flat, first = self._laid_out()
         wide = leads[several]
