@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 from hypothesis import strategies as st
-from tests.preemption.plain_preemption import Budget, Cluster, Group, Node, Patience, Pod, fits
+from tests.preemption.plain_cluster import Budget, Cluster, Group, Node, Patience, Pod, fits
 from tests.scheduling import builders
 
 from podium.api.core import PodDisruptionBudget, PriorityClass

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.preemption.clusters import NOW, clusters, objects, state_of
-from tests.preemption.plain_preemption import Cluster
+from tests.preemption.plain_cluster import Cluster
 from tests.scheduling.builders import NS, pod
 
 from podium.api.core import PodDisruptionBudget

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.preemption.clusters import SECONDS, clusters, objects, state_of
-from tests.preemption.plain_preemption import Cluster
+from tests.preemption.plain_cluster import Cluster
 from tests.preemption.scene import HOST, cost_of, gang, group, node, placed, planned, pod, victims
 from tests.preemption.test_budgets import budget
 

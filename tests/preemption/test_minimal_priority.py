@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from tests.preemption.clusters import GANG, NOW, clusters, objects, state_of, target
-from tests.preemption.plain_preemption import Cluster, Node, Pod
+from tests.preemption.plain_cluster import Cluster, Node, Pod
 from tests.preemption.scene import ZONE, gang, group, node, of, placed, planned, pod, spared, victims
 from tests.preemption.test_budgets import budget
 

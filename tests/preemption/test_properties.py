@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.preemption.clusters import NOW, Object, clusters, objects, state_of, target
+from tests.preemption.plain_cluster import Cluster, still_fits
 from tests.preemption.plain_preemption import (
-    Cluster,
     Victim,
     eligible,
     plans,
@@ -14,7 +14,6 @@ from tests.preemption.plain_preemption import (
     promised,
     running,
     staying,
-    still_fits,
     units,
 )
 

@@ -4,6 +4,7 @@ Reads name only fields that something reads, and carry no constraint: a limit is
 Kubernetes takes null for any field as absent, so every optional field may be None.
 """
 
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 # The width on the wire, not a rule: an API server cannot decode a wider number either (400).
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
@@ -71,3 +73,8 @@ class LabelSelector(msgspec.Struct, gc=False):
 
     matchLabels: dict[str, str] | None = None
     matchExpressions: list[LabelSelectorRequirement] | None = None
+
+
+def instant(text: str) -> datetime:
+    """Read a time as objects carry it (RFC 3339, with a zone). Raises msgspec.ValidationError."""
+    return msgspec.convert(text, _Time)

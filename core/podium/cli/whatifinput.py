@@ -7,13 +7,14 @@ the words that tell a reader how it was made.
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
 
 from podium.api.core import Pod
 from podium.api.membership import GroupKey, membership
+from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
@@ -30,7 +31,6 @@ from podium.wording import some
 Target = Name | GroupKey
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 # How many pending groups and pods an error names.
 _NAMED = 5
 
@@ -92,7 +92,7 @@ def _written(*times: str | None) -> Iterator[str]:
 def _parsed(text: str) -> datetime | None:
     """Read a time, None for what is none, or lies in no year of UTC that can be written."""
     try:
-        return msgspec.convert(text, _Time).astimezone(UTC)
+        return instant(text).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         return None
 

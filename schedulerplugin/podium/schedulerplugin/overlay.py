@@ -9,6 +9,7 @@ one kind of move. A move is undone by the opposite move, so a trial needs a list
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,16 @@ class Overlay:
         rows = np.fromiter(on, np.intp, len(on))
         here: Rows = rows[self.node[rows] == node_row]
         return here
+
+    def pods_on_all(self, node_rows: Rows) -> Rows:
+        """Give the rows of the pods that count on any of some nodes now, in no particular order."""
+        on = self._on
+        rows = np.fromiter(chain.from_iterable(on[node] for node in node_rows.tolist()), np.intp)
+        asked = np.zeros(len(self.alive), np.bool_)
+        asked[node_rows] = True
+        at = self.node[rows]
+        here: Rows = rows[(at >= 0) & asked[at]]
+        return np.unique(here)
 
     def observe(
         self, counted: Counted, node_changed: NodeChanged | None = None, many: CountedMany | None = None

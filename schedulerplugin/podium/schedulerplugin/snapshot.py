@@ -7,13 +7,13 @@ and named in `problems`; no document can make them wrong.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from podium.api.core import Node, Pod
+from podium.api.meta import instant
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, grown
@@ -36,7 +36,6 @@ from podium.view import Name
 NO_START = 2**63 - 1
 
 _FEWEST_ROWS = 16
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 _Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
 
@@ -295,7 +294,7 @@ class Snapshot(Overlay):
         started = pod.status.startTime if pod.status is not None else None
         self._bad_starts.pop(row, None)
         try:
-            self.start[row] = int(msgspec.convert(started, _Time).timestamp()) if started else NO_START
+            self.start[row] = int(instant(started).timestamp()) if started else NO_START
         except msgspec.ValidationError:
             self.start[row] = NO_START
             self._bad_starts[row] = f"{started!r} is not a time such as 2026-01-31T12:00:00Z"

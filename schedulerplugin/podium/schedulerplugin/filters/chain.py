@@ -220,11 +220,11 @@ class Chain:
 
     def _counted(self, shape: Shape, others: Sequence[Shape]) -> bool:
         """Say whether pods of other shapes count in what a shape wants near it, or spread."""
+        beside = [other for other in others if shape.spread and other.namespace == shape.namespace]
         for constraint in shape.spread:
             means = constraint.selector.matches if constraint.selector is not None else lambda _: False
-            for other in _with_pins(constraint.selector, others):
-                if other.namespace == shape.namespace and means(dict(other.labels)):
-                    return True
+            if any(means(dict(other.labels)) for other in _with_pins(constraint.selector, beside)):
+                return True
         for term in shape.pod_affinity:
             for other in _with_pins(term.selector, others):
                 around = labels_of(self._namespaces.get(other.namespace))

@@ -159,16 +159,16 @@ class Chooser:
         """Give the shapes of the pods that may be taken."""
         if self.planner.stage.plain:
             return []
-        rows = np.flatnonzero(self.units.lead != NO_UNIT)
-        rows = rows[self.planner.potential[self.units.lead[rows]]]
-        ids = self._snapshot.shape[rows]
+        lead = self.units.lead
+        ids = self._snapshot.shape[self.planner.potential[lead] & (lead != NO_UNIT)]
         if not len(ids):
             return []
         # Marks are quicker than sorting, and ids are given out one after the other.
         first = int(ids.min())
         met = np.zeros(int(ids.max()) - first + 1, np.bool_)
         met[ids - first] = True
-        return [self._snapshot.shapes[first + each] for each in np.flatnonzero(met).tolist()]
+        shapes = self._snapshot.shapes
+        return [shapes[first + each] for each in np.flatnonzero(met).tolist()]
 
     def _risky(self, sums: Sums, nodes: Bools) -> Bools:
         """Say on which of these nodes a budget may be violated.

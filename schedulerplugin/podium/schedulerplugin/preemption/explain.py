@@ -246,7 +246,7 @@ class Explainer:
             namespace=namespace,
             name=name,
             priority=self._units.priority.item(lead),
-            pods=tuple(UnitPod(self._names(row)[1], self._node(node)) for row, node in where),
+            pods=tuple([UnitPod(self._names(row)[1], self._node(node)) for row, node in where]),
             violatesBudget=violates,
             reason=reason,
         )

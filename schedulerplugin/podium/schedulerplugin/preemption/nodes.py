@@ -68,13 +68,14 @@ class NodeTable:
         """Follow the units: `changed` are pods whose unit may be another than before."""
         units = self._units
         self._grow()
-        if not changed and now == self._built:
-            return
         if self._built is None or now < self._built or now > self._clipped:
             rows = np.flatnonzero(units.lead != NO_UNIT)
             self._clear(slice(None))
             self._at[:] = units.at
             self._clipped = NO_START
+        elif not changed:
+            self._built = now
+            return
         else:
             touched = np.fromiter(changed, np.intp, len(changed))
             nodes = np.unique(np.concatenate([self._at[touched], units.at[touched]]))
@@ -93,9 +94,7 @@ class NodeTable:
             amounts[:, nodes] = 0
 
     def _on(self, nodes: Rows) -> Rows:
-        if not len(nodes):
-            return np.zeros(0, np.intp)
-        rows = np.concatenate([self._snapshot.pods_on(node) for node in nodes.tolist()])
+        rows = self._snapshot.pods_on_all(nodes)
         in_units: Rows = rows[self._units.lead[rows] != NO_UNIT]
         return in_units
 
@@ -104,15 +103,15 @@ class NodeTable:
         if not len(rows):
             return
         units = self._units
-        leads = units.lead[rows]
-        distinct = np.unique(leads).astype(np.intp)
+        leads, which = np.unique(units.lead[rows], return_inverse=True)
+        distinct: Rows = leads.astype(np.intp)
         late = units.start[distinct]
         late = late[(late >= now) & (late != NO_START)]
         self._clipped = min(self._clipped, int(late.min())) if len(late) else self._clipped
-        rank = np.zeros(len(units.lead), np.int64)
-        rank[units.ordered(distinct, now)] = np.arange(len(distinct), 0, -1)
+        rank = np.empty(len(distinct), np.int64)
+        rank[np.searchsorted(distinct, units.ordered(distinct, now))] = np.arange(len(distinct), 0, -1)
         nodes = units.at[rows]
-        order = np.lexsort((rows, rank[leads], nodes))
+        order = np.lexsort((rows, rank[which], nodes))
         rows, nodes = rows[order], nodes[order]
         first = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
         counts = np.diff(np.append(first, len(nodes)))
@@ -179,8 +178,8 @@ class Sums:
             at: need - (snapshot.allocatable[at] - snapshot.used[at])
             for at, need in ((snapshot.resource[name], need) for name, need in shape.requests)
         }
-        # What no node lacks decides nothing.
-        self._lacks = {at: lack for at, lack in lacks.items() if (lack > 0).any()}
+        # What no node lacks decides nothing; rows without a node lack all.
+        self._lacks = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}
 
     def levels(self, nodes: Bools, enough: Bools | None = None) -> tuple[Int64s, int]:
         """Give the lowest sufficient priority by node, and how many places of the lists were looked at.
@@ -190,31 +189,34 @@ class Sums:
         """
         table = self._table
         level = np.full(len(nodes), NOT_ENOUGH, np.int64)
-        open_still = nodes & ~table.long
-        lacks = [lack.copy() for lack in self._lacks.values()]
-        amounts = [table.requests(at) for at in self._lacks]
+        # Arrays have room to spare, which is not looked at.
+        width = int(nodes.nonzero()[0].max(initial=-1)) + 1
+        open_still = nodes[:width] & ~table.long[:width]
+        held, enough = table.held[:width], enough[:width] if enough is not None else None
+        lacks = [lack[:width].copy() for lack in self._lacks.values()]
+        amounts = [table.requests(at)[:, :width] for at in self._lacks]
         lowest, depth = NOT_ENOUGH, 0
         for depth in range(len(table.pods)):
-            priority = table.priority[depth]
+            priority = table.priority[depth, :width]
             if lowest != NOT_ENOUGH:
                 open_still &= priority <= lowest
-            open_still &= table.held > depth
+            open_still &= held > depth
             if not open_still.any():
                 return level, depth
-            may = self._potential[table.leads[depth]]
+            may = self._potential[table.leads[depth, :width]]
             if self.barred is not None:
-                may &= ~self.barred[depth]
+                may &= ~self.barred[depth, :width]
             fits = open_still & may
             for at, each in enumerate(amounts):
                 lacks[at] -= np.where(may, each[depth], 0)
                 fits &= lacks[at] <= 0
             if not fits.any():
                 continue
-            level[fits] = priority[fits]
+            level[:width][fits] = priority[fits]
             open_still &= ~fits
             marked = fits if enough is None else fits & enough
             if enough is not None and marked.any():
-                lowest = min(lowest, int(level[marked].min()))
+                lowest = min(lowest, int(priority[marked].min()))
         return level, len(table.pods)
 
     def lists(self, nodes: Rows, depth: int) -> Lists:

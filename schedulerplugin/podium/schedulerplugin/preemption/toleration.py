@@ -5,12 +5,12 @@ class grants is worked out once, as the minimum and an end by pod. A preemptor t
 (preemptionPolicy Never) is refused before anybody asks here.
 """
 
-from datetime import datetime
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from podium.api.core import PriorityClass
+from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.findings import ObjectRef
 from podium.priority import SYSTEM_CLASSES, Toleration, Unparsed, toleration
@@ -21,7 +21,6 @@ FOREVER = 2**63 - 1
 
 # A condition without a time changed in the year 1, as a Go program reads it.
 _ZERO_TIME = "0001-01-01T00:00:00Z"
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Exemption(NamedTuple):
@@ -94,6 +93,6 @@ def _scheduled(pod: Schedulable) -> int | None:
     condition = pod.status.condition("PodScheduled") if pod.status is not None else None
     if condition is None or condition.status != "True":
         return None
-    time = msgspec.convert(condition.lastTransitionTime or _ZERO_TIME, _Time)
+    time = instant(condition.lastTransitionTime or _ZERO_TIME)
     # Whole seconds are all that an API server stores.
     return int(time.timestamp() // 1)

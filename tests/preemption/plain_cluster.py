@@ -1,0 +1,160 @@
+"""A cluster in plain values, and what fits where on it: what the plain algorithm stands on.
+
+Like that it is written from the documentation alone, with dictionaries and no code of Podium's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Where each pod stands, by the pod's name.
+Standing = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: what it has (milli cpu, bytes, pods); only pods that tolerate its taint may come."""
+
+    name: str
+    room: Mapping[str, int]
+    tainted: bool = False
+
+
+@dataclass(frozen=True)
+class Patience:
+    """A class's toleration: nothing below `minimum` preempts for `seconds` (less than 0: ever)."""
+
+    minimum: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """A pod group; `whole` is disrupted all together, `least` is minCount (1 for a basic one)."""
+
+    name: str
+    priority: int
+    least: int = 1
+    whole: bool = False
+    never: bool = False
+    patience: Patience | None = None
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod, running where `node` is given, else pending and perhaps promised a place (`nominated`).
+
+    `app` is its label, `avoids` the app it has no node with. `start` and `scheduled` are seconds; `scheduled`
+    None is a pod that was never marked scheduled.
+    """
+
+    name: str
+    requests: Mapping[str, int]
+    priority: int = 0
+    node: str | None = None
+    group: str | None = None
+    namespace: str = "team-a"
+    app: str | None = None
+    avoids: str | None = None
+    ports: frozenset[int] = frozenset()
+    tolerates: bool = False
+    start: int | None = None
+    scheduled: int | None = None
+    patience: Patience | None = None
+    leaving: bool = False
+    nominated: str | None = None
+    never: bool = False
+    created: int = 0
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A PodDisruptionBudget on the pods of one app in one namespace."""
+
+    name: str
+    app: str
+    allowed: int
+    namespace: str = "team-a"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything there is; `now` is in seconds."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    groups: tuple[Group, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    now: int = 0
+
+    def pod(self, name: str) -> Pod:
+        return next(pod for pod in self.pods if pod.name == name)
+
+    def group(self, name: str | None) -> Group | None:
+        return next((group for group in self.groups if group.name == name), None)
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+
+def fits(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> bool:
+    """Say whether a node takes a pod beside the others that stand there."""
+    if node.tainted and not pod.tolerates:
+        return False
+    beside = [cluster.pod(name) for name, at in standing.items() if at == node.name and name != pod.name]
+    if any(pod.ports & other.ports for other in beside):
+        return False
+    if any(hates(pod, other) or hates(other, pod) for other in beside):
+        return False
+    if len(beside) + 1 > node.room["pods"]:
+        return False
+    for resource, wanted in pod.requests.items():
+        held = sum(other.requests.get(resource, 0) for other in beside)
+        if wanted and held + wanted > node.room.get(resource, 0):
+            return False
+    return True
+
+
+def hates(pod: Pod, other: Pod) -> bool:
+    return pod.avoids is not None and (other.namespace, other.app) == (pod.namespace, pod.avoids)
+
+
+def worth(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> int:
+    """Give what kube-scheduler makes of a node: emptier is better, and evener use of cpu and memory is."""
+    held = [cluster.pod(name) for name, at in standing.items() if at == node.name]
+    emptiness, before, after = [], [], []
+    for resource in ("cpu", "memory"):
+        room, wanted = node.room[resource], pod.requests[resource]
+        used = sum(other.requests[resource] for other in held)
+        emptiness.append(max(room - used - wanted, 0) * 100 // room)
+        before.append(min(used / room, 1.0))
+        after.append(min((used + wanted) / room, 1.0))
+    gain = evenness(after) - evenness(before)
+    return sum(emptiness) // 2 + 50 + (50 + gain) // 2
+
+
+def evenness(parts: Sequence[float]) -> int:
+    return int((1 - abs((parts[0] - parts[1]) / 2)) * 100)
+
+
+def place(
+    cluster: Cluster, standing: Standing, pods: Sequence[Pod], enough: int | None = None
+) -> dict[str, str]:
+    """Place pods one after the other, each on the best node, until `enough` are placed."""
+    placed: dict[str, str] = {}
+    for pod in pods:
+        if enough is not None and len(placed) == enough:
+            break
+        here = {**standing, **placed}
+        takers = [node for node in cluster.nodes if fits(cluster, here, pod, node)]
+        if takers:
+            best = min(takers, key=lambda node: (-worth(cluster, here, pod, node), node.name))
+            placed[pod.name] = best.name
+    return placed
+
+
+def still_fits(cluster: Cluster, standing: Standing, placed: Standing) -> bool:
+    """Say whether pods that are placed may stay where they are beside the others."""
+    here = {**standing, **placed}
+    return all(fits(cluster, here, cluster.pod(name), cluster.node(at)) for name, at in placed.items())
