@@ -6,15 +6,18 @@ index; that is timed by itself.
 
 import gc
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bench import scene
 
+from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Plan
 from podium.state import State
+from podium.view import Name
 
 T = TypeVar("T")
 
@@ -48,3 +51,18 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     began = perf_counter()
     done = work()
     return perf_counter() - began, done
+
+
+class Answered(NamedTuple):
+    """A plan with the seconds that it took to decide, and then to put into words."""
+
+    decided: float
+    worded: float
+    plan: Plan
+
+
+def answered(engine: Engine, target: Name | GroupKey) -> Answered:
+    """Plan for a pod or group."""
+    decided, decision = timed(partial(engine.decide, target, scene.NOW))
+    worded, plan = timed(partial(engine.explain, decision, scene.NOW))
+    return Answered(decided, worded, plan)

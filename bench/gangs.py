@@ -9,12 +9,11 @@ import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-from bench import rig, scene
-from bench.following import follow, following, timed
+from bench import rig
+from bench.following import answered, follow, following
 from bench.kubescheduler import Scheduler, scheduling
 from bench.results import Row, Section, spread
 from tests.fixtures.servers import Server, exclusive
@@ -46,9 +45,9 @@ Podium's engine in a Python process on one. Gangs: as in upstream's GangPreempti
 gangs of pods that ask for 600m, one of each gang on every node, and one gang of as many pods that ask
 for 3500m. Lone pods: {LONE_PODS_A_NODE} pods of 900m on each node, and {LONE_PREEMPTORS} pods one after
 another that ask for 3 cpus. kube-scheduler's figure is its own
-`preemption_evaluation_duration_seconds`, the planning alone; Podium's is the whole of `plan`, which
-tries to place without preemption first and explains itself, of an engine that has followed the cluster
-and sees such a pod for the first time. {ROUNDS} rounds, after one that does not count.
+`preemption_evaluation_duration_seconds`, the planning alone; Podium's is the decision, which tries to
+place without preemption first, of an engine that has followed the cluster and sees such a pod for the
+first time. Putting it into words is timed apart. {ROUNDS} rounds, after one that does not count.
 """
 
 
@@ -64,10 +63,11 @@ def measure() -> Section:
 
 
 class Turn(NamedTuple):
-    """Seconds of one plan by each."""
+    """Seconds of one plan by each, and of putting ours into words."""
 
     peer: float
     ours: float
+    words: float
 
 
 class Field:
@@ -114,9 +114,9 @@ class Field:
         self._clear(pods)
         engine = following(self._state(pods, groups))
         with rig.on(rig.SERVER):
-            ours, plan = timed(partial(engine.plan, GroupKey(True, _NAMESPACE, high), scene.NOW))
-        _expect(plan, LOW_GANGS * size)
-        return Turn(peer, ours)
+            ours = answered(engine, GroupKey(True, _NAMESPACE, high))
+        _expect(ours.plan, LOW_GANGS * size)
+        return Turn(peer, ours.decided, ours.worded)
 
     def lone_turn(self) -> Turn:
         """Let lone pods preempt one after another; gives means."""
@@ -133,15 +133,15 @@ class Field:
         self._clear(pods + high)
         state = self._state(pods + high, [])
         engine = following(state)
-        times = []
+        answers = []
         for preemptor in high:
             name = preemptor["metadata"]["name"]
             with rig.on(rig.SERVER):
-                took, plan = timed(partial(engine.plan, (_NAMESPACE, name), scene.NOW))
-            _expect(plan, EVICTED)
-            follow(state, plan)
-            times.append(took)
-        return Turn(peer, sum(times) / len(times))
+                answers.append(answered(engine, (_NAMESPACE, name)))
+            _expect(answers[-1].plan, EVICTED)
+            follow(state, answers[-1].plan)
+        decided, worded = sum(each.decided for each in answers), sum(each.worded for each in answers)
+        return Turn(peer, decided / len(answers), worded / len(answers))
 
     def _make_groups(self, documents: list[Any]) -> list[Any]:
         return self._make(f"/apis/{API}/namespaces/{_NAMESPACE}/podgroups", documents)
@@ -204,6 +204,7 @@ def compared(what: str, turns: list[Turn], target: str = "") -> list[Row]:
     return [
         Row(f"{what}, kube-scheduler", spread([turn.peer * 1e3 for turn in turns], "ms", 1)),
         Row(f"{what}, Podium", spread([turn.ours * 1e3 for turn in turns], "ms", 1)),
+        Row("its explanation", spread([turn.words * 1e3 for turn in turns], "ms", 1)),
         Row(f"{what}, kube-scheduler / Podium, round by round{target}", spread(ratios, "x", 1)),
     ]
 

@@ -87,8 +87,11 @@ class Engine:
 
         Raises PodiumError for a target that does not exist, has run to its end, or runs already.
         """
-        decision = self.decide(target, now, said)
-        return Explainer(self, decision, int(now.timestamp()), said).plan()
+        return self.explain(self.decide(target, now, said), now, said)
+
+    def explain(self, decision: Decision, now: datetime, said: Said = plainly) -> Plan:
+        """Put a decision of that time into words; no object may have changed since."""
+        return Explainer(self, decision, int(now.timestamp() // 1), said).plan()
 
     def decide(self, target: Name | GroupKey, now: datetime, said: Said = plainly) -> Decision:
         """Decide as `plan` does, in rows of the snapshot, which is left as it was."""
