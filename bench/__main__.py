@@ -8,7 +8,7 @@ parts anew and leaves the figures of the others as they are.
 import sys
 from pathlib import Path
 
-from bench import breakdown, commands, controller, gangs, latency, preemption, webhook
+from bench import breakdown, commands, controller, gangs, latency, preemption, throughput, webhook
 from bench.results import machine, merged, render
 
 from podium.errors import PodiumError
@@ -24,6 +24,9 @@ PARTS = {
     "controller": controller.measure,
     "preemption": preemption.measure,
     "scheduler": gangs.measure,
+    "pods": throughput.scheduling_basic,
+    "preemptors": throughput.preemption_basic,
+    "gangs": throughput.gangs,
 }
 
 

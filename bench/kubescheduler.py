@@ -35,9 +35,10 @@ class Evaluations(NamedTuple):
 
 
 class Scheduler:
-    """A running kube-scheduler."""
+    """A running kube-scheduler; `pid` is its process."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, pid: int) -> None:
+        self.pid = pid
         self._client = client
 
     def evaluations(self, preemptor: str) -> Evaluations:
@@ -94,7 +95,7 @@ def scheduling(server: Server) -> Iterator[Scheduler]:
 
             if not process.wait_until(lambda: _is_ready(connect), seconds=_PATIENCE_SECONDS):
                 raise PodiumError(f"kube-scheduler is not ready after {_PATIENCE_SECONDS:.0f} s")
-            yield Scheduler(held.enter_context(contextlib.closing(connect())))
+            yield Scheduler(held.enter_context(contextlib.closing(connect())), running.pid)
         finally:
             running.kill()
             running.wait()

@@ -96,10 +96,10 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident(pid: int) -> float:
-    """Give the resident memory of a process in MiB."""
+def resident(pid: int, *, peak: bool = False) -> float:
+    """Give the resident memory of a process in MiB: now, or the most that it ever was."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith("VmHWM:" if peak else "VmRSS:"):
             return int(line.split()[1]) / 1024
     raise ProcessLookupError(pid)
 

@@ -6,15 +6,19 @@ of Podium's own: those have levels and live in the webhook. The one exception is
 name, which is a label on its pods.
 
 v1alpha2 is served only where a conversion webhook is named: without one the API server would relabel objects,
-and prune what has another shape in the other version. `python -m podium.crds FOLDER` writes the manifests.
+and prune what has another shape in the other version. PreemptionRecord stands in for nothing and has one
+version. `python -m podium.crds FOLDER` writes the manifests.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.groups import PODIUM_GROUP
+from podium.api.records import RECORD_KIND
+from podium.crdrecords import record_parts
 from podium.crdschema import (
     NOT_EMPTY,
     Rule,
@@ -45,15 +49,31 @@ _MAX_CONDITIONS = 32
 
 
 def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Give the CustomResourceDefinitions of PodGroup and Workload.
+    """Give the CustomResourceDefinitions of PodGroup and Workload, which stand in for the native kinds.
 
     `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle); without one
     only the stored version, v1beta1, is served.
     """
+    served = conversion is not None
+    strategy: dict[str, Any] = {"strategy": "None"}
+    if served:
+        webhook = {"clientConfig": conversion, "conversionReviewVersions": ["v1"]}
+        strategy = {"strategy": "Webhook", "webhook": webhook}
+    both = {"PodGroup": _pod_group, "Workload": _workload}
     return [
-        _crd("PodGroup", _pod_group(newer=False), _pod_group(newer=True), conversion),
-        _crd("Workload", _workload(newer=False), _workload(newer=True), conversion),
+        _crd(
+            kind,
+            {"name": "v1alpha2", "served": served, "storage": False, **version(newer=False)},
+            {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
+            conversion=strategy,
+        )
+        for kind, version in both.items()
     ]
+
+
+def records() -> dict[str, Any]:
+    """Give the CustomResourceDefinition of PreemptionRecord, the scheduler's history."""
+    return _crd(RECORD_KIND, {"name": "v1beta1", "served": True, "storage": True, **_record()})
 
 
 def render() -> dict[str, str]:
@@ -61,15 +81,13 @@ def render() -> dict[str, str]:
     import yaml  # noqa: PLC0415 - nothing else here needs it
 
     return {
-        f"{crd['metadata']['name']}.yaml": yaml.safe_dump(crd, sort_keys=False, width=110) for crd in crds()
+        f"{crd['metadata']['name']}.yaml": yaml.safe_dump(crd, sort_keys=False, width=110)
+        for crd in (*crds(), records())
     }
 
 
-def _crd(
-    kind: str, older: dict[str, Any], newer: dict[str, Any], conversion: dict[str, Any] | None
-) -> dict[str, Any]:
+def _crd(kind: str, *versions: dict[str, Any], conversion: dict[str, Any] | None = None) -> dict[str, Any]:
     singular = kind.lower()
-    webhook = {"clientConfig": conversion, "conversionReviewVersions": ["v1"]}
     names = {
         "kind": kind,
         "listKind": f"{kind}List",
@@ -81,11 +99,8 @@ def _crd(
         "group": PODIUM_GROUP,
         "names": names,
         "scope": "Namespaced",
-        "conversion": {"strategy": "Webhook", "webhook": webhook} if conversion else {"strategy": "None"},
-        "versions": [
-            {"name": "v1alpha2", "served": conversion is not None, "storage": False, **older},
-            {"name": "v1beta1", "served": True, "storage": True, **newer},
-        ],
+        "conversion": conversion or {"strategy": "None"},
+        "versions": list(versions),
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -181,6 +196,17 @@ def _workload(*, newer: bool) -> dict[str, Any]:
     }
 
 
+def _record() -> dict[str, Any]:
+    return {
+        "schema": _root("What was preempted for whom, or would have been.", record_parts(), required=()),
+        "additionalPrinterColumns": [
+            _column("Sequence", ".sequence", "integer"),
+            _column("From", ".plans[0].time", "date"),
+            _column("Age", ".metadata.creationTimestamp", "date"),
+        ],
+    }
+
+
 def _newer_rules() -> list[Rule]:
     """Let templates neither come nor go, and have one priority between them."""
     path, old = ".podGroupTemplates", "oldSelf.podGroupTemplates"
@@ -227,13 +253,19 @@ def _controller_ref() -> Schema:
     )
 
 
-def _root(description: str, parts: dict[str, Schema], rules: list[Rule] | None = None) -> dict[str, Any]:
+def _root(
+    description: str,
+    parts: dict[str, Schema],
+    *,
+    required: Sequence[str] = ("spec",),
+    rules: Sequence[Rule] = (),
+) -> dict[str, Any]:
     header: dict[str, Schema] = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
     }
-    schema = struct(description, {**header, **parts}, required=["spec"], rules=rules or [])
+    schema = struct(description, {**header, **parts}, required=required, rules=rules)
     return {"openAPIV3Schema": schema}
 
 

@@ -60,6 +60,14 @@ class Axis(msgspec.Struct, Generic[V], frozen=True):
         return any(each.live for each in self.differing)
 
     @property
+    def lowest(self) -> V:
+        """The least of what is expected and what members that are not leaving have instead."""
+        lowest = self.expected
+        for each in self.differing:
+            lowest = min(lowest, each.value) if each.live else lowest
+        return lowest
+
+    @property
     def live(self) -> int:
         """How many members differ and are not leaving."""
         return sum(len(each.live) for each in self.differing)

@@ -7,9 +7,12 @@ import pytest
 
 from podium import crds
 from podium.api.convert import VERSIONS
+from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.data import folder
 from podium.documents.yamldoc import load_all
 
+# What an install applies.
+ALL = [*crds.crds(), crds.records()]
 SERVED = [
     (crd["spec"]["names"]["kind"], version["name"], version)
     for crd in crds.crds()
@@ -36,13 +39,13 @@ def test_the_manifests_are_fresh() -> None:
 
 def test_the_manifests_mean_what_was_rendered() -> None:
     """Kubectl reads the written YAML as the documents it was made from."""
-    assert [*load_all("---\n".join(crds.render().values()).encode())] == crds.crds()
+    assert [*load_all("---\n".join(crds.render().values()).encode())] == ALL
 
 
 def test_the_command_prints_and_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr("sys.argv", ["crds"])
     crds.main()
-    assert [*load_all(capsys.readouterr().out.encode())] == crds.crds()
+    assert [*load_all(capsys.readouterr().out.encode())] == ALL
     monkeypatch.setattr("sys.argv", ["crds", str(tmp_path)])
     crds.main()
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == crds.render()
@@ -50,7 +53,7 @@ def test_the_command_prints_and_writes(tmp_path: Any, monkeypatch: pytest.Monkey
 
 def test_names_are_found_under_podium_and_shadow_nothing() -> None:
     """A category, and no short name that another group's kind may have."""
-    for crd in crds.crds():
+    for crd in ALL:
         assert crd["spec"]["names"]["categories"] == ["podium"]
         assert "shortNames" not in crd["spec"]["names"]
 
@@ -85,12 +88,11 @@ def test_a_schema_has_the_fields_its_version_reads(kind: str, name: str, version
         assert set(spec["podGroupTemplates"]["items"]["properties"]) == read.template
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "version"), SERVED, ids=[f"{kind}-{name}" for kind, name, _ in SERVED]
-)
-def test_every_part_is_bounded_and_described(kind: str, name: str, version: dict[str, Any]) -> None:
+@pytest.mark.parametrize("crd", ALL, ids=lambda crd: crd["spec"]["names"]["kind"])
+def test_every_part_is_bounded_and_described(crd: dict[str, Any]) -> None:
     """A list or text without a limit lets one object fill the store, and CEL's cost go over its budget."""
-    for path, schema in nodes(version["schema"]["openAPIV3Schema"]):
+    versions = [version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"]]
+    for path, schema in (each for version in versions for each in nodes(version)):
         if path in (".apiVersion", ".kind", ".metadata"):
             continue
         assert schema.get("description"), path
@@ -98,3 +100,17 @@ def test_every_part_is_bounded_and_described(kind: str, name: str, version: dict
             assert "maxItems" in schema, path
         if schema["type"] == "string":
             assert schema.keys() & {"maxLength", "enum", "format"}, path
+        if "additionalProperties" in schema:
+            assert "maxProperties" in schema, path
+
+
+def test_the_schema_of_a_record_has_the_fields_that_are_written() -> None:
+    """What the schema does not name an API server would prune, and nobody would ever miss it."""
+    (version,) = crds.records()["spec"]["versions"]
+    record = version["schema"]["openAPIV3Schema"]["properties"]
+    assert {*record} == {*PreemptionRecord.__struct_fields__}
+    recorded = record["plans"]["items"]["properties"]
+    assert {*recorded} == {*RecordedPlan.__struct_fields__}
+    for party in (recorded["preemptor"], recorded["units"]["items"]):
+        assert {*party["properties"]} == {*Party.__struct_fields__}
+        assert {*party["properties"]["owner"]["properties"]} == {*Owner.__struct_fields__}

@@ -9,9 +9,11 @@ import msgspec
 import uvloop
 
 from podium.controllers import process
+from podium.controllers.manager import Rules
 from podium.errors import PodiumError
 from podium.service import logs
 from podium.service.lease import Terms
+from podium.service.replica import Options
 
 
 class Wanted(msgspec.Struct, kw_only=True):
@@ -24,11 +26,9 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 def main(wanted: Wanted) -> int:
     """Be a replica until told to stop; give the exit code."""
-    settings = process.Settings(
-        kubeconfig=wanted.kubeconfig, lease=wanted.lease, terms=wanted.terms, metrics_port=0
-    )
+    options = Options(kubeconfig=wanted.kubeconfig, lease=wanted.lease, terms=wanted.terms)
     try:
-        uvloop.run(process.run(settings, logs.configure("json", "info")))
+        uvloop.run(process.run(options, Rules(), logs.configure("json", "info")))
     except PodiumError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

@@ -91,7 +91,14 @@ def test_the_session_with_the_webhooks_runs(server_137: Server, checkout: Path) 
 @pytest.mark.server
 def test_the_session_with_the_reconciler_runs(server_137: Server, checkout: Path) -> None:
     """The Job gets a group of its size and class, and the pod that differs is told of."""
-    (session,) = SESSIONS[1:]
-    printed = played(session, server_137, checkout)
+    printed = played(SESSIONS[1], server_137, checkout)
     assert ["train-job", "2", "1000"] in [line.split() for line in printed.splitlines()]
     assert "does not have priority 1000: 0 (helper)" in printed
+
+
+@pytest.mark.server
+def test_the_session_with_the_scheduler_runs(server_137: Server, checkout: Path) -> None:
+    """The gang that runs is told for whom it goes, in kube-scheduler's words."""
+    (session,) = SESSIONS[2:]
+    printed = played(session, server_137, checkout)
+    assert "preempting to accommodate a higher priority podgroup (UID " in printed

@@ -96,6 +96,54 @@ async def test_caught_up_waits_for_the_version_one_wrote(tmp_path: Path) -> None
         assert set(scene.state.classes) == {"gold"}
 
 
+async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None:
+    """Who takes over asks for a list of its own; until it is there readers see what there was."""
+    classes = Resource(10, priority_class("gold", 5), priority_class("tin", 6))
+    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
+        await scene.cluster.ready()
+        told: list[tuple[str | None, str | None]] = []
+        scene.state.observe(lambda before, after: told.append((_name(before), _name(after))))
+        kept = scene.state.classes["gold"]
+        classes.objects = {"gold": priority_class("gold", 5), "silver": priority_class("silver", 11)}
+        classes.version = 12
+        await classes.refuse(503, "ServiceUnavailable")
+        relisting = asyncio.create_task(scene.cluster.relist())
+        await scene.until(lambda: any("watch failed" in event for event in scene.events()))
+        assert scene.cluster.synced
+        assert not relisting.done()
+        assert set(scene.state.classes) == {"gold", "tin"}
+        classes.allow()
+        scene.time.advance(1.0)
+        await relisting
+        assert scene.state.classes["gold"] is kept
+        assert told == [("tin", None), (None, "silver")]
+        await classes.tell("ADDED", priority_class("bronze", 13))
+        await scene.until(lambda: "bronze" in scene.state.classes)
+
+
+async def test_what_is_refused_is_named_though_it_was_read(tmp_path: Path) -> None:
+    """A right that was taken away, or a credential that ended; a server in trouble refuses nobody."""
+    classes = Resource(10, priority_class("gold", 5))
+    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
+        await scene.cluster.ready()
+        for code, reason in ((401, "Unauthorized"), (403, "Forbidden")):
+            await classes.refuse(code, reason)
+            await scene.until(lambda: scene.cluster.refused() != [], step=1.0)
+            (line,) = scene.cluster.refused()
+            assert line.startswith("priorityclasses.scheduling.k8s.io cannot be read: ")
+            assert f"{code} {reason}" in line
+            assert scene.cluster.waits() == []
+            classes.allow()
+            await scene.until(lambda: scene.cluster.refused() == [], step=1.0)
+        await classes.refuse(503, "ServiceUnavailable")
+        await scene.until(lambda: "503" in str(scene.said[-1]), step=1.0)
+        assert scene.cluster.refused() == []
+
+
+def _name(obj: Any) -> str | None:
+    return None if obj is None else str(obj.metadata.name)
+
+
 async def test_ages_grow_while_nothing_is_heard(tmp_path: Path) -> None:
     classes = Resource(10)
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:

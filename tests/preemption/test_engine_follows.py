@@ -25,7 +25,7 @@ from podium.api.core import Namespace
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine, plan
+from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Plan, Semantics
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
@@ -39,7 +39,7 @@ NAMES = tuple(f"p{at}" for at in range(2 * len(NODES)))
 PREEMPTORS: tuple[Name | GroupKey, ...] = ((NS, "lone"), of("high"), of("ours", native=False))
 
 
-def _apart(namespaces: dict[str, Any]) -> dict[str, Any]:
+def apart(namespaces: dict[str, Any]) -> dict[str, Any]:
     """Ask for a node without app b, in namespaces of these labels."""
     term = {
         "labelSelector": {"matchLabels": {"app": "b"}},
@@ -50,7 +50,7 @@ def _apart(namespaces: dict[str, Any]) -> dict[str, Any]:
 
 
 _seldom = st.sampled_from([False, False, False, True])
-_pods = st.fixed_dictionaries(
+pods = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from([0, 1, 2, 2, 3]),
         "priority": st.sampled_from([-1, 0, 1, 1, 2, 4]),
@@ -67,7 +67,7 @@ _pods = st.fixed_dictionaries(
         "namespace": st.sampled_from([NS, NS, NS, "kube-system"]),
         "phase": st.sampled_from([*[None] * 6, "Succeeded"]),
         "schedulingGates": st.sampled_from([None, None, None, [{"name": "hold"}]]),
-        "affinity": st.sampled_from([None, None, _apart({}), _apart({"matchLabels": {"team": "x"}})]),
+        "affinity": st.sampled_from([None, None, apart({}), apart({"matchLabels": {"team": "x"}})]),
         "schedulerName": st.sampled_from([None, None, None, "other"]),
         "volumes": st.sampled_from(
             [None, None, None, [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]]
@@ -84,7 +84,7 @@ _groups = st.fixed_dictionaries(
         "annotations": st.sampled_from([{}, {PREEMPTION_CLASS: "patient"}]),
     }
 )
-_settings = st.builds(
+settings_of = st.builds(
     Settings,
     semantics=st.sampled_from([Semantics.KEP, Semantics.KEP, *Semantics]),
     budgets=st.sampled_from(Budgets),
@@ -109,12 +109,12 @@ class Following(RuleBasedStateMachine):
         super().__init__()
         self.unseen = self.asked = 0
 
-    @initialize(settings=_settings, crowd=st.lists(_pods, min_size=len(NAMES), max_size=len(NAMES)))
+    @initialize(settings=settings_of, crowd=st.lists(pods, min_size=len(NAMES), max_size=len(NAMES)))
     def begin(self, settings: Settings, crowd: list[dict[str, Any]]) -> None:
         """Fill the nodes, so that there is somebody to preempt from the start."""
         self.settings = settings
         self.state = State(native_served=True)
-        self.engine = Engine(self.state, settings)
+        self.engine = self.made_anew()
         self.state.observe(self.engine.apply)
         self.now = NOW
         self.state.apply(priority_class("patient", 0))
@@ -122,7 +122,7 @@ class Following(RuleBasedStateMachine):
             self.state.apply(node(name))
         self.state.apply(group("low", 1, 2, whole=True))
         for at, fields in enumerate(crowd):
-            self.state.apply(pod(NAMES[at], **fields | {"cpu": 2, "node": NODES[at // 2]}))
+            self.put_pod(NAMES[at], fields | {"cpu": 2, "node": NODES[at // 2]})
         self.state.apply(pod("lone", 3, 3))
         self.state.apply(group("high", 3, 2))
         self.state.apply(group("ours", 3, 1, native=False))
@@ -132,9 +132,9 @@ class Following(RuleBasedStateMachine):
         ):
             self.state.apply(each)
 
-    @rule(name=st.sampled_from(NAMES), fields=_pods)
+    @rule(name=st.sampled_from(NAMES), fields=pods)
     def put_pod(self, name: str, fields: dict[str, Any]) -> None:
-        self.state.apply(pod(name, **fields))
+        self.state.apply(pod(name, **fields | {"uid": self.uid(name, **fields)}))
 
     @rule(name=st.sampled_from(["lone", "high-0", "high-1"]), where=st.sampled_from([*[None] * 3, *NODES]),
           status=st.sampled_from([{}, {"nominatedNodeName": "n2"}]))  # fmt: skip
@@ -213,8 +213,16 @@ class Following(RuleBasedStateMachine):
         self.asked += 1
         preemptor = PREEMPTORS[self.asked % len(PREEMPTORS)]
         kept = answer(lambda: self.engine.plan(preemptor, self.now))
-        anew = answer(lambda: plan(self.state, preemptor, self.now, self.settings))
+        anew = answer(lambda: self.made_anew().plan(preemptor, self.now))
         assert kept == anew, preemptor
+
+    def uid(self, name: str, *, uid: str, **_: Any) -> str:  # noqa: ARG002 - others make it of the name
+        """Give a pod's UID; where many share one, names must decide."""
+        return uid
+
+    def made_anew(self) -> Engine:
+        """Give an engine that has seen nothing of what happened."""
+        return Engine(self.state, self.settings)
 
 
 TestFollowing = Following.TestCase

@@ -12,7 +12,6 @@ from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.preemption.toleration import (
     FOREVER,
     Exemption,
-    exempt,
     exemption,
     problem,
     scheduled_at,
@@ -79,11 +78,10 @@ def test_who_is_exempt(
 ) -> None:
     """`after` is in seconds after the pod was scheduled."""
     granted = exemption(found, "gold")
-    assert exempt(granted, priority, scheduled, SCHEDULED + after) is expected
-    if granted is not None:
-        in_arrays = priority < granted.minimum and SCHEDULED + after < granted.until(scheduled)
-        assert in_arrays is expected
-        assert granted.until(scheduled) <= FOREVER
+    end = 0 if granted is None else granted.until(scheduled)
+    exempt = granted is not None and priority < granted.minimum and SCHEDULED + after < end
+    assert exempt is expected
+    assert end <= FOREVER
 
 
 @pytest.mark.parametrize(

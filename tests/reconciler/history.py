@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.fixtures.servers import Server
 from tests.reconciler.running import PRIORITY, Found, Space, conditions, until
 
 from podium.api.groups import GROUP_LABEL
@@ -63,10 +64,10 @@ def group_of(pod: dict[str, Any]) -> str | None:
 
 
 @dataclass
-class _Watch:
-    """One resource of a namespace, watched on a thread of its own until closed."""
+class Watch:
+    """One resource, watched on a thread of its own until closed."""
 
-    space: Space
+    server: Server
     path: str
     seen: list[Seen] = field(default_factory=list)
     # Moments between which changes may have been missed: a server that was restarted forgets.
@@ -97,7 +98,7 @@ class _Watch:
 
     def _list(self) -> int:
         """Take what there is as it is now; give the moment."""
-        with contextlib.closing(self.space.server.access.client()) as client:
+        with contextlib.closing(self.server.access.client()) as client:
             code, listed = client.request("GET", self.path)
         if code != 200:
             raise OSError(str(listed))
@@ -117,7 +118,7 @@ class _Watch:
             self._over.wait(0.05)
 
     def _follow(self) -> None:
-        access = self.space.server.access
+        access = self.server.access
         parts = urlsplit(access.url)
         trusted = ssl.create_default_context(cafile=str(access.authority))
         connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=trusted)
@@ -148,8 +149,8 @@ class History:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._groups = _Watch(space, space.groups_path())
-        self._pods = _Watch(space, space.pods_path())
+        self._groups = Watch(space.server, space.groups_path())
+        self._pods = Watch(space.server, space.pods_path())
         self._edits: set[str] = set()
 
     @contextlib.contextmanager
@@ -169,7 +170,7 @@ class History:
         """Wait until everything that was written so far is known here."""
         until(lambda: all(map(self._is_complete, (self._groups, self._pods))), "the history is complete")
 
-    def _is_complete(self, watch: _Watch) -> bool:
+    def _is_complete(self, watch: Watch) -> bool:
         listed = self.space.ask("GET", watch.path)["items"]
         there = {uid: each["metadata"]["resourceVersion"] for uid, each in watch.now().items()}
         return there == {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed}

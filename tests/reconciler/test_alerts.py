@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from podium import data
 from podium.controllers.metrics import Metrics
+from podium.schedulerplugin.live.metrics import Metrics as SchedulerMetrics
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Rejected
 from podium.webhooks.metrics import Metrics as WebhookMetrics
 
 _FILE = data.folder("manifests") / "monitoring" / "alerts.yaml"
@@ -18,12 +20,12 @@ RULES = [rule for group in yaml.safe_load(_FILE.read_text())["spec"]["groups"] f
 _ADDED = {"job", "instance", "le"}
 _METRIC = re.compile(r"podium_[a-z_]+")
 _BY = re.compile(r"by \(([a-z_, ]+)\)")
-_SELECTED = re.compile(r"\{([a-z_]+)=")
+_SELECTED = re.compile(r"[{,]([a-z_]+)=")
 _TOLD = re.compile(r"\$labels\.([a-z_]+)")
 
 
 def known() -> Mapping[str, set[str]]:
-    """Give the labels of every metric by its name, as both processes expose them once there is something."""
+    """Give the labels of every metric by its name, as the processes expose them once there is something."""
     registry = CollectorRegistry()
     ours = Metrics(registry)
     ours.read(
@@ -39,9 +41,16 @@ def known() -> Mapping[str, set[str]]:
     webhook.read(in_flight=lambda: 0.0, cache_ages=dict, expiries=lambda: {"serving": 1.0})
     webhook.refused(429, "load")
     webhook.refused(500, "exception")
+    scheduling = CollectorRegistry()
+    scheduler = SchedulerMetrics(scheduling)
+    scheduler.read(pending=dict, incoming=dict, leads=lambda: True, cache_ages=dict)
+    preemptor = Preemptor("pod", "team", "train", "1", 7)
+    scheduler.carried_out(Evict(("team", "train"), preemptor, (), (), "node", ""), 1.0, error=True)
+    scheduler.stepped((Rejected(PodRef("team", "train", "1"), "OutOfcpu"),), 0.0, 0.0)
+    scheduler.wrote("bind", "failed")
     return {
         sample.name: set(sample.labels)
-        for each in (registry, theirs)
+        for each in (registry, theirs, scheduling)
         for family in each.collect()
         for sample in family.samples
     }

@@ -16,17 +16,24 @@ from tests.informer.living import Time
 from podium.errors import PodiumError
 from podium.findings import ObjectRef
 from podium.kube.connection import Connection, RefusedError, connect
-from podium.kube.events import Recorder
+from podium.kube.events import STEADY, Pace, Recorder
 from podium.note import Note
 
 NOW = datetime(2026, 11, 21, 16, 0, 0, 42, tzinfo=UTC)
 PATIENCE_SECONDS = 30.0
 
 
-def note(name: str = "train", *, token: str = "t", text: str = "why", namespace: str = "team") -> Note:
+def note(
+    name: str = "train",
+    *,
+    token: str = "t",
+    text: str = "why",
+    namespace: str = "team",
+    reason: str = "PodsNotMatchingPriority",
+) -> Note:
     """A note about a group; its uid is its name."""
     ref = ObjectRef("scheduling.podium.dev/v1beta1", "PodGroup", namespace, name)
-    return Note(ref, name, "7", "Warning", "PodsNotMatchingPriority", "Compare", text, token)
+    return Note(ref, name, "7", "Warning", reason, "Compare", text, token)
 
 
 def refused(code: int, reason: str, message: str = "because") -> RefusedError:
@@ -71,7 +78,7 @@ class Scene(NamedTuple):
             await asyncio.sleep(0)
 
 
-def scene_of(*outcomes: PodiumError | None) -> Scene:
+def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = "") -> Scene:
     """A recorder that does not work yet."""
     api, time = Api(*outcomes), Time()
     counted: list[str] = []
@@ -91,14 +98,16 @@ def scene_of(*outcomes: PodiumError | None) -> Scene:
         random=lambda: 0.0,
         say=lambda what, fields: said.append((what, fields)),
         counted=counted.append,
+        pace=pace,
+        least=(least,),
     )
     return Scene(api, time, recorder, counted, said)
 
 
 @asynccontextmanager
-async def at_work(*outcomes: PodiumError | None) -> AsyncIterator[Scene]:
+async def at_work(*outcomes: PodiumError | None, pace: Pace = STEADY) -> AsyncIterator[Scene]:
     """A recorder that works."""
-    scene = scene_of(*outcomes)
+    scene = scene_of(*outcomes, pace=pace)
     task = asyncio.create_task(scene.recorder.run())
     try:
         yield scene
@@ -243,6 +252,30 @@ async def test_a_storm_is_told_at_a_steady_rate_and_what_has_no_room_is_dropped(
             await scene.advance(0.2)
         names = [body["regarding"]["name"] for _, _, body in scene.api.sent]
         assert names == [f"group-{number}" for number in range(1000)]
+
+
+async def test_what_matters_least_is_dropped_first() -> None:
+    """It may take half of the room, and none that others have taken; the others may take all of it."""
+    scene = scene_of(pace=Pace(room=10), least="Scheduled")
+    for number in range(8):
+        scene.recorder.emit(note(f"pod-{number}", reason="Scheduled"))
+    assert scene.counted == ["full"] * 3
+    for number in range(8):
+        scene.recorder.emit(note(f"group-{number}"))
+    assert scene.counted == ["full"] * 6
+    scene.recorder.emit(note("pod-8", reason="Scheduled"))
+    assert scene.counted == ["full"] * 7
+
+
+async def test_a_pace_of_its_own() -> None:
+    """Two at once, and then one each second."""
+    async with at_work(pace=Pace(burst=2, seconds=1.0)) as scene:
+        for number in range(5):
+            scene.recorder.emit(note(f"group-{number}"))
+        await scene.advance()
+        for sent in (2, 3, 4, 5):
+            assert scene.counted.count("sent") == sent
+            await scene.advance(1.0)
 
 
 async def test_a_note_that_found_no_room_does_not_count_for_its_object() -> None:

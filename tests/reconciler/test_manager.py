@@ -27,13 +27,13 @@ from podium.controllers.conditions import OURS, PRIORITY, judged
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import Metrics
 from podium.controllers.protection import FINALIZER
-from podium.controllers.queue import Queue
 from podium.controllers.touched import key_of
-from podium.controllers.writer import StaleError
 from podium.errors import PodiumError
 from podium.explain import Server
 from podium.kube.connection import RefusedError
+from podium.kube.fenced import StaleError
 from podium.note import Note
+from podium.service.queue import Queue
 from podium.state import Readable, State
 
 SERVER = Server(37, "1.37")

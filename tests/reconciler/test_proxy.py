@@ -108,6 +108,21 @@ async def test_what_is_late_is_done_even_if_who_asked_has_gone(
     assert "late" in _names(server_137, namespace)
 
 
+async def test_what_is_held_up_and_lost_is_never_done(
+    server_137: Server, namespace: str, proxy: Proxy, connection: Connection
+) -> None:
+    """The second of those whose body says so, whoever still waits for the answer."""
+    with proxy.fault(Where(body="late"), Hold(lost=True), times=1, skip=1) as held:
+        await _make(connection, namespace, "late-1")
+        await _make(connection, namespace, "one")
+        waiting = asyncio.create_task(_make(connection, namespace, "late-2"))
+        await _until(lambda: held.hits == 1)
+        await _make(connection, namespace, "late-3")
+    with pytest.raises(PodiumError, match="the connection was lost"):
+        await waiting
+    assert _names(server_137, namespace) == {"late-1", "one", "late-3"}
+
+
 async def test_watches_end_as_they_are_told(
     server_137: Server, namespace: str, proxy: Proxy, connection: Connection
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from tests.informer.living import Time
 
-from podium.controllers.queue import Queue
 from podium.errors import PodiumError
+from podium.service.queue import Queue
 
 WORKERS = 2
 FIRST_BACKOFF_SECONDS = 0.2

@@ -12,10 +12,11 @@ from tests.live.fake import Fake, serving, status
 
 from podium.api.meta import Condition
 from podium.controllers.actions import Action, ApplyConditions, ApplyGroup, CreateGroup, SetFinalizers
-from podium.controllers.writer import StaleError, Writer
+from podium.controllers.writer import Writer
 from podium.errors import PodiumError
 from podium.findings import ObjectRef
 from podium.kube.connection import RefusedError, connect
+from podium.kube.fenced import StaleError
 
 REF = ObjectRef("scheduling.podium.dev/v1beta1", "PodGroup", "team", "train")
 PATH = "/apis/scheduling.podium.dev/v1beta1/namespaces/team/podgroups/train"

@@ -10,11 +10,12 @@ from tests.scheduling.builders import Quantities, claim, node, pod, volume
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
 from podium.schedulerplugin.filters.nodes import (
-    NODE_FILTERS,
     VOLUME_FILTERS,
     NodeAffinity,
     NodeUnschedulable,
+    StaticFilter,
     TaintToleration,
+    node_filters,
 )
 from podium.schedulerplugin.filters.resources import Resources
 from podium.schedulerplugin.shapes import Shape, shape_of
@@ -60,10 +61,10 @@ def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
 
 def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
     """The first filter's words, in kube-scheduler's order, for why a pod may not have a node."""
-    filters = [each(snapshot) for each in NODE_FILTERS]
     volumes = [each(snapshot) for each in VOLUME_FILTERS]
+    filters: list[StaticFilter | Resources] = [*node_filters(snapshot), Resources(snapshot), *volumes]
     row = snapshot.row[name]
-    for each in (*filters, Resources(snapshot), *volumes):
+    for each in filters:
         why = each.why(wanted, row)
         assert bool(each.mask(wanted)[row]) == (why is None)
         if why is not None:

@@ -95,7 +95,8 @@ def test_the_command_heeds_a_policy(tmp_path: Any) -> None:
 def test_the_manifests_register_one_service_without_a_bundle() -> None:
     """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
     clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
-    clients += [each["spec"]["conversion"]["webhook"]["clientConfig"] for each in printed("crds")]
+    conversions = [each["spec"]["conversion"] for each in printed("crds")]
+    clients += [each["webhook"]["clientConfig"] for each in conversions if each["strategy"] == "Webhook"]
     paths = {"/mutate", "/gang", "/scheduled-gang", "/validate", CONVERT}
     assert {client["service"]["path"] for client in clients} == paths
     service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}

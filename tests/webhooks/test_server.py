@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from tests.webhooks.client import ADDRESS, LOOPS, Served, post, restored_logs, serving
 
+from podium.api.durations import seconds
 from podium.errors import PodiumError
 from podium.service import logs
 from podium.service.limits import Limits
-from podium.service.messages import Ask, Reply, Route, seconds
+from podium.service.messages import Ask, Reply, Route
 from podium.service.server import Server
 
 JSON = "application/json"

@@ -9,12 +9,12 @@ All our conditions go into one apply, for an apply takes away what it leaves out
 its status changed, whatever else did, so what says `for: 5m` can be believed.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from podium.api.groups import PodGroup
-from podium.api.meta import Condition
+from podium.api.meta import Condition, timed
 from podium.controllers.actions import ApplyConditions, Decision
 from podium.controllers.conditions import OURS, PRIORITY, Judged
 from podium.note import Note
@@ -68,7 +68,7 @@ def decide(
     wait = min(max(QUIET - times.quiet, APART - times.since_write), LONGEST - times.since_write)
     if not flipped and wait > 0:
         return Decision(again=wait)
-    conditions = tuple(_timed(condition, stored.get(kind), now) for kind, condition in wanted.items())
+    conditions = tuple(timed(condition, stored.get(kind), now) for kind, condition in wanted.items())
     return Decision((_apply(group, conditions),))
 
 
@@ -99,17 +99,6 @@ def _same(stored: Condition, wanted: Condition) -> bool:
         wanted.reason,
         wanted.message,
         wanted.observedGeneration,
-    )
-
-
-def _timed(wanted: Condition, stored: Condition | None, now: datetime) -> Condition:
-    """Give a condition the time of its last flip; a clock that runs behind never turns it back."""
-    moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if stored is not None and stored.lastTransitionTime:
-        held = stored.lastTransitionTime
-        moment = held if stored.status == wanted.status else max(moment, held)
-    return Condition(
-        wanted.type, wanted.status, wanted.reason, wanted.message, moment, wanted.observedGeneration
     )
 
 

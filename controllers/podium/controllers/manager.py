@@ -24,15 +24,15 @@ from podium.controllers.actions import Action, ApplyConditions, Decision
 from podium.controllers.conditions import Judged, judged
 from podium.controllers.divergence import Times, Write
 from podium.controllers.metrics import Metrics
-from podium.controllers.queue import Queue
 from podium.controllers.touched import touched
-from podium.controllers.writer import StaleError
 from podium.errors import PodiumError
 from podium.explain import Server
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
+from podium.kube.fenced import StaleError
 from podium.kube.watching import Say
 from podium.note import Note
+from podium.service.queue import Queue
 from podium.state import Readable, State
 
 # Writes of one group at once, and the seconds for each one more: who fights somebody over a field, another

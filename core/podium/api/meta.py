@@ -9,6 +9,8 @@ from typing import Annotated
 
 import msgspec
 
+from podium.api.times import written
+
 # The width on the wire, not a rule: an API server cannot decode a wider number either (400).
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -78,3 +80,12 @@ class LabelSelector(msgspec.Struct, gc=False):
 def instant(text: str) -> datetime:
     """Read a time as objects carry it (RFC 3339, with a zone). Raises msgspec.ValidationError."""
     return msgspec.convert(text, _Time)
+
+
+def timed(wanted: Condition, stored: Condition | None, now: datetime) -> Condition:
+    """Give a condition the time of its last flip; a clock that runs behind never turns it back."""
+    moment = written(now)
+    if stored is not None and stored.lastTransitionTime:
+        held = stored.lastTransitionTime
+        moment = held if stored.status == wanted.status else max(moment, held)
+    return msgspec.structs.replace(wanted, lastTransitionTime=moment)

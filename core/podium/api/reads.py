@@ -24,6 +24,7 @@ class Kind(StrEnum):
     NAMESPACE = "Namespace"
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"
+    PREEMPTION_RECORD = "PreemptionRecord"
 
 
 class Read(NamedTuple):

@@ -177,6 +177,8 @@ class ContainerStatus(msgspec.Struct, gc=False):
 class SchedulableStatus(PodStatus, gc=False):
     """status of a pod, with what orders victims and what resizes have changed."""
 
+    # Why a kubelet rejected it: OutOfcpu and the like.
+    reason: str | None = None
     nominatedNodeName: str | None = None
     startTime: str | None = None
     conditions: list[Condition] | None = None

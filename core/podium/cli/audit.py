@@ -18,6 +18,7 @@ import click
 
 from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
+from podium.api.times import written
 from podium.audit import MINORS, audit, choose_minor
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
@@ -104,7 +105,7 @@ def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *,
         input=_input(filenames, loaded),
         place=_places(filenames, loaded.origins),
         version=version("podium-k8s"),
-        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        made=written(datetime.now(UTC)),
         width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
         colour=not plain and not os.environ.get("NO_COLOR"),
     )

@@ -35,6 +35,10 @@ COMMANDS: dict[str, Entry] = {
     "controller": Entry(
         "podium.cli.controller", "Keep PodsNotMatchingPriority true, protect groups and make auto groups."
     ),
+    "scheduler": Entry(
+        "podium.cli.scheduler", "Schedule gangs and preempt as workloads, beside kube-scheduler."
+    ),
+    "report": Entry("podium.cli.report", "Sum up who was preempted for whom, and what would have been."),
     "manifests": Entry(
         "podium.cli.manifests", "Print the webhooks' manifests and policies, for your policy."
     ),

@@ -57,6 +57,31 @@ def process_options(metrics_port: int) -> Decorator:
     return decorate
 
 
+def leader_options(component: str) -> Decorator:
+    """Add --leader-elect/--no-leader-elect and --lease; `component` names the Lease of who gives none."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option(
+            "--lease",
+            type=ObjectName(),
+            help=f"The Lease by which they agree on that.  [default: {component} in the context's namespace]",
+        )(function)
+        return click.option(
+            "--leader-elect/--no-leader-elect",
+            default=True,
+            show_default=True,
+            help="Whether there may be other replicas, of which one does the work.",
+        )(function)
+
+    return decorate
+
+
+def check_lease(*, leader_elect: bool, lease: tuple[str, str] | None) -> None:
+    """Refuse a Lease of somebody who takes none."""
+    if lease is not None and not leader_elect:
+        raise click.UsageError("--lease is of no use with --no-leader-elect")
+
+
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --log-format and --log-level, which `logger` takes."""
     function = click.option(

@@ -5,10 +5,7 @@ here from a dump is what would happen there; this module only reads, chooses wha
 """
 
 import functools
-import os
-import shutil
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from podium.api.schedulable import SCHEDULING_READS, Schedulable
+from podium.api.schedulable import SCHEDULING_READS
+from podium.api.times import written
 from podium.cli import inputs, whatifinput
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.data import as_json, as_yaml
-from podium.cli.render.output import deliver
+from podium.cli.render.output import deliver, layout
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_data import whatif_document
 from podium.cli.render.whatif_page import whatif_page
@@ -34,9 +32,6 @@ from podium.wording import count, some
 
 if TYPE_CHECKING:
     from podium.schedulerplugin.settings import Settings
-
-# The table's width in columns: at least, at most, and where no terminal says.
-NARROWEST, WIDEST, USUAL = 80, 140, 110
 
 _GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
@@ -232,22 +227,10 @@ def _settings(config: str | None, rules: Rules) -> "Settings":
 
 
 def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:
-    """Count the devices that a plan's victims hold: resources whose name has a domain."""
-    from podium.schedulerplugin.requests import effective  # noqa: PLC0415 - as the engine
+    """Count the devices that a plan's victims hold."""
+    from podium.schedulerplugin.devices import devices  # noqa: PLC0415 - as the engine
 
-    held: Counter[str] = Counter()
-    for unit in plan.victims:
-        for named in unit.pods:
-            pod = pods.get((unit.namespace, named.name))
-            if isinstance(pod, Schedulable):
-                amounts = effective(pod).amounts
-                held.update({name: amounts[name] for name in amounts if _is_device(name)})
-    return dict(held)
-
-
-def _is_device(resource: str) -> bool:
-    domain, slash, _ = resource.partition("/")
-    return bool(slash) and "." in domain
+    return devices(pods.get((unit.namespace, named.name)) for unit in plan.victims for named in unit.pods)
 
 
 def _input(filenames: Sequence[str], loaded: Loaded) -> str:
@@ -261,9 +244,6 @@ def _written(answer: Answer, output: str, *, to_file: bool) -> str:
     if output == "yaml":
         return as_yaml(answer.document)
     if output == "html":
-        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        made = written(datetime.now(UTC))
         return answer.page(Surroundings(version("podium-k8s"), made))
-    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
-    columns = shutil.get_terminal_size((USUAL, 0)).columns
-    width = min(max(columns, NARROWEST), WIDEST)
-    return answer.table(Layout(width=width, colour=not plain and not os.environ.get("NO_COLOR")))
+    return answer.table(layout(to_file=to_file))

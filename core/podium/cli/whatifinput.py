@@ -18,6 +18,7 @@ from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
+from podium.api.times import written
 from podium.audit import choose_minor
 from podium.documents.load import NOT_IN_INPUT, Loaded
 from podium.errors import PodiumError
@@ -44,7 +45,7 @@ class Moment(NamedTuple):
     @property
     def text(self) -> str:
         """RFC 3339, as objects carry times."""
-        return self.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return written(self.at)
 
 
 class Rules(NamedTuple):
@@ -67,8 +68,8 @@ def moment(asked: str | None, view: View, clock: datetime, *, live: bool) -> Mom
         return Moment(parsed, "asked for with --now")
     if live:
         return Moment(clock, "the time of reading")
-    for written in sorted(set(_times(view)), reverse=True):
-        newest = _parsed(written)
+    for text in sorted(set(_times(view)), reverse=True):
+        newest = _parsed(text)
         if newest is not None:
             return Moment(newest, "the newest time in the input")
     return Moment(clock, "now, for the input has no time in it")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 
 from podium.api.groups import NATIVE_GROUP
-from podium.api.reads import FOLLOWED, Kind
+from podium.api.reads import FOLLOWED, Kind, Reads
 from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.backoff import Backoff
@@ -47,6 +47,7 @@ class Cluster:
         connection: Connection,
         kinds: Collection[Kind],
         *,
+        reads: Reads = FOLLOWED,
         keep: Keep = whole,
         groups: Collection[str] = (),
         only: Callable[[Served], bool] = _all,
@@ -55,15 +56,16 @@ class Cluster:
         random: Callable[[], float] = chance.random,
         say: Say,
     ) -> None:
-        """`keep` gives what is kept of each object: most of a large cluster is of no use to one process.
+        """`reads` say how each kind is read, `keep` gives what is kept of each object.
 
-        `groups` are API groups that will be served before long, if they are not yet; `only` says of what is
-        served of these kinds whether it is wanted.
+        Most of a large cluster is of no use to one process. `groups` are API groups that will be served
+        before long, if they are not yet; `only` says of what is served of these kinds whether it is wanted.
         """
         self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
         self.discovery: Discovery | None = None
         self._connection = connection
         self._kinds = frozenset(kinds)
+        self._reads = reads
         self._groups = frozenset(groups)
         self._only = only
         self._keep = keep
@@ -72,6 +74,7 @@ class Cluster:
         self._doubted = asyncio.Event()
         self._missed: frozenset[str] = frozenset()
         self._waiting: set[asyncio.Future[None]] = set()
+        self._tasks: asyncio.TaskGroup | None = None
 
     @property
     def synced(self) -> bool:
@@ -90,6 +93,14 @@ class Cluster:
             if not informer.follower.listed
         ]
 
+    def refused(self) -> list[str]:
+        """Name the kinds that the server does not let us read now, a line each, read before or not."""
+        return [
+            f"{name} cannot be read: {informer.refused}"
+            for name, (informer, _) in self._informers.items()
+            if informer.refused
+        ]
+
     def ages(self) -> dict[str, float]:
         """Give the seconds since the server was last heard of, by resource (`nodes`)."""
         now = self._world.clock()
@@ -98,6 +109,24 @@ class Cluster:
     async def ready(self) -> None:
         """Return when every wanted kind has been read once."""
         await self._until(lambda: self.synced)
+
+    async def relist(self) -> None:
+        """Return when all that is wanted has been listed anew, as it was after this was called, or later.
+
+        A watch may be behind by any time, and who takes over from another must not decide from before the
+        other's last write. Readers keep what they see until then, and are told of what differs only.
+        """
+        assert self._tasks is not None, "what is not followed is not listed either"
+        for resource, (informer, task) in list(self._informers.items()):
+            task.cancel()
+            informer.follower.expire()
+            self._informers[resource] = informer, self._tasks.create_task(informer.run(), name=resource)
+        await self._until(
+            lambda: (
+                self.synced
+                and not any(informer.follower.needs_list for informer, _ in self._informers.values())
+            )
+        )
 
     async def changed(self, revision: int) -> None:
         """Return when the state is at another revision than this."""
@@ -121,7 +150,7 @@ class Cluster:
         """Follow the cluster until cancelled. Failures of the server are waited out and said."""
         backoff = Backoff(self._world.random)
         failure = ""
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as self._tasks:
             while True:
                 try:
                     now = await self._look()
@@ -135,7 +164,7 @@ class Cluster:
                     continue
                 failure = ""
                 backoff.reset()
-                self._believe(now, tasks)
+                self._believe(now, self._tasks)
                 await self._until_next_look()
 
     async def _look(self) -> Discovery:
@@ -144,7 +173,7 @@ class Cluster:
         Until it has, it may not even list its own APIs, and to drop one means to forget its objects.
         """
         kinds = {*self._kinds, Kind.POD_GROUP}
-        reads = {name: read for name, read in FOLLOWED.items() if read.kind in kinds}
+        reads = {name: read for name, read in self._reads.items() if read.kind in kinds}
         now = await discover(self._connection, reads)
         known = {each.resource for each in self.discovery.served} if self.discovery is not None else None
         if known is None or not known <= {each.resource for each in now.served}:

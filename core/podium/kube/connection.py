@@ -1,27 +1,31 @@
 """One way to an API server: kubernetes_asyncio says where it is and who we are, and lends its connection.
 
 The library knows kubeconfig files, credential plugins and TLS; its call path and its models cost more than
-the request itself, so every request goes straight to the aiohttp session underneath, bytes in and bytes out.
-It asks the library for the credential at every request, for tokens expire while a process runs.
+the request itself, so reads go straight to an aiohttp session, bytes in and bytes out, and writes, of which
+there are thousands a minute, over kept connections of our own; where a proxy is between, writes take the
+session, too. The library is asked for the credential at every request, for tokens expire while a process runs.
 
-What the server certainly did not do (429) is asked again, as late as it says. A POST or PATCH whose answer
-was lost is never repeated here: only its caller knows whether twice is harmless. (aiohttp sends a PUT or
-DELETE again when the kept connection turns out to be dead; HTTP calls both idempotent.)
+What the server certainly did not do (429) is asked again, as late as it says. A write whose answer was lost
+is never repeated here: only its caller knows whether twice is harmless. (Behind a proxy aiohttp sends a PUT
+or DELETE again when the kept connection turns out to be dead; HTTP calls both idempotent.)
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
 from podium.errors import PodiumError
+
+if TYPE_CHECKING:
+    from podium.kube.wire import Pool
 
 _CONNECT_SECONDS = 30.0
 # Longer than the 60 s an API server gives a list before it answers 504 itself.
@@ -103,13 +107,18 @@ class _Answer(NamedTuple):
 class Connection:
     """An open connection; made by `connect`."""
 
-    def __init__(self, target: Target, session: Any, options: dict[str, Any], sleep: Sleep) -> None:
+    def __init__(
+        self, target: Target, session: Any, options: dict[str, Any], writes: "Pool | None", sleep: Sleep
+    ) -> None:
+        """`session` is aiohttp's, with its `options`; it takes the writes where there are no `writes`."""
         self.context = target.context
         self.namespace = target.namespace
         self.server: str = target.configuration.host
+        self._prefix = urlsplit(self.server).path.rstrip("/")
         self._configuration = target.configuration
         self._session = session
         self._options = options
+        self._writes = writes
         self._sleep = sleep
 
     async def get(self, path: str, **query: str) -> bytes:
@@ -176,8 +185,24 @@ class Connection:
         raise self._refusal(call, answer)
 
     async def _once(self, call: _Call) -> _Answer:
-        async with self._open(call, _SILENCE_SECONDS) as response:
-            return _Answer(response.status, response.headers, await response.read())
+        if call.method == "GET" or self._writes is None:
+            async with self._open(call, _SILENCE_SECONDS) as response:
+                return _Answer(response.status, response.headers, await response.read())
+        headers = await self._headers(call)
+        target = (
+            f"{self._prefix}{call.path}?{urlencode(call.query)}" if call.query else self._prefix + call.path
+        )
+        with self._in_words(call):
+            return _Answer(
+                *await self._writes.ask(
+                    call.method,
+                    target,
+                    headers,
+                    call.data or b"",
+                    connecting=_CONNECT_SECONDS,
+                    silence=_SILENCE_SECONDS,
+                )
+            )
 
     def _refusal(self, call: _Call, answer: _Answer) -> RefusedError:
         said = _status(answer.body)
@@ -190,14 +215,9 @@ class Connection:
         """Give the response as soon as its head is there; whatever goes wrong until its end is one line."""
         import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
 
-        headers = {"Accept": _JSON, "User-Agent": "podium"}
-        if call.data is not None:
-            headers["Content-Type"] = call.content_type
-        credential = await self._credential()
-        if credential:
-            headers["Authorization"] = credential
+        headers = await self._headers(call)
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence)
-        try:
+        with self._in_words(call):
             async with self._session.request(
                 call.method,
                 self.server + call.path,
@@ -216,6 +236,23 @@ class Connection:
                     # would outlive who left.
                     if response.connection is not None and response.connection.transport is not None:
                         response.connection.transport.abort()
+
+    async def _headers(self, call: _Call) -> dict[str, str]:
+        headers = {"Accept": _JSON, "User-Agent": "podium"}
+        if call.data is not None:
+            headers["Content-Type"] = call.content_type
+        credential = await self._credential()
+        if credential:
+            headers["Authorization"] = credential
+        return headers
+
+    @contextmanager
+    def _in_words(self, call: _Call) -> Iterator[None]:
+        """Say in one line of whatever goes wrong with a request."""
+        import aiohttp  # noqa: PLC0415 - as above
+
+        try:
+            yield
         except TimeoutError:
             raise SilentError(_one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
@@ -267,9 +304,28 @@ async def connect(
         async with aiohttp.ClientSession(
             connector=client.pool_manager.connector, connector_owner=False, read_bufsize=_READ_BYTES
         ) as session:
-            yield Connection(target, session, options, sleep)
+            pool = None if options["proxy"] else _pool(target, client)
+            try:
+                yield Connection(target, session, options, pool, sleep)
+            finally:
+                if pool is not None:
+                    await pool.close()
     finally:
         await client.close()
+
+
+def _pool(target: Target, client: Any) -> "Pool | None":
+    """Give the connections for writes; None for what is no HTTP URL, of which aiohttp tells best."""
+    from podium.kube.wire import Pool  # noqa: PLC0415 - it imports aiohttp
+
+    try:
+        server = urlsplit(target.configuration.host)
+        if server.scheme not in ("http", "https") or not server.hostname:
+            return None
+        # The library keeps its reading of the certificates to itself.
+        return Pool(server, client.pool_manager.connector._ssl, client.server_hostname)  # noqa: SLF001
+    except ValueError:
+        return None
 
 
 def _environment_proxy(server: str) -> str | None:

@@ -32,6 +32,7 @@ _ORDER = (
     Kind.PRIORITY_CLASS,
     Kind.NODE,
     Kind.NAMESPACE,
+    Kind.PREEMPTION_RECORD,
 )
 
 

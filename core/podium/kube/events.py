@@ -9,7 +9,7 @@ is one Event.
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -27,10 +27,6 @@ REFUSED: Final = "refused"
 
 # An object that is told of more often than this flaps: its condition says how it is now.
 _OBJECT_BURST, _OBJECT_SECONDS = 5, 60.0
-# All events together: an API server's worth of other clients tell events too.
-_BURST, _SECONDS = 25, 0.2
-# At that rate the last one is told after some three minutes: later nobody would connect it with its cause.
-_ROOM = 1000
 # Objects whose rate is kept in mind.
 _OBJECTS = 4096
 # About half a minute: an API server that restarts is back by then.
@@ -42,6 +38,21 @@ _INSTANCE = 128
 _NAME = 253
 # How its NamespaceLifecycle plugin words that a namespace takes nothing new; the code is 403.
 _TERMINATING = "because it is being terminated"
+
+
+class Pace(NamedTuple):
+    """How all events together are told: `burst` at once, then one in `seconds`, while `room` wait.
+
+    An API server's worth of other clients tell events too. As it is here, the last one is told after some
+    three minutes: later nobody would connect it with its cause.
+    """
+
+    burst: int = 25
+    seconds: float = 0.2
+    room: int = 1000
+
+
+STEADY: Final = Pace()
 
 
 class _Told(NamedTuple):
@@ -66,11 +77,14 @@ class Recorder:
         random: Callable[[], float],
         say: Say,
         counted: Callable[[str], None],
+        pace: Pace = STEADY,
+        least: Collection[str] = (),
     ) -> None:
         """`clock` is monotonic, `now` is the wall's in UTC; `random` gives numbers from 0 up to 1.
 
-        `counted` is told what became of each note: sent, limited (its object is told of too often), full (too
-        many of all objects) or refused (by the API server, or it could not be reached for too long).
+        Notes of the reasons in `least` are dropped first: they may take half of the room. `counted` is told
+        what became of each note: sent, limited (its object is told of too often), full (too many of all
+        objects) or refused (by the API server, or it could not be reached for too long).
         """
         self._connection = connection
         self._controller = controller
@@ -81,7 +95,9 @@ class Recorder:
         self._random = random
         self._say = say
         self._counted = counted
-        self._queue = asyncio.Queue[_Told](_ROOM)
+        self._pace = pace
+        self._least = least
+        self._queue = asyncio.Queue[_Told]()
         self._objects: dict[str, Rate] = {}
         self._said: set[int] = set()
 
@@ -91,16 +107,16 @@ class Recorder:
         if rate.wait(now) > 0:
             self._counted(LIMITED)
             return
-        try:
-            self._queue.put_nowait(self._told(note))
-        except asyncio.QueueFull:
+        room = self._pace.room // 2 if note.reason in self._least else self._pace.room
+        if self._queue.qsize() >= room:
             self._counted(FULL)
             return
+        self._queue.put_nowait(self._told(note))
         rate.take(now)
 
     async def run(self) -> None:
         """Tell what was taken, until cancelled; what is not told by then never is."""
-        rate = Rate(_BURST, _SECONDS)
+        rate = Rate(self._pace.burst, self._pace.seconds)
         while True:
             told = await self._queue.get()
             await self._sleep(rate.wait(self._clock()))

@@ -50,14 +50,15 @@ class World(NamedTuple):
 class Informer:
     """Follows one served resource.
 
-    `failure` is what stands between it and the server now, if anything does; `heard` is when the server was
-    last heard of, on the world's clock.
+    `failure` is what stands between it and the server now, if anything does, and `refused` is the server's
+    word if it does not let us read; `heard` is when the server was last heard of, on the world's clock.
     """
 
     def __init__(self, connection: Connection, served: Served, follower: Follower, world: World) -> None:
         self.served = served
         self.follower = follower
         self.failure: PodiumError | None = None
+        self.refused = ""
         self.heard = world.clock()
         self._connection = connection
         self._path = served.path("")
@@ -142,7 +143,7 @@ class Informer:
 
     def _take(self, line: bytes) -> None:
         if not line:
-            self.heard = self._world.clock()
+            self._admit()
             return
         had_list = self.follower.listed
         self.follower.take_line(line)
@@ -175,10 +176,17 @@ class Informer:
             fields = {"resource": self.served.resource, "error": str(error), "retry_seconds": round(pause, 1)}
             self._world.say("watch expired" if isinstance(error, ExpiredError) else "watch failed", fields)
         self.failure = error
+        is_refusal = isinstance(error, RefusedError) and error.code in (401, 403)
+        self.refused = str(error) if is_refusal else ""
         self._world.turned()
 
-    def _hear(self, *, had_list: bool) -> None:
+    def _admit(self) -> None:
+        """Note that the server has begun to answer."""
         self.heard = self._world.clock()
+        self.refused = ""
+
+    def _hear(self, *, had_list: bool) -> None:
+        self._admit()
         if self.failure is not None:
             self.failure = None
             self._world.say("watch resumed", {"resource": self.served.resource})

@@ -1,6 +1,5 @@
 """HTTP as values: what a handler is asked, what it says, and the few bytes that a server adds to it."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from functools import lru_cache
@@ -9,14 +8,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
+from podium.api.durations import seconds
+
 JSON = "application/json"
 RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
 _JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
-
-_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART = re.compile(f"{_NUMBER}({'|'.join(sorted(_UNITS, key=len, reverse=True))})")
-_DURATION = re.compile(f"(?:{_PART.pattern})+")
 
 
 class Ask(NamedTuple):
@@ -94,10 +90,3 @@ def target(raw: str) -> tuple[str, float | None]:
     path, _, query = raw.partition("?")
     values = parse_qs(query).get("timeout", [])
     return path, seconds(values[0]) if values else None
-
-
-def seconds(duration: str) -> float | None:
-    """Read a Go duration, as API servers write them (`3s`, `1m30s`, `1.5s`); None for anything else."""
-    if not _DURATION.fullmatch(duration):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

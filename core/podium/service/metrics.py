@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 # By the values of the labels, in their order.
 Values = Mapping[tuple[str, ...], float]
+_Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Reading(Collector):
-    """A gauge whose values are asked for at each scrape."""
+    """A gauge whose values are asked for at each scrape; a counter if its name ends in `_total`."""
 
     def __init__(
         self, name: str, documentation: str, labels: tuple[str, ...], read: Callable[[], Values]
@@ -37,16 +38,20 @@ class Reading(Collector):
             lambda: {(resource,): age for resource, age in ages().items()},
         )
 
-    def describe(self) -> Iterable[GaugeMetricFamily]:
+    def describe(self) -> Iterable[_Family]:
         """Name the metric without reading it."""
-        return [GaugeMetricFamily(self._name, self._documentation, labels=self._labels)]
+        return [self._new()]
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[_Family]:
         """Read it."""
-        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
+        family = self._new()
         for values, number in self._read().items():
             family.add_metric(values, number)
         return [family]
+
+    def _new(self) -> _Family:
+        kind = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
+        return kind(self._name, self._documentation, labels=self._labels)
 
 
 def new_registry() -> CollectorRegistry:

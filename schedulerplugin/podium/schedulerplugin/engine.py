@@ -6,9 +6,10 @@ on the snapshot inside a trial and taken back. A decision speaks of rows, which 
 `explain` makes it a Plan of names for everybody else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -16,46 +17,56 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
+from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Int32s, Rows
-from podium.schedulerplugin.filters.chain import Refusals
-from podium.schedulerplugin.overlay import LIFTED
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
-from podium.schedulerplugin.preemption.choice import Chooser, Chosen
-from podium.schedulerplugin.preemption.decision import Decision, together
+from podium.schedulerplugin.preemption.choice import Chooser
+from podium.schedulerplugin.preemption.deciding import Decider
+from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.explain import Explainer
+from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored
 from podium.schedulerplugin.preemption.naming import Said, plainly
 from podium.schedulerplugin.preemption.nodes import NodeTable
+from podium.schedulerplugin.preemption.nominations import Nominations
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
-from podium.schedulerplugin.preemption.stage import Domain, Preemptor, Stage
+from podium.schedulerplugin.preemption.stage import Preemptor, Stage
 from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
-from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, is_preempted, unit_rule
+from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import Name, View
 
-# kube-scheduler's words.
-TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
-
-CLUSTER = Domain("the cluster")
-
 
 class Engine:
-    """Follows a State (give `apply` to State.observe) and plans; `minor` is the arithmetic of requests."""
+    """Follows a State (give `apply` to State.observe) and plans; `minor` is the arithmetic of requests.
 
-    def __init__(self, view: View, settings: Settings | None = None, minor: int = LATEST) -> None:
+    `intents` are a live scheduler's own decisions, which rule over statuses; others have none.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        settings: Settings | None = None,
+        minor: int = LATEST,
+        intents: Intents | None = None,
+    ) -> None:
         self.view = view
         self.settings = settings or Settings()
         self.snapshot = Snapshot(minor)
-        self.placer = Placer(self.snapshot, view.namespaces, self.settings.strategy)
+        self.placer = Placer(self.snapshot, view.namespaces, self.settings.strategy, self.settings.reserved)
         self.budgets = BudgetIndex(self.snapshot)
         self._groups = Membership()
+        self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
-        # Pending pods that hold room on a node by status.nominatedNodeName.
-        self._nominated: set[int] = set()
+        self._intents = intents
+        self._leaving = is_leaving if intents is None else intents.leaving
+        self._nominated = Nominations(self.snapshot, stored if intents is None else intents.nomination)
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
@@ -68,6 +79,8 @@ class Engine:
         self.snapshot.apply(before, after)
         match changed:
             case Schedulable() as pod:
+                if self._intents is not None:
+                    self._intents.follow(_pod(before), _pod(after))
                 self._apply_pod(pod, row)
             case PodGroup() as group:
                 key = GroupKey(group.native, group.ref.namespace, group.ref.name)
@@ -91,36 +104,141 @@ class Engine:
 
     def explain(self, decision: Decision, now: datetime, said: Said = plainly) -> Plan:
         """Put a decision of that time into words; no object may have changed since."""
-        return Explainer(self, decision, int(now.timestamp() // 1), said).plan()
+        return Explainer(self, decision, seconds(now), said).plan()
 
     def decide(self, target: Name | GroupKey, now: datetime, said: Said = plainly) -> Decision:
         """Decide as `plan` does, in rows of the snapshot, which is left as it was."""
+        found = self.wanted(target, said)
+        if isinstance(found, Refused):
+            return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
+        second = seconds(now)
+        units, _ = self.units(for_group=self._as_group(found), now=second)
+        with self._trying():
+            self._nominate(found.priority, found.rows)
+            decider = Decider(self, units, second)
+            alone = self.settings.semantics is Semantics.PODS and found.group is not None
+            return decider.decide_each(found) if alone else decider.decide(found)
+
+    def resume(self, target: Name | GroupKey, victims: Collection[int], now: datetime) -> Decision | None:
+        """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
+
+        None where that is no preemption that may be carried out now: who goes must be whole units of which
+        every rule allows the eviction, and exactly with them gone enough must fit. It raises as `plan` does.
+        """
+        found = self.wanted(target)
+        if isinstance(found, Refused) or found.barred:
+            return None
+        second = seconds(now)
+        units, _ = self.units(for_group=self._as_group(found), now=second)
+        with self._trying():
+            self._nominate(found.priority, found.rows)
+            return Decider(self, units, second).resume(found, np.array(sorted(victims), np.intp))
+
+    def wanted(self, target: Name | GroupKey, said: Said = plainly) -> Wanted | Refused:
+        """Say who is to be placed for a pod or a group, or why nobody; it raises as `plan` does."""
         if self.view.native_served != self._native:
             self._native = self.view.native_served
             for row in self.snapshot.pod_row.values():
                 pod = self.snapshot.pods[row]
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
-        found = wanted(self.view, self.snapshot, target, self.settings, said)
-        if isinstance(found, Refused):
-            return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
-        seconds = int(now.timestamp() // 1)
-        units, _ = self.units(for_group=self._as_group(found), now=seconds)
-        self._planning = True
-        try:
-            with self.snapshot.trial():
-                self._nominate(found, units)
-                if self.settings.semantics is Semantics.PODS and found.group is not None:
-                    return self._decide_each(found, units, seconds)
-                return self._decide(found, units, seconds)
-        finally:
-            self._planning = False
+        return wanted(self.view, self.snapshot, target, self.settings, said, self._leaving)
+
+    def place_lone(self, targets: Sequence[Name]) -> dict[Name, int]:
+        """Place pods of no group and of one priority one after the other, while they fit as things are.
+
+        Give the node row of each up to the first that does not fit, or may not be placed; nothing stays
+        assumed. It is what `decide` gives for each after those before it are assumed, if none holds a node.
+        """
+        rows: list[int] = []
+        priority = 0
+        for target in targets:
+            found = self._lone(target)
+            if found is None:
+                break
+            assert not rows or found.priority == priority, "they are of one priority"
+            priority = found.priority
+            rows += found.rows
+        with self._trying():
+            self._nominate(priority, rows)
+            placed = self.placer.place_many(rows)
+        return {
+            target: placed[row]
+            for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
+        }
+
+    def suits(self, shape: Shape, node_row: int) -> bool:
+        """Say whether a node would take a pod of a shape if it were empty."""
+        return self.placer.chain.suits(shape, node_row)
+
+    def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
+        """Say whether a pod of a shape fits on a node now, nominated pods of no lower priority counted.
+
+        But for those `beside` it (rows).
+        """
+        chain, node = self.placer.chain, self.snapshot.node
+        counted = [
+            row
+            for row in self._nominated.on(node_row)
+            if node.item(row) < 0 and row not in beside and self.priority_of(row) >= priority
+        ]
+        if not counted:
+            return chain.fits(shape, node_row)
+        if chain.plain(shape):
+            return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
+        with self._trying():
+            for row in counted:
+                self.snapshot.assume(row, node_row)
+            return chain.fits(shape, node_row)
+
+    def nominate(self, pod: Name, node: str) -> None:
+        """Reserve a node for a pending pod from now on, none if empty, whatever its status says."""
+        assert self._intents is not None, "only a live scheduler has intents"
+        row = self.snapshot.pod_row[pod]
+        self._intents.nominate(pod, self.snapshot.uids[row], node)
+        self._nominated.note(row)
+
+    def doom(self, rows: Collection[int]) -> None:
+        """Count pods as leaving from now on: they are told to go."""
+        assert self._intents is not None, "only a live scheduler has intents"
+        self._intents.doom(self.snapshot.uids[row] for row in rows)
+        self._touch(rows)
+
+    def spare(self, rows: Collection[int]) -> None:
+        """Count pods as leaving no more, unless they are being deleted."""
+        assert self._intents is not None, "only a live scheduler has intents"
+        self._intents.spare(self.snapshot.uids[row] for row in rows)
+        self._touch(rows)
+
+    def nomination(self, row: int) -> str:
+        """Give the node that is reserved for a pod; empty for none, and for one that is assumed on a node."""
+        return self._nominated.of(row)
+
+    def nominations(self) -> Iterator[tuple[int, int]]:
+        """Give the pending pods that hold a node that exists, with it, by rows."""
+        return self._nominated.held()
+
+    def priority_of(self, row: int) -> int:
+        """Give what a pending pod counts as: its group's integer where the rules know groups, or its own."""
+        pod = self.snapshot.pods[row]
+        assert pod is not None, "the row is a pod's"
+        key = self._groups.group_of.get(row)
+        group = self.view.groups.get(key) if key is not None and self._grouped else None
+        return (group.priority if group is not None else pod.spec.priority) or 0
+
+    def assume(self, pod_row: int, node_row: int) -> None:
+        """Count a pod on a node from now on, for its binding is on the way: until it is there, no victim."""
+        self.snapshot.assume(pod_row, node_row)
+
+    def forget(self, pod_row: int) -> None:
+        """Count a pod where the server has it again, for its binding failed."""
+        self.snapshot.forget(pod_row)
 
     def units(self, *, for_group: bool, now: int) -> tuple[Units, NodeTable]:
         """Give the units that the victims of a pod, or of a group, are cut into, and where they are."""
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:
-            units = Units(self.view, self.snapshot, self._groups, rule, self.settings)
+            units = Units(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving)
             found = self._units[rule] = (units, NodeTable(units))
         units, table = found
         table.refresh(units.refresh(), now)
@@ -134,170 +252,48 @@ class Engine:
         planner = DomainPlanner(stage, self.budgets, self.settings, now)
         return Chooser(planner, self.placer, table, self.budgets, again=lambda each: self.chooser(each, now))
 
-    def _decide(self, found: Wanted, units: Units, now: int) -> Decision:
-        released = self.settings.semantics is not Semantics.KEP
-        nominated = self._nominations(found.rows)
-        # By the spec a better place than the reserved one may be taken; kube-scheduler looks for none.
-        placed, refusals = self._try(found, nominated if released else {})
-        if placed is None and nominated and not released:
-            placed = self._as_reserved(found, nominated)
-        if placed is not None:
-            return Decision(Outcome.FITS, found, placed)
-        assert refusals is not None, "what finds no place is refused"
-        leaving = np.flatnonzero(units.leaving & (self.snapshot.node >= 0))
-        if not released and len(leaving):
-            self.snapshot.lift_many(leaving)
-            placed = self._as_reserved(found, nominated) or self._try(found)[0]
-            if placed is not None:
-                return self._without_victims(found, placed, refusals)
-        if found.barred:
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.barred)
-        reserved = nominated if released else {}
-        preemptor = Preemptor(found.rows, found.needed, found.priority, self._as_group(found), reserved)
-        if released and self._under_way(found, units):
-            return self._as_released(found, refusals)
-        chooser = self.chooser(preemptor, now)
-        chosen = chooser.among([CLUSTER]) if preemptor.group else chooser.node()
-        if chosen is None:
-            return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=self._refusals_without(chooser, found))
-        placed = self._with_the_rest(found, chosen, units)
-        if not len(chosen.found.victims):
-            # Pods of several shapes found a place in another order, where all could stay.
-            return self._without_victims(found, placed, refusals)
-        return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
-
-    def _without_victims(self, found: Wanted, placed: dict[int, int], refusals: Refusals) -> Decision:
-        """Decide for who needs nobody's room but that of pods that are leaving anyway."""
-        snapshot, on = self.snapshot, list(set(placed.values()))
-        lifted = np.isin(snapshot.home, on) & (snapshot.node == LIFTED)
-        awaited = tuple(np.flatnonzero(lifted).tolist())
-        outcome = Outcome.FITS_AFTER_PREEMPTION if awaited else Outcome.FITS
-        return Decision(outcome, found, placed, awaited=awaited, refusals=refusals)
-
-    def _decide_each(self, found: Wanted, units: Units, now: int) -> Decision:
-        """Decide for the members of a group as for so many pods, one after the other: there are no groups."""
-        snapshot = self.snapshot
-        decisions = []
-        for row in found.rows:
-            pod = snapshot.pods[row]
-            assert pod is not None
-            one = found._replace(rows=(row,), needed=1, priority=pod.spec.priority or 0, group=None)
-            decision = self._decide(one, units, now)
-            decisions.append(decision)
-            if decision.chosen is not None:
-                snapshot.lift_many(units.all_members(decision.chosen.found.victims))
-            for placed, node in decision.placed.items():
-                snapshot.assume(placed, node)
-        return together(found, decisions)
+    def _lone(self, target: Name) -> Wanted | None:
+        """Give a pod that may be placed, and is in no group; None for others."""
+        try:
+            found = self.wanted(target)
+        except PodiumError:
+            return None
+        return found if isinstance(found, Wanted) and found.group is None else None
 
     def _as_group(self, found: Wanted) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS
 
-    def _under_way(self, found: Wanted, units: Units) -> bool:
-        """Say whether a kube-scheduler waits for victims that are leaving a node it nominated.
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Take back what is moved in this block, of which the units never hear."""
+        self._planning = True
+        try:
+            with self.snapshot.trial():
+                yield
+        finally:
+            self._planning = False
 
-        1.36 does not look for a group. Where a lone pod's node is no use to it any more, it looks elsewhere.
-        """
-        if self._as_group(found) and self.settings.semantics is not Semantics.V1_37:
-            return False
-        snapshot = self.snapshot
-        for row, node in self._nominations(found.rows).items():
-            static = self.placer.chain.static(snapshot.shapes[snapshot.shape.item(row)])
-            if not self._as_group(found) and not static[node]:
-                continue
-            on = snapshot.pods_on(node)
-            lower = on[units.leaving[on] & snapshot.terminating[on] & (units.priority[on] < found.priority)]
-            if any(is_preempted(snapshot.pods[each]) for each in lower.tolist()):
-                return True
-        return False
-
-    def _as_released(self, found: Wanted, refusals: Refusals) -> Decision:
-        """Give what kube-scheduler does while it waits: a lone pod is refused, a group keeps its nodes."""
-        if not self._as_group(found):
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=TERMINATING_ON_NODE)
-        snapshot = self.snapshot
-        kept = self._nominations(found.rows)
-        on = np.concatenate([snapshot.pods_on(node) for node in sorted(set(kept.values()))])
-        awaited = tuple(row for row in on.tolist() if is_preempted(snapshot.pods[row]))
-        return Decision(Outcome.FITS_AFTER_PREEMPTION, found, kept, awaited=awaited, refusals=refusals)
-
-    def _try(
-        self, found: Wanted, nominated: Mapping[int, int] = {}
-    ) -> tuple[dict[int, int] | None, Refusals | None]:
-        """Place what fits as things are; if that is too few, say what refuses the first without a place."""
-        snapshot = self.snapshot
-        with snapshot.trial():
-            if nominated:
-                placed = self.placer.place_nominated(found.rows, nominated)
-            else:
-                placed = self.placer.place_many(found.rows)
-            if len(placed) >= found.needed:
-                return placed, None
-            row = next(row for row in found.rows if row not in placed)
-            return None, self.placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
-
-    def _nominations(self, rows: tuple[int, ...]) -> dict[int, int]:
-        """Give the node rows that are reserved for pods."""
-        snapshot = self.snapshot
-        nodes = {row: snapshot.row.get(_nomination(snapshot.pods[row])) for row in rows}
-        return {row: node for row, node in nodes.items() if node is not None}
-
-    def _as_reserved(self, found: Wanted, nominated: Mapping[int, int]) -> dict[int, int] | None:
-        """Place pods where room is reserved for them, then the others; None where that is too few."""
-        chain, snapshot = self.placer.chain, self.snapshot
-        placed: dict[int, int] = {}
-        with snapshot.trial():
-            for row, node in nominated.items():
-                if chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
-                    snapshot.assume(row, node)
-                    placed[row] = node
-            placed |= self.placer.place_many([row for row in found.rows if row not in placed])
-        return placed if len(placed) >= found.needed else None
-
-    def _with_the_rest(self, found: Wanted, chosen: Chosen, units: Units) -> dict[int, int]:
-        """Place the members that nothing was evicted for, as far as there is room left."""
-        placed = dict(chosen.found.placed)
-        rest = [row for row in found.rows if row not in placed]
-        if not rest:
-            return placed
-        snapshot = self.snapshot
-        with snapshot.trial():
-            snapshot.lift_many(units.all_members(chosen.found.victims))
-            for row, node in placed.items():
-                snapshot.assume(row, node)
-            placed.update(self.placer.place_many(rest))
-        return placed
-
-    def _refusals_without(self, chooser: Chooser, found: Wanted) -> Refusals | None:
-        """Say what refuses even when all are gone that may go."""
-        planner = chooser.planner
-        with self.snapshot.trial():
-            self.snapshot.lift_many(planner.units.all_members(np.flatnonzero(planner.potential)))
-            return self._try(found)[1]
-
-    def _nominate(self, found: Wanted, units: Units) -> None:
-        """Count pods on the nodes that were reserved for them by preemptors of no lower priority."""
-        snapshot = self.snapshot
-        for row in self._nominated.difference(found.rows):
-            pod = snapshot.pods[row]
-            assert pod is not None
-            group = units.group_of(row) if units.rule.member_priority else None
-            priority = (group.priority if group is not None else pod.spec.priority) or 0
-            node = snapshot.row.get(_nomination(pod))
-            if node is not None and priority >= found.priority:
-                snapshot.assume(row, node)
+    def _nominate(self, priority: int, rows: Collection[int]) -> None:
+        """Count pods, but for these, on the nodes that are reserved for them, of no lower priority."""
+        held = [
+            (row, node)
+            for row, node in self._nominated.held()
+            if row not in rows and self.priority_of(row) >= priority
+        ]
+        if held:
+            pods, nodes = zip(*held, strict=True)
+            self.snapshot.assume_many(np.array(pods, np.intp), np.array(nodes, np.int32))
 
     def _apply_pod(self, pod: Schedulable, before: int | None) -> None:
         """Follow a pod, which had the row `before`."""
         row = self.snapshot.pod_row.get(_name(pod))
         if row is None:
             if before is not None:
-                self._nominated.discard(before)
+                self._nominated.note(before)
                 self._regroup(before, None)
             return
         self._regroup(row, membership(pod, native_served=self._native))
-        waits = not pod.spec.nodeName and bool(_nomination(pod))
-        (self._nominated.add if waits else self._nominated.discard)(row)
+        self._nominated.note(row)
 
     def _regroup(self, row: int, key: GroupKey | None) -> None:
         """Note a pod's group, and that its unit and the one it leaves are to be worked out."""
@@ -347,8 +343,8 @@ def _name(pod: Schedulable) -> Name:
     return pod.metadata.namespace or "", pod.metadata.name or ""
 
 
-def _nomination(pod: Schedulable | None) -> str:
-    return (pod.status.nominatedNodeName if pod is not None and pod.status is not None else None) or ""
+def _pod(obj: object) -> Schedulable | None:
+    return obj if isinstance(obj, Schedulable) else None
 
 
 def _budget(obj: object) -> PodDisruptionBudget | None:

@@ -40,8 +40,10 @@ class Placer:
         snapshot: Snapshot,
         namespaces: Mapping[str, Namespace],
         strategy: Strategy = Strategy.LEAST_ALLOCATED,
+        reserved: str = "",
     ) -> None:
-        self.chain = Chain(snapshot, namespaces)
+        """`reserved` is as in Settings."""
+        self.chain = Chain(snapshot, namespaces, reserved)
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy)
         self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
@@ -56,13 +58,20 @@ class Placer:
         return _Choice(self, _Room(self, shape, within), shape).best()
 
     def place_many(
-        self, pod_rows: Sequence[int], within: Bools | None = None, enough: int | None = None
+        self,
+        pod_rows: Sequence[int],
+        within: Bools | None = None,
+        enough: int | None = None,
+        nominated: Mapping[int, int] = {},
     ) -> dict[int, int]:
         """Place pods one after the other, and assume each where it goes; give node rows by pod row.
 
         It ends when `enough` of them are placed, or when so many cannot be any more. Pods of which something
-        cannot be judged (Shape.missing) are passed over. Call it in a trial of the snapshot.
+        cannot be judged (Shape.missing) are passed over. If some are `nominated`, all are placed, each on the
+        node that is reserved for it, if that takes it. Call it in a trial of the snapshot.
         """
+        if nominated:
+            return self._place_nominated(pod_rows, within, nominated)
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
         judged = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
         batch, done = _Batch(self, within), 0
@@ -77,10 +86,18 @@ class Placer:
             done = run
         return placed
 
-    def place_nominated(
-        self, pod_rows: Sequence[int], nominated: Mapping[int, int], within: Bools | None = None
+    def forget(self) -> None:
+        """Read the namespaces anew: one came, went or changed its labels."""
+        self.chain.forget()
+        self.pod_scores.forget()
+
+    def wishes(self, shape: Shape) -> bool:
+        """Say whether a pod of a shape, or one of the snapshot near it, may wish for or against company."""
+        return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
+
+    def _place_nominated(
+        self, pod_rows: Sequence[int], within: Bools | None, nominated: Mapping[int, int]
     ) -> dict[int, int]:
-        """As `place_many`, but a pod goes to the node that is reserved for it, if that takes it."""
         snapshot, placed = self.snapshot, dict[int, int]()
         for row in pod_rows:
             node = nominated.get(row)
@@ -92,15 +109,6 @@ class Placer:
             else:
                 placed.update(self.place_many((row,), within))
         return placed
-
-    def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
-        self.chain.forget()
-        self.pod_scores.forget()
-
-    def wishes(self, shape: Shape) -> bool:
-        """Say whether a pod of a shape, or one of the snapshot near it, may wish for or against company."""
-        return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
 
 
 class _Room:

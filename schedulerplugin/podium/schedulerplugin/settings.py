@@ -30,7 +30,8 @@ class Settings(NamedTuple):
     """How to plan.
 
     `evict_only` limits victims to pods of one schedulerName (None: of any). `preemption_priority` lets an
-    annotation on a Podium group raise the priority at which it may be preempted.
+    annotation on a Podium group raise the priority at which it may be preempted. `reserved` is a label of
+    nodes, `key` or `key=value`: no others are used, if it is given.
     """
 
     semantics: Semantics = Semantics.KEP
@@ -39,3 +40,4 @@ class Settings(NamedTuple):
     strategy: Strategy = Strategy.LEAST_ALLOCATED
     evict_only: str | None = None
     preemption_priority: bool = False
+    reserved: str = ""

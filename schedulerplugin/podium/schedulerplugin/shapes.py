@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api import schedulable as api
-from podium.api.schedulable import Schedulable, Taint
+from podium.api.schedulable import Schedulable, Taint, Volume
 from podium.schedulerplugin.requests import LATEST, Unusable, effective
 from podium.schedulerplugin.selectors import (
     Labels,
@@ -116,6 +116,8 @@ def fingerprint(pod: Schedulable) -> bytes | None:
     for volume in spec.volumes or ():
         if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
             return None
+    # The others count as disks only; most are the token of a service account, whose name is made up anew.
+    disks = [volume for volume in spec.volumes or () if volume != Volume(name=volume.name)]
     return _ENCODER.encode(
         (
             pod.metadata.namespace,
@@ -129,7 +131,7 @@ def fingerprint(pod: Schedulable) -> bytes | None:
             spec.affinity,
             spec.tolerations,
             spec.topologySpreadConstraints,
-            spec.volumes,
+            disks,
             bool(spec.resourceClaims),
             status
             and (

@@ -31,7 +31,7 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
     endpoint = Endpoint(service=service)
     match what:
         case "crds":
-            return crds.crds(endpoint.client(CONVERT, None))
+            return [*crds.crds(endpoint.client(CONVERT, None)), crds.records()]
         case "webhooks":
             return configurations(policy, endpoint, options, None)
         case "policies":

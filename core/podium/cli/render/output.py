@@ -1,13 +1,26 @@
 """Where a finished report goes: standard output, or a file that is either the old one or all new."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import click
 
 from podium import files
+from podium.cli.render.text import Layout
 from podium.errors import PodiumError
+
+# A table's width in columns: at least, at most, and where no terminal says.
+_NARROWEST, _WIDEST, _USUAL = 80, 140, 110
+
+
+def layout(*, to_file: bool) -> Layout:
+    """Give the layout of a table as the terminal is: its width, and colour where somebody can see it."""
+    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    columns = shutil.get_terminal_size((_USUAL, 0)).columns
+    width = min(max(columns, _NARROWEST), _WIDEST)
+    return Layout(width=width, colour=not plain and not os.environ.get("NO_COLOR"))
 
 
 def deliver(text: str, output_file: str | None) -> None:

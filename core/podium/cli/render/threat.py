@@ -4,9 +4,9 @@ As the report of a plan it opens with three lines: what priority takes it, what 
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from podium.api.times import written_at
 from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
@@ -43,7 +43,7 @@ def threat_document(threat: Threat) -> dict[str, Any]:
         minimalPriority=threat.minimal,
         minimalPriorityLater=threat.later,
         tolerations=[
-            {"pod": each.pod, "minimum": each.minimum, "until": each.until and _utc(each.until)}
+            {"pod": each.pod, "minimum": each.minimum, "until": each.until and written_at(each.until)}
             for each in threat.tolerations
         ],
         budgets=[
@@ -151,7 +151,9 @@ def shield_line(threat: Threat) -> str:
     parts = []
     if threat.tolerations:
         ends = [each.until for each in threat.tolerations]
-        until = "for ever" if None in ends else f"until {_utc(max(end for end in ends if end is not None))}"
+        until = (
+            "for ever" if None in ends else f"until {written_at(max(end for end in ends if end is not None))}"
+        )
         below = threat.tolerations[0].minimum
         held = f"Its PriorityClass holds back priorities below {below} {until}"
         parts.append(f"{held}; without that {threat.later} is enough.")
@@ -194,7 +196,7 @@ def _rooms(rooms: Sequence[Room]) -> Iterator[Sequence[str]]:
 
 
 def _toleration(held: Held) -> Sequence[str]:
-    ends = "for ever" if held.until is None else _utc(held.until)
+    ends = "for ever" if held.until is None else written_at(held.until)
     return held.pod, str(held.minimum), ends if held.scheduled else "it is scheduled"
 
 
@@ -211,7 +213,3 @@ def amount(resource: str, value: int) -> str:
             if value and value % size == 0:
                 return f"{value // size}{suffix}"
     return str(value)
-
-
-def _utc(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

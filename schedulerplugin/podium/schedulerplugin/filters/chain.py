@@ -18,12 +18,12 @@ import numpy as np
 from podium.api.core import Namespace
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.filters.nodes import (
-    NODE_FILTERS,
     VOLUME_FILTERS,
     Kept,
     NamedNodes,
     NodeAffinity,
     TaintToleration,
+    node_filters,
 )
 from podium.schedulerplugin.filters.podaffinity import (
     ExistingAntiAffinity,
@@ -132,10 +132,11 @@ class Chain:
     Shapes are known by identity: pass those of the snapshot, not copies. A trial changes no answer for good.
     """
 
-    def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace]) -> None:
+    def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace], reserved: str = "") -> None:
+        """`reserved` is the label of the only nodes that may be used, if it is given (see Settings)."""
         self.snapshot = snapshot
         self._namespaces = namespaces
-        nodes = [each(snapshot) for each in NODE_FILTERS]
+        nodes = node_filters(snapshot, reserved)
         volumes = [each(snapshot) for each in VOLUME_FILTERS]
         self.asked = asked = Asked(snapshot)
         self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinity))
@@ -199,6 +200,10 @@ class Chain:
     def static(self, shape: Shape) -> Bools:
         """Give the node rows that suit a shape and are large enough, were they empty."""
         return self._look(shape).static & self.resources.resolvable(shape)
+
+    def suits(self, shape: Shape, row: int) -> bool:
+        """Say whether one node row is among `static`."""
+        return self._look(shape).static.item(row) and self.resources.resolvable_at(shape, row)
 
     def settled(self, shape: Shape, others: Sequence[Shape]) -> tuple[Bools, Bools]:
         """Give the node rows where, of all filters that look at other pods, none refuses, and where one does.

@@ -4,7 +4,7 @@ Nothing here depends on other pods, so an answer holds until a node changes, and
 it: each filter keeps its masks by the part of a shape that it reads. A requirement is decided once for each
 distinct value of a label, a toleration once for each distinct set of taints, and then looked up for all nodes
 at once. No preemption makes these refusals go away. Semantics and texts are those of kube-scheduler 1.36 and
-1.37 with their default gates (no Lt and Gt in tolerations); NODE_FILTERS and VOLUME_FILTERS have its order.
+1.37 with their default gates (no Lt and Gt in tolerations); node_filters and VOLUME_FILTERS have its order.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
 from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.selectors import NodeSelectorTerm, Requirement
@@ -136,19 +137,46 @@ class NodeUnschedulable(StaticFilter):
         return ~self._snapshot.unschedulable
 
 
+class Reserved(StaticFilter):
+    """The nodes that carry the label by which an administrator reserves nodes for Podium."""
+
+    PLUGIN = "Reserved"
+    REASON = "node(s) were not reserved for Podium"
+
+    def __init__(self, snapshot: Snapshot, label: str) -> None:
+        super().__init__(snapshot)
+        key, equal, value = label.partition("=")
+        self._label = Requirement(key, "In", (value,)) if equal else Requirement(key, "Exists", ())
+
+    def _reads(self, shape: Shape) -> Hashable:  # noqa: ARG002 - it is the same for all
+        return None
+
+    def _passes(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
+        return _labelled(self._snapshot, self._label)
+
+
 class TaintToleration(StaticFilter):
-    """Nodes whose every taint that keeps pods out (NoSchedule, NoExecute) is tolerated."""
+    """Nodes whose every taint that keeps pods out (NoSchedule, NoExecute) is tolerated.
+
+    On nodes `reserved` for Podium all its pods tolerate the taint that keeps others' away. Not so NoExecute,
+    by which a kubelet would refuse them.
+    """
 
     PLUGIN = "TaintToleration"
     REASON = "node(s) had untolerated taint(s)"
+
+    def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
+        super().__init__(snapshot)
+        self._always = (Toleration(RESERVED, "Exists", effect="NoSchedule"),) if reserved else ()
 
     def _reads(self, shape: Shape) -> Hashable:
         return shape.tolerations
 
     def _passes(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
+        tolerations = shape.tolerations + self._always
         table = [
-            all(tolerates(shape.tolerations, taint) for taint in taints if taint.effect in _KEEPS_OUT)
+            all(tolerates(tolerations, taint) for taint in taints if taint.effect in _KEEPS_OUT)
             for taints in columns.taint_sets
         ]
         return np.array(table, np.bool_)[columns.taints]
@@ -197,9 +225,18 @@ class VolumeZone(StaticFilter):
         return _each(self._snapshot, shape.zones)
 
 
-# The order in which kube-scheduler asks; ports and resources come in between.
-NODE_FILTERS = (NamedNodes, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity)
 VOLUME_FILTERS = (VolumeNodeAffinity, VolumeZone)
+
+
+def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
+    """Give the filters in the order in which kube-scheduler asks; ports and resources precede volumes.
+
+    Before all others comes whether a node is `reserved` (a label), if some are.
+    """
+    only = (Reserved(snapshot, reserved),) if reserved else ()
+    taints = TaintToleration(snapshot, reserved=bool(reserved))
+    named = NamedNodes(snapshot), NodeName(snapshot), NodeUnschedulable(snapshot)
+    return [*only, *named, taints, NodeAffinity(snapshot)]
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

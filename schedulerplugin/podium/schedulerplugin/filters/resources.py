@@ -6,7 +6,7 @@ one it has none of. The refusal names each resource that is short. Where one req
 node no preemption helps: kube-scheduler calls that unresolvable, but never does for the number of pods.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -49,6 +49,14 @@ class Resources:
             large &= allocatable[at] >= amount
         return large
 
+    def resolvable_at(self, shape: Shape, row: int) -> bool:
+        """Say whether one node row is among `resolvable`."""
+        resource, allocatable, _ = self._room()
+        return all(
+            name == PODS or (name in resource and allocatable[resource[name]].item(row) >= amount)
+            for name, amount in shape.requests
+        )
+
     def fits_at(self, shape: Shape) -> Callable[[int], bool]:
         """Give what says of one row whether it has the room; good until a new node or resource comes."""
         resource, allocatable, used = self._room()
@@ -66,6 +74,17 @@ class Resources:
             return True
 
         return fits
+
+    def fits_beside(self, shape: Shape, row: int, pods: Collection[int]) -> bool:
+        """Say whether a node row that fits a shape would with more pods (rows) there."""
+        resource, allocatable, used = self._room()
+        for name, amount in shape.requests:
+            at = resource[name]
+            requested = self._snapshot.requests[at]
+            left = allocatable[at].item(row) - used[at].item(row) - amount
+            if left < sum(requested.item(pod) for pod in pods):
+                return False
+        return True
 
     def spare(self, shape: Shape, rows: Rows) -> Int64s:
         """Give how many pods of a shape have room on each of these rows, all of which have some."""

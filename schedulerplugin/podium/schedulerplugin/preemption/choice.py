@@ -103,7 +103,7 @@ class Chooser:
         agree = self._integers_agree()
         self._only_room = accepted.copy()
         accepted &= agree
-        level, _ = sums.levels(candidates, accepted)
+        level = sums.levels(candidates, accepted)
         # No plan on a node violates fewer budgets, or takes less in priority, than its bound.
         bound, violations = level, np.zeros(len(level), np.int64)
         safe = accepted & (level != NOT_ENOUGH)
@@ -112,7 +112,7 @@ class Chooser:
             if not (found.safe & (found.level == level)).any():
                 # Where a budget is in play on all of the lowest, the others are of use too.
                 sums.barred = None
-                bound, _ = sums.levels(candidates)
+                bound = sums.levels(candidates)
                 found = self._without_violating(sums, bound, accepted & (bound != NOT_ENOUGH))
             level, violations, safe = found
         best, equal = self._by_sums(sums, level, safe)
@@ -137,7 +137,7 @@ class Chooser:
             return _Lawful(level, none, nodes & ~self._risky(sums, nodes))
         units, budgets = self.units, self._budgets
         sums.bar(np.flatnonzero(nodes), lambda leads, on: budgets.violating_on_nodes(leads, on, units))
-        without, _ = sums.levels(nodes)
+        without = sums.levels(nodes)
         return _Lawful(without, none + (nodes & (without == NOT_ENOUGH)), without != NOT_ENOUGH)
 
     def _by_sums(self, sums: Sums, level: Int64s, safe: Bools) -> tuple[Cost | None, list[int]]:

@@ -14,8 +14,9 @@ class Decision(NamedTuple):
     """What to do for a preemptor, by rows of the snapshot.
 
     `placed` gives node rows by pod row. `chosen` is the preemption, None where there is none. `awaited` are
-    pods that are leaving anyway, on whose room it counts. `refusals` say why it finds no place: as things are
-    where it fits after all, else with all gone that may go. `why` is of one that is not eligible.
+    pods that are leaving anyway, on whose room it counts. `refusals` say why it finds no place as things are,
+    and of one that does not fit `even_so` why it finds none with all gone that may go (None: only budgets are
+    in the way). `why` is of one that is not eligible.
     """
 
     outcome: Outcome
@@ -24,6 +25,7 @@ class Decision(NamedTuple):
     chosen: Chosen | None = None
     awaited: tuple[int, ...] = ()
     refusals: Refusals | None = None
+    even_so: Refusals | None = None
     why: str = ""
 
 

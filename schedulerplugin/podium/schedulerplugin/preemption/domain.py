@@ -15,7 +15,7 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Preemptor, Stage
+from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
 
 # Added to every priority in the sum over victims, so that more victims are worse even below zero.
@@ -72,7 +72,7 @@ class DomainPlanner:
         self.now = now
         self._budgets = budgets
         self._settings = settings
-        self.charge = _charge(settings.semantics, stage.preemptor)
+        self.charge = charge(settings.semantics, group=stage.preemptor.group)
         self.potential = self._potential()
 
     def plan(self, domain: Domain, leads: Rows, *, only_room: bool = False) -> Found | None:
@@ -109,14 +109,10 @@ class DomainPlanner:
         return Cost(violations, int(priority[0]), int((priority + SHIFT).sum()), len(rows), -earliest)
 
     def _potential(self) -> Bools:
-        units, priority = self.units, self.stage.preemptor.priority
-        is_lead = units.lead == np.arange(len(units.lead), dtype=np.int32)
+        units = self.units
         # Who has been moved in a trial is no victim a second time.
         stands: Bools = self.stage.snapshot.node == units.at
-        open_to: Bools = is_lead & stands & (units.priority < priority) & ~units.guard
-        if units.rule.guarded:
-            open_to &= (priority >= units.minimum) | (self.now >= units.until)
-        return open_to
+        return stands & units.open_to(self.stage.preemptor.priority, self.now)
 
     def _violations(self, ordered: Rows) -> Int64s:
         """Give for each unit how many of its pods would take a budget below what it allows."""
@@ -236,10 +232,10 @@ def _lowest(levels: list[int], enough: Callable[[int], bool], *, monotone: bool)
     return levels[low]
 
 
-def _charge(semantics: Semantics, preemptor: Preemptor) -> Charge:
-    """Give which budgets a pod charges that has taken one below what it allows."""
+def charge(semantics: Semantics, *, group: bool) -> Charge:
+    """Give which budgets a pod charges that has taken one below what it allows, for a lone pod or a group."""
     if semantics is Semantics.V1_37:
         return Charge.POD_STOPS
-    if semantics is Semantics.V1_36 and preemptor.group:
+    if semantics is Semantics.V1_36 and group:
         return Charge.UNIT_STOPS
     return Charge.EVERY

@@ -6,12 +6,12 @@ become names; whoever asks for a tenant has other objects named in another way (
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from podium.api.times import LAST_SECOND, written_at
 from podium.findings import Finding, Severity
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption import toleration
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 # Of units that were spared, so many are told: those on the preemptor's nodes, the most important first.
 _SPARED = 1000
 _BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
-# What ends later than a date can be written (9999-12-31T23:59:59Z) lasts for ever.
-_LAST_SECOND = 253_402_300_799
 
 
 class Explainer:
@@ -48,6 +46,8 @@ class Explainer:
         self._now = now
         self._said = said
         self._wanted = decision.wanted
+        misfit = decision.outcome is Outcome.DOES_NOT_FIT
+        self._refusals = decision.even_so if misfit else decision.refusals
         grouped = self._wanted is not None and self._wanted.group is not None
         self._units, _ = engine.units(for_group=grouped, now=now)
 
@@ -55,7 +55,7 @@ class Explainer:
         """Give the whole answer."""
         decision = self._decision
         chosen = decision.chosen
-        refusals = decision.refusals
+        refusals = self._refusals
         return Plan(
             semantics=self._engine.settings.semantics,
             outcome=decision.outcome,
@@ -70,7 +70,7 @@ class Explainer:
 
     def _message(self) -> str:
         decision = self._decision
-        wanted, refusals = self._wanted, decision.refusals
+        wanted, refusals = self._wanted, self._refusals
         if wanted is None or decision.outcome is Outcome.NOT_ELIGIBLE:
             return f"{decision.why} {refusals.message}" if refusals is not None else decision.why
         if decision.outcome is Outcome.DOES_NOT_FIT and refusals is None:
@@ -145,12 +145,7 @@ class Explainer:
     def _spared(self) -> Iterator[UnitVerdict]:
         """Give the units of lower priority that stay: on the preemptor's nodes, or wherever they protect."""
         wanted, decision = self._wanted, self._decision
-        if (
-            wanted is None
-            or decision.outcome is Outcome.FITS
-            or decision.awaited
-            or decision.refusals is None
-        ):
+        if wanted is None or decision.outcome is Outcome.FITS or decision.awaited or self._refusals is None:
             return
         fates = decision.chosen.found.fates if decision.chosen is not None else {}
         lower = self._in_question(wanted, fates)
@@ -180,19 +175,18 @@ class Explainer:
         found = np.unique(units.lead[np.concatenate(on)])
         if wanted.group is not None:
             leads = self._leads()
-            protected = leads[units.guard[leads] | self._exempt(leads)]
+            protected = leads[units.guard[leads] | self._exempt[leads]]
             by_budget = [lead for lead, fate in fates.items() if fate in _BY_BUDGET]
             found = np.unique(np.concatenate([found, protected, np.array(by_budget, np.intp)]))
         found = found[found != NO_UNIT].astype(np.intp)
         lower: Rows = found[units.priority[found] < wanted.priority]
         return lower
 
-    def _exempt(self, leads: Rows) -> Bools:
-        """Say which units tolerate the preemptor."""
-        units, wanted = self._units, self._wanted
-        assert wanted is not None
-        exempt: Bools = (wanted.priority < units.minimum[leads]) & (self._now < units.until[leads])
-        return exempt
+    @cached_property
+    def _exempt(self) -> Bools:
+        """Which units tolerate the preemptor, by lead."""
+        assert self._wanted is not None
+        return self._units.exempt(self._wanted.priority, self._now)
 
     def _why_spared(self, lead: int, fate: Fate | None) -> str:
         chosen = self._decision.chosen
@@ -216,16 +210,13 @@ class Explainer:
 
     def _tolerates(self, lead: int) -> str:
         """Say what exempts a unit, empty where nothing does."""
-        units, wanted = self._units, self._wanted
-        assert wanted is not None
-        if not units.rule.guarded or wanted.priority >= units.minimum.item(lead):
+        if not self._exempt.item(lead):
             return ""
+        units = self._units
         until = units.until.item(lead)
-        if self._now >= until:
-            return ""
         held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
-        if until <= _LAST_SECOND:
-            return f"{held} until {_utc(until)}"
+        if until <= LAST_SECOND:
+            return f"{held} until {written_at(until)}"
         pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
         return (
             f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
@@ -284,8 +275,7 @@ class Explainer:
                     yield problem
 
     def _leads(self) -> Rows:
-        lead = self._units.lead
-        return np.flatnonzero(lead == np.arange(len(lead), dtype=np.int32))
+        return np.flatnonzero(self._units.is_lead)
 
     def _names(self, row: int) -> tuple[str, str]:
         pod = self._snapshot.pods[row]
@@ -297,7 +287,3 @@ class Explainer:
 
     def _node(self, row: int) -> str:
         return self._snapshot.names[row] or ""
-
-
-def _utc(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

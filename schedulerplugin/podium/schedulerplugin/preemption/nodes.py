@@ -181,8 +181,8 @@ class Sums:
         # What no node lacks decides nothing; rows without a node lack all.
         self._lacks = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}
 
-    def levels(self, nodes: Bools, enough: Bools | None = None) -> tuple[Int64s, int]:
-        """Give the lowest sufficient priority by node, and how many places of the lists were looked at.
+    def levels(self, nodes: Bools, enough: Bools | None = None) -> Int64s:
+        """Give the lowest sufficient priority by node.
 
         NOT_ENOUGH is where there is none, where `nodes` is False, and (if `enough` nodes are marked) where it
         is above the lowest of a marked node: nobody needs to know it there.
@@ -195,14 +195,14 @@ class Sums:
         held, enough = table.held[:width], enough[:width] if enough is not None else None
         lacks = [lack[:width].copy() for lack in self._lacks.values()]
         amounts = [table.requests(at)[:, :width] for at in self._lacks]
-        lowest, depth = NOT_ENOUGH, 0
+        lowest = NOT_ENOUGH
         for depth in range(len(table.pods)):
             priority = table.priority[depth, :width]
             if lowest != NOT_ENOUGH:
                 open_still &= priority <= lowest
             open_still &= held > depth
             if not open_still.any():
-                return level, depth
+                return level
             may = self._potential[table.leads[depth, :width]]
             if self.barred is not None:
                 may &= ~self.barred[depth, :width]
@@ -217,7 +217,7 @@ class Sums:
             marked = fits if enough is None else fits & enough
             if enough is not None and marked.any():
                 lowest = min(lowest, int(priority[marked].min()))
-        return level, len(table.pods)
+        return level
 
     def lists(self, nodes: Rows, depth: int) -> Lists:
         """Give the beginnings of the lists of some nodes."""

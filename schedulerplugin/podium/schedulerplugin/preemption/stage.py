@@ -79,10 +79,7 @@ class Stage:
             return {rows[0]: domain.node}
         enough = needed if self._semantics is Semantics.KEP else None
         with self.trial() as kept:
-            if self.preemptor.nominated:
-                placed = self._placer.place_nominated(rows, self.preemptor.nominated, domain.within)
-            else:
-                placed = self._placer.place_many(rows, domain.within, enough=enough)
+            placed = self._placer.place_many(rows, domain.within, enough, self.preemptor.nominated)
             if len(placed) < needed:
                 return None
             kept.keep()

@@ -5,19 +5,19 @@ what does not depend on any node: who waits, how many must be placed, at which p
 may be evicted for them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import Schedulable
 from podium.divergence import Divergence, judge
 from podium.errors import PodiumError
 from podium.priority import NEVER
 from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.units import is_leaving
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import Name, View
@@ -48,15 +48,21 @@ class Refused(NamedTuple):
     why: str
 
 
-def wanted(
-    view: View, snapshot: Snapshot, target: Name | GroupKey, settings: Settings, said: Said
+def wanted(  # noqa: PLR0917 - what an engine is made of, in its order
+    view: View,
+    snapshot: Snapshot,
+    target: Name | GroupKey,
+    settings: Settings,
+    said: Said,
+    leaving: Callable[[Schedulable], bool],
 ) -> Wanted | Refused:
-    """Say who is to be placed for a pod or a group.
+    """Say who is to be placed for a pod or a group; who is `leaving` counts as running no more.
 
-    Raises PodiumError for one that does not exist, has run to its end, or runs already.
+    A pod that counts on a node already, for its binding is on the way, runs. Raises PodiumError for a target
+    that does not exist, has run to its end, or runs already.
     """
     if isinstance(target, GroupKey):
-        return _group(view, snapshot, target, settings)
+        return _group(view, snapshot, target, settings, leaving)
     pod = view.pods.get(target)
     if pod is None:
         raise PodiumError(f"pod {'/'.join(target)}: there is no such pod in what was read")
@@ -64,16 +70,19 @@ def wanted(
         raise PodiumError(f"pod {'/'.join(target)}: it has run to its end, so there is nothing to place")
     if pod.spec.nodeName:
         raise PodiumError(f"pod {'/'.join(target)}: it runs on node {pod.spec.nodeName} already")
+    row = snapshot.pod_row[target]
+    if snapshot.node.item(row) >= 0:
+        node = snapshot.names[snapshot.node.item(row)]
+        raise PodiumError(f"pod {'/'.join(target)}: it is being bound to node {node}")
     key = membership(pod, native_served=view.native_served)
     if key is not None and settings.semantics is not Semantics.PODS:
         if key not in view.groups:
             return Refused(f"waiting for the pod group {said('PodGroup', *key[1:])}, which does not exist")
-        return _group(view, snapshot, key, settings)
+        return _group(view, snapshot, key, settings, leaving)
     if pod.metadata.deletionTimestamp is not None:
         return Refused("it is being deleted")
     if pod.spec.schedulingGates:
         return Refused(f"it is held by scheduling gates: {_gates([pod])}")
-    row = snapshot.pod_row[target]
     missing = snapshot.shapes[snapshot.shape.item(row)].missing
     if missing:
         return Refused(f"what it asks for cannot be judged: {'; '.join(missing)}")
@@ -81,14 +90,18 @@ def wanted(
     return Wanted((row,), 1, pod.spec.priority or 0, POLICY_NEVER if never else "")
 
 
-def _group(view: View, snapshot: Snapshot, key: GroupKey, settings: Settings) -> Wanted | Refused:
+def _group(
+    view: View, snapshot: Snapshot, key: GroupKey, settings: Settings, leaving: Callable[[Schedulable], bool]
+) -> Wanted | Refused:
     group = view.groups.get(key)
     name = f"{key.namespace}/{key.name}"
     if group is None:
         raise PodiumError(f"pod group {name}: there is no such group in what was read")
     members = [pod for pod in view.members(key).values() if not pod.finished]
-    waiting = [pod for pod in members if not pod.spec.nodeName]
-    running = sum(bool(pod.spec.nodeName) and not _leaving(pod, settings) for pod in members)
+    waiting = [pod for pod in members if not _runs(snapshot, pod)]
+    counts = settings.semantics is not Semantics.KEP
+    # A view for scheduling holds no other pods than Schedulable ones.
+    running = sum(_runs(snapshot, pod) and (counts or not leaving(pod)) for pod in members)  # type: ignore[arg-type]
     least = 1 if group.min_count is None else group.min_count
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     if not waiting and members:
@@ -110,7 +123,7 @@ def _group(view: View, snapshot: Snapshot, key: GroupKey, settings: Settings) ->
         return Refused(f"what its pods ask for cannot be judged: {'; '.join(missing)}")
     priority, barred = group.priority or 0, ""
     if divergence.priority.divergent and settings.divergence is DivergencePolicy.NO_PREEMPTION:
-        priority = min([priority, *(each.value for each in divergence.priority.differing if each.live)])
+        priority = divergence.priority.lowest
         barred = "its pods do not all have its priority, and the divergence policy is NoPreemption"
     if _forbids(group, ready, view.classes):
         barred = POLICY_NEVER
@@ -166,7 +179,7 @@ def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
             pod.metadata.name or "",
         ),
     )
-    return [snapshot.pod_row[pod.metadata.namespace or "", pod.metadata.name or ""] for pod in ordered]
+    return [snapshot.pod_row[_name(pod)] for pod in ordered]
 
 
 def _gates(pods: Iterable[Pod]) -> str:
@@ -177,5 +190,12 @@ def _deleted(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None
 
 
-def _leaving(pod: Pod, settings: Settings) -> bool:
-    return settings.semantics is Semantics.KEP and is_leaving(pod)  # type: ignore[arg-type]
+def _runs(snapshot: Snapshot, pod: Pod) -> bool:
+    """Say whether a pod has a node, or is on the way to one."""
+    if pod.spec.nodeName:
+        return True
+    return snapshot.node.item(snapshot.pod_row[_name(pod)]) >= 0
+
+
+def _name(pod: Pod) -> Name:
+    return pod.metadata.namespace or "", pod.metadata.name or ""

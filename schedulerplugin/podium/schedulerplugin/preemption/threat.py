@@ -14,11 +14,12 @@ import msgspec
 import numpy as np
 
 from podium.api.membership import GroupKey
+from podium.api.times import LAST_SECOND, seconds
 from podium.errors import PodiumError
 from podium.priority import NEVER, SYSTEM_CLASSES
 from podium.schedulerplugin.arrays import Int64s, Rows
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.budgets import Charge
+from podium.schedulerplugin.preemption.domain import charge
 from podium.schedulerplugin.preemption.naming import plainly
 from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod
 from podium.schedulerplugin.preemption.toleration import scheduled_at
@@ -28,8 +29,6 @@ from podium.view import Name, View
 
 # No integer is above it, so nothing preempts a unit that has it.
 _HIGHEST = 2**31 - 1
-# The end of the year 9999: a later end cannot be written as a time, and is for ever to anybody.
-_LAST_SECOND = 253_402_300_799
 
 Amounts = dict[str, int]  # milli for cpu, units for all else
 
@@ -109,14 +108,14 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
     Of a group whose members go one by one it is the least important member. Raises PodiumError for what does
     not run.
     """
-    seconds = int(now.timestamp() // 1)
-    units, _ = engine.units(for_group=isinstance(victim, GroupKey), now=seconds)
-    subject = _subject(engine, units, victim, seconds)
+    second = seconds(now)
+    units, _ = engine.units(for_group=isinstance(victim, GroupKey), now=second)
+    subject = _subject(engine, units, victim, second)
     lead = subject.lead
     budgets = tuple(_budgets(engine, units.members(lead)))
     priority = units.priority.item(lead)
     protection = units.why_guarded(lead, plainly) or _protection(engine, priority, budgets)
-    held = tuple(_held(units, lead, seconds)) if not protection else ()
+    held = tuple(_held(units, lead, second)) if not protection else ()
     later = None if protection else priority + 1
     minimal = later if later is None else max([later, *(each.minimum for each in held)])
     kind, namespace, name = units.object_of(lead)
@@ -134,7 +133,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
         later=later,
         tolerations=held,
         budgets=budgets,
-        rooms=tuple(_rooms(engine, units, lead, minimal, seconds)) if minimal is not None else (),
+        rooms=tuple(_rooms(engine, units, lead, minimal, second)) if minimal is not None else (),
         classes=tuple(_classes(engine.view, minimal)) if minimal is not None else (),
     )
 
@@ -179,7 +178,7 @@ def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
         scheduled = scheduled_at(pod)
         until = granted.until(scheduled) if granted is not None else 0
         if now < until:
-            ends = None if until > _LAST_SECOND else until
+            ends = None if until > LAST_SECOND else until
             yield Held(pod.metadata.name or "", minimum, ends, scheduled is not None)
 
 
@@ -212,10 +211,7 @@ def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> I
 
 def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
     """Give the units that a preemptor of the minimal priority may take, this one among them."""
-    is_lead = units.lead == np.arange(len(units.lead), dtype=np.int32)
-    may = is_lead & (units.priority < minimal) & ~units.guard
-    if units.rule.guarded:
-        may &= (minimal >= units.minimum) | (now >= units.until)
+    may = units.open_to(minimal, now)
     may[lead] = True
     return np.flatnonzero(may)
 
@@ -223,8 +219,8 @@ def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
 def _before(engine: Engine, units: Units, lead: int, ordered: Rows) -> Rows:
     """Give the units of a node that a lone pod takes rather than this one: those given back after it."""
     numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
-    charge = Charge.POD_STOPS if engine.settings.semantics is Semantics.V1_37 else Charge.EVERY
-    violating = engine.budgets.violating(units.all_members(ordered), numbers, charge)
+    charged = charge(engine.settings.semantics, group=False)
+    violating = engine.budgets.violating(units.all_members(ordered), numbers, charged)
     asked = np.concatenate((ordered[violating], ordered[~violating]))
     return asked[int(np.flatnonzero(asked == lead)[0]) + 1 :]
 

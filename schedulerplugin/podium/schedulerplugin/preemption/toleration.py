@@ -12,6 +12,7 @@ import msgspec
 from podium.api.core import PriorityClass
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
 from podium.findings import ObjectRef
 from podium.priority import SYSTEM_CLASSES, Toleration, Unparsed, toleration
 from podium.schedulerplugin.snapshot import Problem
@@ -62,11 +63,6 @@ def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
             return None
 
 
-def exempt(granted: Exemption | None, preemptor_priority: int, scheduled: int | None, now: int) -> bool:
-    """Say whether a victim is exempt from preemption by that priority at `now`, seconds since 1970."""
-    return granted is not None and preemptor_priority < granted.minimum and now < granted.until(scheduled)
-
-
 def scheduled_at(pod: Schedulable) -> int | None:
     """Give the second since 1970 at which a pod was scheduled; None if PodScheduled is missing or not True.
 
@@ -93,6 +89,4 @@ def _scheduled(pod: Schedulable) -> int | None:
     condition = pod.status.condition("PodScheduled") if pod.status is not None else None
     if condition is None or condition.status != "True":
         return None
-    time = instant(condition.lastTransitionTime or _ZERO_TIME)
-    # Whole seconds are all that an API server stores.
-    return int(time.timestamp() // 1)
+    return seconds(instant(condition.lastTransitionTime or _ZERO_TIME))

@@ -9,13 +9,13 @@ Pods that are leaving (being deleted, or told to go by a preemption) are in no u
 what they free is free already. kube-scheduler's releases count them like others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.groups import PODIUM_GROUP, DisruptionMode, PodGroup
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.priority import resolve
@@ -34,8 +34,6 @@ NO_UNIT = -1
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
 # The `minimum` of a pod that tolerates no preemption.
 NEVER_EXEMPT = -(2**63)
-# What a kube-scheduler or Podium writes on a victim before it deletes it.
-DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
 # Of so few units the members are put together one by one, not looked up in an array of all.
 _FEW = 64
@@ -94,10 +92,6 @@ class Membership:
             self.group_of[row] = key
             self.rows.setdefault(key, set()).add(row)
 
-    def read(self, row: int, pod: Schedulable, *, native_served: bool) -> None:
-        """Note the group that a pod names."""
-        self.put(row, membership(pod, native_served=native_served))
-
 
 class Units:
     """The units of one snapshot under one rule; arrays by pod row, of which a lead's hold the unit's.
@@ -109,14 +103,22 @@ class Units:
     (seconds). Call `refresh` before reading.
     """
 
-    def __init__(
-        self, view: View, snapshot: Snapshot, groups: Membership, rule: UnitRule, settings: Settings
+    def __init__(  # noqa: PLR0917 - what an engine is made of, in its order
+        self,
+        view: View,
+        snapshot: Snapshot,
+        groups: Membership,
+        rule: UnitRule,
+        settings: Settings,
+        leaving: Callable[[Schedulable], bool],
     ) -> None:
+        """`leaving` says of a pod whether it is on its way out; what it goes by may change (`touch`)."""
         self.snapshot = snapshot
         self.rule = rule
         self._view = view
         self._groups = groups
         self._settings = settings
+        self._leaving = leaving
         self._exemptions: dict[str, Exemption | None] = {}
         self._changed: set[int] = set()
         self.lead: Int32s = np.zeros(0, np.int32)
@@ -181,6 +183,21 @@ class Units:
         if same.any():
             order = self._by_uid(leads, order, same)
         return leads[order]
+
+    @property
+    def is_lead(self) -> Bools:
+        """Say of each row whether it names a unit."""
+        is_lead: Bools = self.lead == np.arange(len(self.lead), dtype=np.int32)
+        return is_lead
+
+    def open_to(self, priority: int, now: int) -> Bools:
+        """Say of each row whether it names a unit that a preemptor of that priority may take."""
+        return self.is_lead & (self.priority < priority) & ~self.guard & ~self.exempt(priority, now)
+
+    def exempt(self, priority: int, now: int) -> Bools:
+        """Say of each lead whether its unit tolerates a preemptor of that priority still."""
+        exempt: Bools = (priority < self.minimum) & (now < self.until)
+        return exempt
 
     def object_of(self, lead: int) -> tuple[str, str, str]:
         """Give kind, namespace and name of a unit."""
@@ -279,19 +296,17 @@ class Units:
         self.leaving[row] = False
         if pod is None:
             return
-        leaving = self.leaving[row] = is_leaving(pod)
         at = snapshot.node.item(row)
+        # Of a pod whose binding is on the way nobody knows yet whether it will ever be there.
+        leaving = self.leaving[row] = self._leaving(pod) and snapshot.home.item(row) == at
         if at < 0 or (leaving and rule.guarded):
             return
         self.at[row] = at
-        own = pod.spec.priority or 0
-        in_group = group is not None and (rule.grouped or rule.member_priority)
-        counts = group_priority is not None and (
-            rule.member_priority or (rule.grouped and self._whole(group))
-        )
+        whole = self._whole(group)
+        own = group_priority is None or not (whole or rule.member_priority)
         self.lead[row] = row
-        self.priority[row] = group_priority if counts and group_priority is not None else own
-        self.rank[row] = in_group and (rule.member_rank or self._whole(group))
+        self.priority[row] = (pod.spec.priority if own else group_priority) or 0
+        self.rank[row] = group is not None and (whole or rule.member_rank)
         self.size[row] = 1
         self.start[row] = snapshot.start.item(row)
         self.key[row] = _sortable(pod.metadata.uid or "")
@@ -309,6 +324,8 @@ class Units:
         """Say why a pod may never be a victim; what nobody can count frees nothing to plan with."""
         if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
             return "what it takes cannot be counted"
+        if self.snapshot.home.item(row) != self.snapshot.node.item(row):
+            return "its binding is on the way"
         return protected(pod, self._settings, class_name, self._view.classes)
 
     def _group_priority(self, key: GroupKey, group: PodGroup) -> int:
@@ -317,8 +334,7 @@ class Units:
         if not self.rule.guarded:
             return priority
         if settings.divergence is DivergencePolicy.NO_PREEMPTION:
-            judged = judge(group, self._view.members(key).values())
-            priority = min([priority, *(each.value for each in judged.priority.differing if each.live)])
+            priority = judge(group, self._view.members(key).values()).priority.lowest
         if settings.preemption_priority and not group.native:
             named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
             found = resolve(self._view.classes, named) if named else None
@@ -357,32 +373,8 @@ class Units:
             return
         self.lead = grown(self.lead, size, NO_UNIT)
         self.at = grown(self.at, size, NO_UNIT)
-        for name in (
-            "_class_of",
-            "priority",
-            "rank",
-            "size",
-            "start",
-            "key",
-            "guard",
-            "minimum",
-            "until",
-            "leaving",
-        ):
+        for name in _ATTRIBUTES:
             setattr(self, name, grown(getattr(self, name), size))
-
-
-def is_leaving(pod: Schedulable) -> bool:
-    """Say whether a pod is being deleted, or has been told to go by a preemption."""
-    return pod.metadata.deletionTimestamp is not None or is_preempted(pod)
-
-
-def is_preempted(pod: Schedulable | None) -> bool:
-    """Say whether a scheduler has told a pod to go; what it is doing about it does not matter."""
-    if pod is None:
-        return False
-    condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
 
 
 def _sortable(uid: str) -> int:

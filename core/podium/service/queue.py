@@ -1,4 +1,4 @@
-"""Which keys to look at, when, and by how many workers: the one place of the reconciler where order is made.
+"""Which keys to look at, when, and by how many workers: the one place where workers get their order.
 
 A storm of changes to one group is one look at it, for a look takes the group as it then is. While a key is
 being looked at nobody else takes it, so the writes about one group never race each other; what happens to it

@@ -1,0 +1,97 @@
+"""Nodes, pods and groups on a real API server, as many as schedulers are compared with, made and taken away.
+
+A pod asks for no grace (terminationGracePeriodSeconds 0) and nothing else runs there, no kubelet and no
+controller: one that a scheduler deletes is gone at once, and whatever changes is the scheduler's doing.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+from tests.fixtures.servers import Server
+
+from podium.controlplane.client import Client
+from podium.errors import PodiumError
+
+API = "scheduling.k8s.io/v1beta1"
+NAMESPACE = "bench"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LOW, HIGH = "bench-low", "bench-high"
+_WRITERS = 8
+
+
+class Field:
+    """An API server with nodes of 4 cpus, two classes and a namespace; `nodes` and `classes` as stored."""
+
+    def __init__(self, server: Server, nodes: int) -> None:
+        self._server = server
+        made(server.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
+        classes = [{"metadata": {"name": name}, "value": value} for name, value in ((LOW, 1), (HIGH, 1_000))]
+        self.classes = self.make("/apis/scheduling.k8s.io/v1/priorityclasses", classes)
+        room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+        documents = [
+            {"metadata": {"name": f"node-{index}"}, "status": {"capacity": room, "allocatable": room}}
+            for index in range(nodes)
+        ]
+        self.nodes = self.make("/api/v1/nodes", documents)
+
+    def make(self, path: str, documents: Iterable[Any]) -> list[Any]:
+        """Create objects; gives them as they were stored, in some order."""
+        return self._all(lambda client, document: made(client.request("POST", path, document)), documents)
+
+    def make_groups(self, documents: Iterable[Any]) -> list[Any]:
+        """Create native PodGroups."""
+        return self.make(f"/apis/{API}/namespaces/{NAMESPACE}/podgroups", documents)
+
+    def make_pods(self, documents: Iterable[Any]) -> list[Any]:
+        """Create pods."""
+        return self.make(PODS, documents)
+
+    def delete_pods(self, names: Iterable[str]) -> None:
+        """Take away pods, as far as they are there."""
+        self._all(lambda client, name: client.request("DELETE", f"{PODS}/{name}"), names)
+
+    def _all(self, ask: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:
+        """Ask something for every item, over a few connections at once."""
+        # Lists, for a generator cannot be read by several threads.
+        left = iter(list(items))
+
+        def work(_: int) -> list[Any]:
+            with closing(self._server.access.client()) as client:
+                return [ask(client, item) for item in left]
+
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            return [answer for share in pool.map(work, range(_WRITERS)) for answer in share]
+
+
+def group(name: str, size: int, class_name: str) -> Any:
+    """Give a gang that is evicted whole."""
+    gang = {"gang": {"minCount": size}}
+    spec = {"schedulingPolicy": gang, "disruptionMode": {"all": {}}, "priorityClassName": class_name}
+    return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def pod(
+    name: str, cpu: str, class_name: str, *, memory: str = "100Mi", node: int | None = None, group: str = ""
+) -> Any:
+    """Give a pod, one that is bound already where a node is given."""
+    resources = {"requests": {"cpu": cpu, "memory": memory}}
+    spec: dict[str, Any] = {
+        "containers": [{"name": "main", "image": "none", "resources": resources}],
+        "priorityClassName": class_name,
+        "terminationGracePeriodSeconds": 0,
+    }
+    if node is not None:
+        spec["nodeName"] = f"node-{node}"
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def made(answer: tuple[int, Any]) -> Any:
+    """Give what was made. PodiumError when it was refused."""
+    code, document = answer
+    if code not in (200, 201):
+        raise PodiumError(f"HTTP {code}: {document}")
+    return document

@@ -1,0 +1,130 @@
+"""What a watch hears of pods while somebody schedules some: when it began, who was bound and who has gone.
+
+It runs on a thread, so that who waits for it may do so without an event loop.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Collection, Iterator
+
+import msgspec
+from bench.field import PODS
+from tests.fixtures.servers import Server
+
+from podium.errors import PodiumError
+from podium.kube.connection import connect
+
+_PATIENCE_SECONDS = 60.0
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    resourceVersion: str = ""
+
+
+class _Spec(msgspec.Struct):
+    nodeName: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+class _List(msgspec.Struct):
+    metadata: _Meta
+
+
+class Heard:
+    """All that happened to pods since this was made; times are perf_counter's.
+
+    `first` is when anything happened, `bound` when each of the wanted pods was, `gone` how many pods of all
+    have been deleted.
+    """
+
+    def __init__(self, wanted: Collection[str]) -> None:
+        self.first = 0.0
+        self.bound: dict[str, float] = {}
+        self.gone = 0
+        self.failure: Exception | None = None
+        self._wanted = frozenset(wanted)
+        self._last = time.perf_counter()
+        self._news = threading.Condition()
+        self._begun = threading.Event()
+
+    def until_bound(self, patience: float) -> None:
+        """Wait until all are bound, or no more for `patience` seconds. PodiumError when the watch ends."""
+        began = time.perf_counter()
+        with self._news:
+            while len(self.bound) < len(self._wanted) and self.failure is None:
+                left = max(began, self._last) + patience - time.perf_counter()
+                if left <= 0:
+                    break
+                self._news.wait(left)
+        if self.failure is not None:
+            raise PodiumError(f"the watch of pods failed: {self.failure}")
+
+    @classmethod
+    @contextlib.contextmanager
+    def listening(cls, server: Server, wanted: Collection[str]) -> Iterator["Heard"]:
+        """Listen from now on."""
+        heard = cls(wanted)
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(heard._follow(str(server.kubeconfig)))
+        thread = threading.Thread(target=heard._run, args=(loop, task))
+        thread.start()
+        try:
+            if not heard._begun.wait(_PATIENCE_SECONDS):
+                raise PodiumError("the watch of pods does not begin")
+            yield heard
+        finally:
+            loop.call_soon_threadsafe(task.cancel)
+            thread.join()
+            loop.close()
+
+    def _run(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            return
+        except Exception as error:  # noqa: BLE001 - told to who waits, whatever it is
+            self.failure = error
+            self._begun.set()
+            with self._news:
+                self._news.notify_all()
+
+    async def _follow(self, kubeconfig: str) -> None:
+        async with connect(kubeconfig, None) as connection:
+            body = await connection.get(PODS, limit="1")
+            version = msgspec.json.decode(body, type=_List).metadata.resourceVersion
+            decoder = msgspec.json.Decoder(_Line)
+            # An API server ends the watch of who is slow to take events; it may come back where it was.
+            while True:
+                query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
+                async for line in connection.lines(PODS, silence=3600.0, **query):
+                    if line:
+                        event = decoder.decode(line)
+                        self._note(event)
+                        version = event.object.metadata.resourceVersion
+                    else:
+                        self._begun.set()
+
+    def _note(self, line: _Line) -> None:
+        if line.type == "ERROR":
+            raise PodiumError("the server has no more of it")
+        now = time.perf_counter()
+        self.first = self.first or now
+        name = line.object.metadata.name
+        if line.type == "DELETED":
+            self.gone += 1
+        elif line.object.spec.nodeName and name in self._wanted and name not in self.bound:
+            with self._news:
+                self.bound[name] = self._last = now
+                self._news.notify_all()

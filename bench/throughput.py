@@ -1,0 +1,260 @@
+"""Pods a second, beside kube-scheduler on the same API server: upstream's workloads, in turns.
+
+What is to be scheduled is there before the scheduler starts, and each turn has a fresh scheduler. The clock
+runs from the first change that anybody makes to a pod until the last pod is bound, both as a watch hears it,
+so neither the start of a process nor its first list counts. A gang's PodGroup comes last, when the scheduler
+is ready: a gang's clock runs from there, and planning counts. `python -m bench.throughput NAME ... [WHO ...]`
+prints the turns of some workloads, of all or of some (kube_scheduler, podium, bare).
+"""
+
+import contextlib
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from bench import rig
+from bench.barewrites import Place, Step, Victim
+from bench.field import LOW, Field, pod
+from bench.heard import Heard
+from bench.kubescheduler import scheduling
+from bench.livescheduler import podium_scheduling
+from bench.results import Row, Section, spread
+from bench.workloads import LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
+from tests.fixtures.servers import Server, exclusive
+
+from podium.controlplane.releases import NEWEST
+from podium.errors import PodiumError
+
+ROUNDS = 3
+# Who is left pending for so long with no other pod bound in between is given up.
+PATIENCE_SECONDS = 90.0
+MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
+_NOTE = f"""
+Kubernetes {NEWEST.version}, nodes of 4 cpus, no kubelet and no controller; every pod has a grace period of 0.
+API server, etcd and the scheduler under test share all processors; kube-scheduler may ask 5,000 times a
+second. The pods, of 100m, are there before a scheduler starts. The clock runs from the first change to a pod
+that a watch hears to the last pod bound. The bare loop is one Python process that writes, by Podium's own
+code, what Podium's scheduler must, every decision known beforehand, and no events. Stuck: pods were left
+pending, none having been bound for {PATIENCE_SECONDS:.0f} s; the rate is then that of the bound ones.
+{ROUNDS} rounds, kube-scheduler, Podium and the bare loop in turns.
+"""
+
+
+class Turn(NamedTuple):
+    """How one did: pods bound, left pending and deleted, the seconds, and its processor's, start included."""
+
+    bound: int
+    pending: int
+    gone: int
+    seconds: float
+    busy: float
+
+    @property
+    def rate(self) -> float:
+        """Give pods bound a second."""
+        return self.bound / self.seconds
+
+    def __str__(self) -> str:
+        text = f"{self.rate:,.1f} pods/s, {self.gone} gone, {self.busy:.1f} s of processor"
+        return f"{text}; stuck, {self.pending} pending" if self.pending else text
+
+
+class Contest:
+    """One server with nodes, on which schedulers take turns."""
+
+    def __init__(self, server: Server, nodes: int) -> None:
+        self._server = server
+        self._field = Field(server, nodes)
+        self._serials = itertools.count()
+
+    def kube_scheduler(self, shape: Shape) -> Turn:
+        """Let kube-scheduler do a round."""
+
+        @contextlib.contextmanager
+        def run(workload: Workload) -> Iterator[int]:
+            with scheduling(self._server) as scheduler:
+                if workload.gang:
+                    scheduler.until_known("nodes", workload.nodes)
+                    scheduler.until_known("pods", len(workload.standing))
+                yield scheduler.pid
+
+        return self._turn(shape.make(next(self._serials)), "default-scheduler", run)
+
+    def podium(self, shape: Shape) -> Turn:
+        """Let Podium do a round."""
+        return self._turn(
+            shape.make(next(self._serials)), "podium-scheduler", lambda _: podium_scheduling(self._server)
+        )
+
+    def bare(self, shape: Shape) -> Turn:
+        """Let the bare loop do a round."""
+        workload = shape.make(next(self._serials))._replace(gang=None)
+        with self._laid_out(workload, "nobody") as uids, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "steps.json"
+            path.write_bytes(msgspec.json.encode([_step(*step, uids) for step in workload.steps]))
+            argv = [sys.executable, "-m", "bench.barewrites", str(self._server.kubeconfig), str(path)]
+            with _listening(self._server, workload) as heard, subprocess.Popen(argv) as running:
+                heard.until_bound(PATIENCE_SECONDS)
+                busy = rig.processor_seconds(running.pid)
+            if running.returncode:
+                raise PodiumError(f"bench.barewrites ended with {running.returncode}")
+            return _turn(workload, heard, heard.first, busy)
+
+    def resident(self) -> tuple[float, float]:
+        """Give MiB of Podium's scheduler with a large cluster in it, after binding some pods, and at most."""
+        more = [f"more-{index}" for index in range(MEMORY_MORE)]
+        standing = [
+            pod(f"pod-{index}", "100m", LOW, node=index % MEMORY_NODES) for index in range(MEMORY_PODS)
+        ]
+        workload = Workload(MEMORY_NODES, standing, [], [pod(name, "100m", LOW) for name in more], None, [])
+        with (
+            self._laid_out(workload, "podium-scheduler"),
+            _listening(self._server, workload) as heard,
+            podium_scheduling(self._server) as pid,
+        ):
+            heard.until_bound(PATIENCE_SECONDS)
+            if len(heard.bound) < MEMORY_MORE:
+                raise PodiumError(f"{len(heard.bound)} of {MEMORY_MORE} pods were bound")
+            return rig.resident(pid), rig.resident(pid, peak=True)
+
+    def _turn(
+        self, workload: Workload, name: str, run: Callable[[Workload], contextlib.AbstractContextManager[int]]
+    ) -> Turn:
+        with (
+            self._laid_out(workload, name),
+            _listening(self._server, workload) as heard,
+            run(workload) as pid,
+        ):
+            before, began = rig.processor_seconds(pid), time.perf_counter()
+            if workload.gang:
+                self._field.make_groups([workload.gang])
+            heard.until_bound(PATIENCE_SECONDS)
+            busy = rig.processor_seconds(pid) - (before if workload.gang else 0)
+            return _turn(workload, heard, began if workload.gang else heard.first, busy)
+
+    @contextlib.contextmanager
+    def _laid_out(self, workload: Workload, scheduler: str) -> Iterator[dict[str, str]]:
+        """Have all of a workload there, but for the gang's group; gives UIDs of pods by name."""
+        # The bound ones too: Podium evicts no pods of another's.
+        for each in (*workload.standing, *workload.wanted):
+            each["spec"]["schedulerName"] = scheduler
+        self._field.make_groups(workload.groups)
+        pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
+        try:
+            yield {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
+        finally:
+            self._field.delete_pods(each["metadata"]["name"] for each in pods)
+
+
+def _listening(server: Server, workload: Workload) -> contextlib.AbstractContextManager[Heard]:
+    return Heard.listening(server, [each["metadata"]["name"] for each in workload.wanted])
+
+
+def _turn(workload: Workload, heard: Heard, began: float, busy: float) -> Turn:
+    if not heard.bound:
+        raise PodiumError("no pod was bound")
+    pending = len(workload.wanted) - len(heard.bound)
+    return Turn(len(heard.bound), pending, heard.gone, max(heard.bound.values()) - began, busy)
+
+
+def _step(places: list[tuple[str, str]], victims: list[str], uids: dict[str, str]) -> Step:
+    return Step(
+        [Place(name, uids[name], node) for name, node in places],
+        [Victim(name, uids[name]) for name in victims],
+    )
+
+
+_SUBJECTS: tuple[Callable[[Contest, Shape], Turn], ...] = (
+    Contest.kube_scheduler,
+    Contest.podium,
+    Contest.bare,
+)
+
+
+def scheduling_basic() -> Section:
+    """Measure SchedulingBasic, and the memory that a large cluster takes; about ten minutes."""
+    rows = _rows("basic-1000", "basic-5000")
+    with exclusive(NEWEST) as server:
+        now, peak = Contest(server, MEMORY_NODES).resident()
+    what = (
+        f"Podium's resident memory, {MEMORY_NODES:,} nodes, {MEMORY_PODS:,} pods, {MEMORY_MORE:,} more bound"
+    )
+    rows.append(Row(f"{what}; target under 500 MiB", f"{now:,.0f} MiB, at most {peak:,.0f} MiB"))
+    return Section("Pods a second beside kube-scheduler", rows, _NOTE)
+
+
+def preemption_basic() -> Section:
+    """Measure PreemptionBasic; about ten minutes, and more where kube-scheduler is stuck."""
+    note = (
+        f"As above: {LONE_PODS_A_NODE} pods of 900m on each node, and as many that ask for 3 cpus as nodes."
+    )
+    return Section("Preemptors a second beside kube-scheduler", _rows("lone-200", "lone-1000"), note)
+
+
+def gangs() -> Section:
+    """Measure gangs that preempt gangs; about fifteen minutes."""
+    note = f"""
+As above: {LOW_GANGS} gangs of pods that ask for 600m, one of each gang on every node, and one gang as large
+whose pods ask for 3500m; all are evicted whole (mode all). The gang's PodGroup is the last object to come,
+and the clock runs from its creation, so that planning counts.
+"""
+    rows = _rows("gang-100", "gang-400", "gang-1000")
+    return Section("Gangs that preempt beside kube-scheduler", rows, note)
+
+
+def _rows(*names: str) -> list[Row]:
+    return [row for name in names for row in _compared(SHAPES[name], _turns(SHAPES[name], _SUBJECTS))]
+
+
+def _turns(shape: Shape, subjects: Iterable[Callable[[Contest, Shape], Turn]]) -> dict[str, list[Turn]]:
+    """Let each take its turns, on a server of their own."""
+    turns: dict[str, list[Turn]] = {}
+    with exclusive(NEWEST) as server:
+        contest = Contest(server, shape.make(0).nodes)
+        for _ in range(ROUNDS):
+            for each in subjects:
+                turn = each(contest, shape)
+                turns.setdefault(each.__name__, []).append(turn)
+                print(f"{shape.title}, {each.__name__}: {turn}", file=sys.stderr)
+    return turns
+
+
+def _compared(shape: Shape, turns: dict[str, list[Turn]]) -> list[Row]:
+    peer, ours, bare = turns["kube_scheduler"], turns["podium"], turns["bare"]
+    times = [mine.rate / other.rate for mine, other in zip(ours, peer, strict=True)]
+    shares = [100 * mine.rate / other.rate for mine, other in zip(ours, bare, strict=True)]
+    return [
+        Row(f"{shape.title}, kube-scheduler", _rates(peer)),
+        Row(f"{shape.title}, Podium", _rates(ours)),
+        Row(
+            f"{shape.title}, Podium / kube-scheduler, round by round; target {shape.target:g} x",
+            spread(times, "x", 1),
+        ),
+        Row(
+            f"{shape.title}, bare loop; Podium's share of it",
+            f"{_rates(bare)}; {statistics.median(shares):.0f} %",
+        ),
+    ]
+
+
+def _rates(turns: list[Turn]) -> str:
+    stuck = [str(turn.pending) for turn in turns if turn.pending]
+    text = spread([turn.rate for turn in turns], "pods/s", 0)
+    return f"{text}; stuck in {len(stuck)} of {len(turns)} rounds, {', '.join(stuck)} left" if stuck else text
+
+
+if __name__ == "__main__":
+    chosen = [each for each in _SUBJECTS if each.__name__ in sys.argv[1:]] or _SUBJECTS
+    try:
+        for name in sys.argv[1:]:
+            if name in SHAPES:
+                _turns(SHAPES[name], chosen)
+    except PodiumError as error:
+        sys.exit(str(error))

@@ -1,0 +1,80 @@
+"""What schedulers are compared by: upstream's SchedulingBasic and PreemptionBasic, and gangs over gangs."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from bench.field import HIGH, LOW, group, pod
+
+LOW_GANGS = 5
+LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
+
+
+class Workload(NamedTuple):
+    """What there is to do: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
+
+    `gang` is the group of the wanted ones. `steps` says by names who may go where, and who must go for that.
+    """
+
+    nodes: int
+    standing: list[Any]
+    groups: list[Any]
+    wanted: list[Any]
+    gang: Any
+    steps: list[tuple[list[tuple[str, str]], list[str]]]
+
+
+class Shape(NamedTuple):
+    """A workload by its upstream name, the multiple of kube-scheduler to reach, and how to make a round."""
+
+    title: str
+    target: float
+    make: Callable[[int], Workload]
+
+
+def basic(nodes: int, pods: int) -> Workload:
+    """SchedulingBasic: a backlog of small pods."""
+    names = [f"pod-{index}" for index in range(pods)]
+    places = [(name, f"node-{index % nodes}") for index, name in enumerate(names)]
+    wanted = [pod(name, "100m", LOW, memory="500Mi") for name in names]
+    return Workload(nodes, [], [], wanted, None, [([place], []) for place in places])
+
+
+def lone(nodes: int) -> Workload:
+    """PreemptionBasic: every node is full, and as many pods as nodes need most of one."""
+    standing = [
+        pod(f"low-{node}-{index}", "900m", LOW, node=node)
+        for node in range(nodes)
+        for index in range(LONE_PODS_A_NODE)
+    ]
+    wanted = [pod(f"high-{index}", "3", HIGH) for index in range(nodes)]
+    steps = [
+        ([(f"high-{node}", f"node-{node}")], [f"low-{node}-{index}" for index in range(LONE_EVICTED)])
+        for node in range(nodes)
+    ]
+    return Workload(nodes, standing, [], wanted, None, steps)
+
+
+def gang(size: int, serial: int) -> Workload:
+    """Make a gang that needs every node, over gangs that are evicted whole."""
+    low = [f"low-{serial}-{index}" for index in range(LOW_GANGS)]
+    high = f"high-{serial}"
+    standing = [
+        pod(f"{name}-{node}", "600m", LOW, node=node, group=name) for name in low for node in range(size)
+    ]
+    wanted = [pod(f"{high}-{index}", "3500m", HIGH, group=high) for index in range(size)]
+    places = [(f"{high}-{index}", f"node-{index}") for index in range(size)]
+    victims = [each["metadata"]["name"] for each in standing]
+    groups = [group(name, size, LOW) for name in low]
+    return Workload(size, standing, groups, wanted, group(high, size, HIGH), [(places, victims)])
+
+
+SHAPES = {
+    "basic-1000": Shape("SchedulingBasic, 1,000 nodes, 4,000 pods", 2, lambda _: basic(1_000, 4_000)),
+    "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
+    "lone-200": Shape("PreemptionBasic, 200 nodes, 200 preemptors", 2.5, lambda _: lone(200)),
+    "lone-1000": Shape("PreemptionBasic, 1,000 nodes, 1,000 preemptors", 5, lambda _: lone(1_000)),
+    "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 2.5, partial(gang, 100)),
+    "gang-400": Shape("gang of 400 over 5 gangs, 400 nodes", 2.5, partial(gang, 400)),
+    "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 2.5, partial(gang, 1_000)),
+}

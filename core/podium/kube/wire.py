@@ -1,0 +1,262 @@
+"""Kept HTTP/1.1 connections for writes: llhttp (through aiohttp) parses, and nothing else is between.
+
+A scheduler's throughput ends where its API server's processors do, and on a machine that they share every
+microsecond of a request is one: aiohttp's own client takes two to three times as long for a small write as
+TLS, parsing and an event loop need. There is no cookie here, no redirect, no compression, no proxy, and
+nothing is ever sent twice: what became of a request that got no answer, only its sender can find out.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
+from urllib.parse import SplitResult
+
+from aiohttp import ClientPayloadError, StreamReader
+from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
+
+# Go's server closes a connection that was idle for 90 s; one that it may just be closing takes no request.
+_IDLE_SECONDS = 60.0
+# Nothing that etcd stores is as large, not even as JSON.
+_LARGEST = 16 << 20
+_PIECE = 64 << 10
+# llhttp's bounds for one line and for the number of header fields.
+_LINE, _FIELDS = 8190, 128
+
+
+class Answer(NamedTuple):
+    """What came back, whatever it says."""
+
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Unhindered:
+    """What the parser asks to pause reading: nothing, for each of its pieces is taken from it at once."""
+
+    connected = True
+
+    def pause_reading(self) -> None:
+        """Go on."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on."""
+
+
+UNHINDERED: Any = Unhindered()
+
+
+class Pool:
+    """The connections to one server; as many as there are requests at a time."""
+
+    def __init__(
+        self, server: SplitResult, context: ssl.SSLContext | None, server_hostname: str | None
+    ) -> None:
+        """`server` is an HTTP URL, which in TLS goes by `server_hostname`, if that is not its host's."""
+        secure = server.scheme == "https"
+        self._host = server.hostname or ""
+        self._port = server.port or (443 if secure else 80)
+        self._authority = server.netloc.rpartition("@")[2]
+        self._context = context if secure else None
+        self._name = (server_hostname or self._host) if secure else None
+        self._idle: list[_Exchange] = []
+        self._all: set[_Exchange] = set()
+
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        connecting: float,
+        silence: float,
+    ) -> Answer:
+        """Send one request and give its answer; `target` is path and query, encoded.
+
+        Raises TimeoutError when the answer was not complete in `silence` seconds, or there was no connection
+        in `connecting`, ConnectionError when the connection was lost, OSError when there is none to be had,
+        and ValueError for what cannot be said in HTTP, or is none.
+        """
+        request = self._head(method, target, headers, len(body)) + body
+        exchange = self._rested() or await self._connect(connecting)
+        try:
+            async with asyncio.timeout(silence):
+                answer = await exchange.ask(request)
+        except BaseException:
+            # Whoever is cancelled or late leaves an answer behind, which is nobody else's.
+            exchange.abort()
+            raise
+        if exchange.ready:
+            self._idle.append(exchange)
+        else:
+            exchange.abort()
+        return answer
+
+    async def close(self) -> None:
+        """Close all connections, also those that wait for an answer."""
+        lost = [exchange.lost for exchange in self._all]
+        for exchange in self._all:
+            exchange.abort()
+        if lost:
+            await asyncio.wait(lost)
+
+    def left(self, exchange: "_Exchange") -> None:
+        """Hear that a connection is gone."""
+        self._all.discard(exchange)
+
+    def _head(self, method: str, target: str, headers: Mapping[str, str], length: int) -> bytes:
+        fields = {"Host": self._authority, **headers, "Content-Length": str(length)}
+        if " " in target or not (target + "".join(fields.values())).isprintable():
+            raise ValueError("a space or a control character in its path or headers")
+        lines = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+        return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
+
+    def _rested(self) -> "_Exchange | None":
+        """Give the connection that was used last, so that those which are too many come to rest."""
+        while self._idle:
+            exchange = self._idle.pop()
+            if exchange.fresh:
+                return exchange
+            exchange.abort()
+        return None
+
+    async def _connect(self, seconds: float) -> "_Exchange":
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                _, exchange = await loop.create_connection(
+                    lambda: _Exchange(self, loop),
+                    self._host,
+                    self._port,
+                    ssl=self._context,
+                    server_hostname=self._name,
+                )
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise OSError(f"cannot connect to {self._authority}: {error}") from None
+        self._all.add(exchange)
+        return exchange
+
+
+class _Exchange(asyncio.Protocol):
+    """One connection: a request, its answer, the next request."""
+
+    def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._pool = pool
+        self._loop = loop
+        self._parser = HttpResponseParser(
+            UNHINDERED,
+            loop,
+            _PIECE,
+            max_line_size=_LINE,
+            max_field_size=_LINE,
+            max_headers=_FIELDS,
+            read_until_eof=True,
+            auto_decompress=False,
+        )
+        self._transport: asyncio.Transport
+        self._idle_since = 0.0
+        self._answer: asyncio.Future[Answer] | None = None
+        self._message: RawResponseMessage | None = None
+        self._payload: StreamReader
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._over = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the connection takes another request."""
+        return not self._over and not self._transport.is_closing()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it still does, after a rest."""
+        return self.ready and self._loop.time() - self._idle_since < _IDLE_SECONDS
+
+    async def ask(self, request: bytes) -> Answer:
+        """Send a request and wait for its answer."""
+        self._answer = self._loop.create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    def abort(self) -> None:
+        """Close at once: TLS' goodbye would outlive who asked."""
+        self._over = True
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection whose handshake is done."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came of an answer."""
+        if self._answer is None:
+            # Nobody has asked: a server that is about to close says why.
+            self.abort()
+            return
+        try:
+            messages, _, _ = self._parser.feed_data(data)
+            for message, payload in messages:
+                self._begin(message, payload)
+            if self._message is not None:
+                self._read()
+        except (HttpProcessingError, ClientPayloadError) as error:
+            self._fail(ValueError(f"its answer is not HTTP: {error}"))
+
+    def eof_received(self) -> None:
+        """Close, too."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell who waits; an answer of no stated length ends here."""
+        self._over = True
+        if self._answer is not None and not self._answer.done():
+            if self._message is not None:
+                with suppress(HttpProcessingError, ClientPayloadError):
+                    self._parser.feed_eof()
+                    self._read()
+            self._fail(ConnectionError(str(exc or "closed by the server")))
+        self._pool.left(self)
+        self.lost.set_result(None)
+
+    def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
+        if message.code < 200 and not message.upgrade:
+            # A word in between.
+            return
+        if self._message is not None:
+            # Two answers to one question: who knows what the next would belong to.
+            self._over = True
+            return
+        self._message, self._payload = message, payload
+
+    def _read(self) -> None:
+        """Take what there is of the body, and hand it over when it is complete."""
+        assert self._message is not None
+        piece = self._payload.read_nowait()
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > _LARGEST:
+            self._fail(ValueError(f"its answer is larger than {_LARGEST} bytes"))
+        elif self._payload.is_eof():
+            self._finish(self._message)
+
+    def _finish(self, message: RawResponseMessage) -> None:
+        body = b"".join(self._pieces)
+        # An answer that came before all was sent would be followed by the rest of the question.
+        early = self._transport.get_write_buffer_size() > 0
+        self._over = self._over or early or message.should_close or message.upgrade
+        self._idle_since = self._loop.time()
+        answer, self._answer, self._message = self._answer, None, None
+        self._pieces, self._size = [], 0
+        if answer is not None and not answer.done():
+            answer.set_result(Answer(message.code, message.headers, body))
+
+    def _fail(self, error: Exception) -> None:
+        self._over = True
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        self._transport.abort()

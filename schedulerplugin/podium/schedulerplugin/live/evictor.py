@@ -1,0 +1,133 @@
+"""One preemption carried out, in the order of KEP-4832.
+
+First all that says what is about to happen, at the same time: the preemptor's nominations, the end of lower
+ones, and the condition DisruptionTarget of every victim. That is the durable record, from which a process
+that comes after us goes on; so it is complete before the first delete. Then, if the preemption is still
+wanted, all victims but the last are deleted, and then the last: whoever sees room while some victims are not
+yet told to go would take too little for enough.
+
+The first failure ends it. What was not deleted then stays, and no longer says that it goes.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from podium.api.meta import Condition
+from podium.errors import PodiumError
+from podium.schedulerplugin.live.together import Job, together
+from podium.schedulerplugin.live.writes import GoneError, Writes
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+
+
+class Carried(NamedTuple):
+    """How it ended: which pods we have told to go, and in one line why no more, or nothing.
+
+    `error` says that a write failed; a preemption that was not wanted any more is none.
+    """
+
+    deleted: tuple[PodRef, ...]
+    failed: str = ""
+    error: bool = False
+
+
+class Conditions(NamedTuple):
+    """What pods are told in this preemption; None where there is nothing to tell, or nobody any more.
+
+    `waiting` goes with a nomination, `target` is DisruptionTarget True (None: the victim has it already),
+    `spared` is its end.
+    """
+
+    waiting: Callable[[PodRef], Condition | None]
+    target: Callable[[PodRef], Condition | None]
+    spared: Callable[[PodRef], Condition | None]
+
+
+async def carry_out(evict: Evict, writes: Writes, told: Conditions, *, still: Callable[[], str]) -> Carried:
+    """Make room; `still` is asked before the first delete whether to go on: nothing, or why not.
+
+    A victim that has gone is done, and so is a lower nomination of a pod that has; a preemptor's pod that has
+    gone is a failure, for nothing is evicted for whoever is no more. Nominations stay, whatever happens: they
+    are the caller's to end. Cancelled, it leaves the record for whoever comes next.
+    """
+    return await _Preemption(evict, writes, told).carry_out(still)
+
+
+class _Preemption:
+    def __init__(self, evict: Evict, writes: Writes, told: Conditions) -> None:
+        self._evict = evict
+        self._writes = writes
+        self._told = told
+        # Victims that say that they go, and are not known to be told so or to have gone.
+        self._marked: dict[PodRef, None] = {}
+        self._gone: set[PodRef] = set()
+        self._deleted: list[PodRef] = []
+
+    async def carry_out(self, still: Callable[[], str]) -> Carried:
+        failed = await self._all(self._announcements())
+        unwanted = "" if failed is not None else still()
+        if failed is None and not unwanted:
+            deletions = [self._deletion(pod) for pod in self._evict.victims if pod not in self._gone]
+            failed = await self._all(deletions[:-1]) or await self._all(deletions[-1:])
+        if failed is not None or unwanted:
+            await self._spare()
+        why = unwanted if failed is None else str(failed)
+        return Carried(tuple(self._deleted), why, error=failed is not None)
+
+    def _announcements(self) -> list[Job]:
+        nominations = [self._nomination(pod, node) for pod, node in self._evict.nominations]
+        clears = [self._clear(pod) for pod in self._evict.cleared]
+        return [*nominations, *clears, *(self._mark(pod) for pod in self._evict.victims)]
+
+    def _nomination(self, pod: PodRef, node: str) -> Job:
+        return lambda: self._writes.nominate(pod, node, self._told.waiting(pod))
+
+    def _clear(self, pod: PodRef) -> Job:
+        async def work() -> None:
+            await _or_gone(self._writes.nominate(pod, None, None))
+
+        return work
+
+    def _mark(self, pod: PodRef) -> Job:
+        async def work() -> None:
+            self._marked[pod] = None
+            condition = self._told.target(pod)
+            if condition is not None and not await _or_gone(self._writes.mark(pod, condition)):
+                del self._marked[pod]
+                self._gone.add(pod)
+
+        return work
+
+    def _deletion(self, pod: PodRef) -> Job:
+        async def work() -> None:
+            await self._writes.delete(pod)
+            del self._marked[pod]
+            self._deleted.append(pod)
+
+        return work
+
+    async def _spare(self) -> None:
+        """Take back what victims that stay were told; one that cannot be reached says it a while longer."""
+
+        def job(pod: PodRef) -> Job:
+            async def work() -> None:
+                condition = self._told.spared(pod)
+                if condition is not None:
+                    with suppress(PodiumError):
+                        await self._writes.mark(pod, condition)
+
+            return work
+
+        await self._all([job(pod) for pod in self._marked])
+
+    async def _all(self, jobs: list[Job]) -> PodiumError | None:
+        return await together(jobs, self._writes.limit)
+
+
+async def _or_gone(write: Awaitable[None]) -> bool:
+    """Say whether there was somebody to write to."""
+    try:
+        await write
+    except GoneError:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""What the scheduler keeps of each object, so that a large cluster fits in the memory of one process.
+
+Of tens of thousands of pods most are copies of few, yet each is read as a document of its own: containers,
+constraints, labels and owners are the same texts again and again. What is equal is kept once, and what no
+decision reads (annotations of pods and nodes, most conditions, volumes that may be mounted anywhere) not at
+all. A memory of the last few thousand parts finds nearly all that are equal, for lists come sorted by name.
+Hence nothing that is kept may be changed.
+"""
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from podium.api.meta import Condition, ObjectMeta
+from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
+from podium.state import Readable
+
+_T = TypeVar("_T")
+
+_ENCODER = msgspec.msgpack.Encoder()
+# Parts of so many kinds of pods, and names of so many nodes, at a time.
+_KINDS, _TEXTS = 2**12, 2**14
+# Those that are read: for tolerations, for victims, for resizes.
+_CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
+
+
+def essential(obj: Readable) -> Readable:
+    """Give what is kept of an object that was just read, which is itself made smaller."""
+    match obj:
+        case Schedulable():
+            _metadata(obj.metadata)
+            obj.spec = _spec(obj.spec)
+            if obj.status is not None:
+                _status(obj.status)
+        case SchedulableNode():
+            obj.metadata.annotations = None
+        case _:
+            pass
+    return obj
+
+
+def _metadata(metadata: ObjectMeta) -> None:
+    metadata.generateName = metadata.annotations = None
+    metadata.creationTimestamp = _text(metadata.creationTimestamp)
+    metadata.labels = _shared(metadata.labels)
+    metadata.ownerReferences = _shared(metadata.ownerReferences)
+    metadata.finalizers = _shared(metadata.finalizers)
+
+
+def _spec(spec: SchedulableSpec) -> SchedulableSpec:
+    """Give one that shares all but the node with the other copies of the pod."""
+    node, spec.nodeName = spec.nodeName, None
+    # Their names are made up for each pod where it is only the token of its service account.
+    spec.volumes = [each for each in spec.volumes or () if _binds(each)] or None
+    shared = _shared(spec)
+    return shared if node is None else msgspec.structs.replace(shared, nodeName=_text(node))
+
+
+def _status(status: SchedulableStatus) -> None:
+    status.phase = _text(status.phase)
+    status.startTime = _text(status.startTime)
+    status.nominatedNodeName = _text(status.nominatedNodeName)
+    kept = [_condition(each) for each in status.conditions or () if each.type in _CONDITIONS]
+    status.conditions = _shared(kept) if kept else None
+    status.containerStatuses = _shared(status.containerStatuses)
+    status.initContainerStatuses = _shared(status.initContainerStatuses)
+    status.allocatedResources = _shared(status.allocatedResources)
+    status.resources = _shared(status.resources)
+
+
+def _condition(condition: Condition) -> Condition:
+    """Share the long texts; times differ."""
+    condition.message = _text(condition.message)
+    condition.lastTransitionTime = _text(condition.lastTransitionTime)
+    return condition
+
+
+def _binds(volume: Volume) -> bool:
+    """Say whether a volume may decide where its pod can go."""
+    return volume != Volume(name=volume.name)
+
+
+def _shared(part: _T) -> _T:
+    """Give the first of all parts that are equal."""
+    if part is None:
+        return part
+    first = _first(type(part), _ENCODER.encode(part))
+    if not first:
+        first.append(part)
+    found: _T = first[0]
+    return found
+
+
+@lru_cache(_KINDS)
+def _first(kind: type, mark: bytes) -> list[Any]:  # noqa: ARG001 - they are what tells parts apart
+    return []
+
+
+@lru_cache(_TEXTS)
+def _text(text: str | None) -> str | None:
+    return text

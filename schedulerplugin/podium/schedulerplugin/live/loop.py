@@ -1,0 +1,230 @@
+"""The loop that runs the scheduler: time goes in, effects come out, and every one becomes a task.
+
+Nothing is decided here, and nothing waits for a write but what must: the scheduler goes on with what it has
+decided as if it were done, and hears of the end of each write. How many writes are under way is bounded, so a
+slow server slows the loop down instead of filling the memory.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from podium.api.membership import GroupKey
+from podium.api.meta import Condition
+from podium.api.records import Mode
+from podium.api.schedulable import Schedulable
+from podium.errors import PodiumError
+from podium.kube.watching import Say
+from podium.note import Note
+from podium.schedulerplugin.live.binder import bind_all
+from podium.schedulerplugin.live.evictor import Conditions, carry_out
+from podium.schedulerplugin.live.history import History
+from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.status import Statuses
+from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.scheduling import notes
+from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE, doomed, same, spared, unscheduled
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Held,
+    Moment,
+    Planned,
+    PodRef,
+    Rejected,
+    Report,
+    Spare,
+)
+from podium.schedulerplugin.scheduling.history import ended, planned
+from podium.schedulerplugin.scheduling.scheduler import Scheduler
+
+# Pods to be bound or evicted at a time before nothing more is decided: some seconds of an API server's work.
+_UNDER_WAY = 2048
+
+
+class Loop:
+    """Runs one scheduler as long as this replica leads; `wake` is to be called when the state has changed."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        writes: Writes,
+        *,
+        statuses: Statuses,
+        history: History,
+        metrics: Metrics,
+        emit: Callable[[Note], None],
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        say: Say,
+    ) -> None:
+        """`clock` gives seconds and never goes back, `now` the time in UTC; `emit` takes events."""
+        self._scheduler = scheduler
+        self._view = scheduler.engine.view
+        self._writes = writes
+        self._statuses = statuses
+        self._history = history
+        self._metrics = metrics
+        self._emit = emit
+        self._clock = clock
+        self._now = now
+        self._say = say
+        self._news = asyncio.Event()
+        self._under_way = 0
+
+    def wake(self) -> None:
+        """Have a look: something has changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled; what is under way then is cancelled too, and who follows finds it."""
+        async with asyncio.TaskGroup() as tasks:
+            for effect in self._scheduler.begin(self._moment()):
+                self._perform(effect, tasks)
+            while True:
+                self._news.clear()
+                moment = self._moment()
+                if self._under_way < _UNDER_WAY and self._scheduler.has_work(moment.seconds):
+                    for effect in self._step(moment):
+                        self._perform(effect, tasks)
+                    # Who has waited for the loop meanwhile, answers and changes, goes first.
+                    await asyncio.sleep(0)
+                else:
+                    await self._until_news(moment.seconds)
+
+    def _moment(self) -> Moment:
+        return Moment(self._now(), self._clock())
+
+    def _step(self, moment: Moment) -> list[Effect]:
+        """Let the scheduler look at one entry; a bug is about that one, and must not keep the others out."""
+        try:
+            effects = self._scheduler.step(moment)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next entry may be none the worse
+            said = "".join(traceback.format_exception(error))
+            self._say("scheduling failed: a bug", {"keys": str(self._scheduler.tried), "error": said})
+            self._metrics.failed()
+            self._scheduler.stumbled(moment)
+            return []
+        self._metrics.stepped(effects, moment.seconds, self._clock())
+        return effects
+
+    async def _until_news(self, now: float) -> None:
+        due = None if self._under_way >= _UNDER_WAY else self._scheduler.due(now)
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - now)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _perform(self, effect: Effect, tasks: asyncio.TaskGroup) -> None:
+        match effect:
+            case Bind():
+                self._begin(self._bind(effect), len(effect.pods), tasks)
+            case Evict():
+                self._statuses.began(effect)
+                self._begin(self._evict(effect), len(effect.victims), tasks)
+            case Report():
+                self._statuses.submit(effect)
+            case Planned(evict):
+                self._history.append(planned(evict, self._view, self._now(), Mode.OBSERVED))
+            case Spare(pods):
+                self._begin(self._spare(pods), len(pods), tasks)
+            case Held(evict, circle):
+                if circle:
+                    self._say(
+                        "workloads evict each other", {"error": evict.message, "of": evict.preemptor.uid}
+                    )
+            case Rejected(pod, reason):
+                fields = {"error": reason, "pod": f"{pod.namespace}/{pod.name}"}
+                self._say("a kubelet had no room for a pod of ours", fields)
+
+    def _begin(self, work: Coroutine[Any, Any, None], weight: int, tasks: asyncio.TaskGroup) -> None:
+        """Have work done beside the loop, counting what it weighs while it is under way."""
+        self._under_way += weight
+
+        def end(_task: asyncio.Task[None]) -> None:
+            self._under_way -= weight
+            self.wake()
+
+        tasks.create_task(work).add_done_callback(end)
+
+    async def _bind(self, bind: Bind) -> None:
+        await bind_all(self._writes, bind, partial(self._bound, bind))
+        if isinstance(bind.key, GroupKey) and self._scheduler.satisfied(bind.key):
+            self._statuses.placed(bind.key, "All required pods have been successfully scheduled")
+
+    def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
+        if error is None:
+            self._metrics.bound(pod, self._clock())
+            self._emit(notes.scheduled(pod, node))
+            return
+        settled = isinstance(error, GoneError | TakenError)
+        self._metrics.not_bound(pod, self._clock())
+        if not settled:
+            self._say("not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)})
+        self._scheduler.unbound(bind.key, pod, node, self._moment(), settled=settled)
+        self.wake()
+
+    async def _evict(self, evict: Evict) -> None:
+        began, plan = self._clock(), planned(evict, self._view, self._now(), Mode.ENFORCED)
+        self._emit(notes.preempted(self._view, evict))
+        still = partial(self._scheduler.objection, evict.key)
+        carried = await carry_out(evict, self._writes, self._conditions(evict), still=still)
+        seconds = self._clock() - began
+        self._metrics.carried_out(evict, seconds, error=carried.error)
+        self._history.append(ended(plan, carried.failed, carried.deleted, seconds))
+        if carried.failed:
+            fields = {
+                "error": carried.failed,
+                "preemptor": evict.preemptor.uid,
+                "deleted": len(carried.deleted),
+            }
+            self._say("a preemption was not carried out", fields)
+            self._statuses.gave_up(evict, carried.deleted)
+        for report in self._scheduler.preempted(evict.key, carried.deleted, carried.failed, self._moment()):
+            self._statuses.submit(report)
+
+    def _conditions(self, evict: Evict) -> Conditions:
+        """Give what pods are told, as they are stored at that moment."""
+        name = self._scheduler.name
+
+        def target(pod: Schedulable) -> Condition | None:
+            condition = doomed(name, evict.preemptor, pod, self._now())
+            stored = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+            return None if same(stored, condition) else condition
+
+        return Conditions(
+            waiting=self._of(lambda pod: unscheduled(UNSCHEDULABLE, evict.message, pod, self._now())),
+            target=self._of(target),
+            spared=self._of(self._spared),
+        )
+
+    def _of(
+        self, condition: Callable[[Schedulable], Condition | None]
+    ) -> Callable[[PodRef], Condition | None]:
+        """Give what a pod is told if it is there still."""
+
+        def say(ref: PodRef) -> Condition | None:
+            pod = self._view.pods.get(ref.key)
+            same_pod = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
+            return condition(pod) if same_pod and isinstance(pod, Schedulable) else None
+
+        return say
+
+    def _spared(self, pod: Schedulable) -> Condition:
+        return spared(pod, self._now())
+
+    async def _spare(self, pods: tuple[PodRef, ...]) -> None:
+        for pod in pods:
+            condition = self._of(self._spared)(pod)
+            try:
+                if condition is not None:
+                    await self._writes.mark(pod, condition)
+            except PodiumError as error:
+                # The pod says what is not so any more; kube-controller-manager takes that back in time.
+                self._say("a condition was not withdrawn", {"error": str(error)})

@@ -1,0 +1,332 @@
+"""What is counted of the scheduler: kube-scheduler's metrics under our prefix, and what only we have.
+
+Names after `podium_scheduler_`, results and buckets are those of kube-scheduler 1.37 (and of KEP-4832 for the
+two of goroutines, where a task does what a goroutine does there), so a dashboard needs another prefix and
+nothing else; there are no profiles here. Labels are closed sets, never a pod, a group or a node.
+
+Most is read from the effects of a step: they are what was decided.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from podium.api.membership import GroupKey
+from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Held,
+    Key,
+    Planned,
+    PodRef,
+    Rejected,
+    Report,
+)
+from podium.service.metrics import Reading
+
+_PREFIX = "podium_scheduler"
+_TASK = "preemption"
+# Attempts are told apart up to here.
+_MANY = 15
+# Pods of which it is known when they were first tried; of the others it is when they were bound.
+_TRIED = 100_000
+# What a kubelet may find too little of besides what devices are called in some cluster.
+_REJECTIONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods"})
+
+
+def _doubling(first: float, times: int) -> tuple[float, ...]:
+    return tuple(first * 2**power for power in range(times))
+
+
+_ATTEMPT = _doubling(0.001, 15)
+_PREEMPTION = _doubling(0.001, 16)
+_SINCE_FIRST = _doubling(0.01, 20)
+_PER_POD, _PER_GROUP = _doubling(1, 7), _doubling(1, 11)
+
+
+class _Tried(NamedTuple):
+    """The attempts at a pod: how many, and when the first and the last began."""
+
+    attempts: int
+    first: float
+    last: float
+
+
+class Metrics:
+    """The counters; all times are seconds of one clock that never goes back."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._tried: dict[str, _Tried] = {}
+        self._add_attempts()
+        self._add_preemptions()
+        self._add_ours()
+        # Finding a series by its labels costs as much as counting, and these are counted for every pod.
+        self._scheduled = self._attempts.labels("scheduled")
+        self._scheduled_seconds = self._durations.labels("scheduled")
+        self._since_first_by: dict[int, Histogram] = {}
+
+    def read(
+        self,
+        *,
+        pending: Callable[[], Mapping[str, float]],
+        incoming: Callable[[], Mapping[tuple[str, str], float]],
+        leads: Callable[[], bool],
+        cache_ages: Callable[[], Mapping[str, float]],
+    ) -> None:
+        """Say where to read what others know.
+
+        `pending` and `incoming` count what waits by pool, and what ever came into one by pool and event (a
+        group is one); `cache_ages` are in seconds by resource.
+        """
+        for reading in (
+            Reading(
+                f"{_PREFIX}_pending_pods",
+                "Lone pods and groups that wait, by pool.",
+                ("queue",),
+                lambda: {(pool,): number for pool, number in pending().items()},
+            ),
+            Reading(
+                f"{_PREFIX}_queue_incoming_pods_total",
+                "Lone pods and groups that came into a pool, by what brought them.",
+                ("queue", "event"),
+                lambda: {(pool, event): number for (pool, event), number in incoming().items()},
+            ),
+            Reading(
+                f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}
+            ),
+            Reading.of_caches(cache_ages),
+        ):
+            self._registry.register(reading)
+
+    def stepped(self, effects: Iterable[Effect], began: float, ended: float) -> None:
+        """Count what a step of the scheduler decided."""
+        seconds = ended - began
+        # Whether each that was not placed at once had a preemption planned.
+        planned: dict[Key, bool] = {}
+        for effect in effects:
+            match effect:
+                case Bind(key, pods):
+                    self._try((pod for pod, _ in pods), began)
+                    if isinstance(key, GroupKey):
+                        self._end_group("scheduled", seconds)
+                case Evict(key):
+                    planned[key] = True
+                    self._refuse([pod for pod, _ in effect.nominations], "unschedulable", began, seconds)
+                    if isinstance(key, GroupKey):
+                        self._end_group("waiting_on_preemption", seconds)
+                    self._count_victims(effect)
+                case Report(key) if not effect.gated:
+                    planned.setdefault(key, False)
+                    result = "error" if effect.reason == SCHEDULER_ERROR else "unschedulable"
+                    self._refuse(effect.pods, result, began, seconds)
+                    if isinstance(key, GroupKey):
+                        self._end_group(result, seconds)
+                case Planned(evict):
+                    planned[evict.key] = True
+                    self._observed.inc()
+                case Held(evict):
+                    planned[evict.key] = True
+                case Rejected(_, reason):
+                    self._rejected.labels(reason if reason in _REJECTIONS else "other").inc()
+                case _:
+                    pass
+        self._algorithm.observe(seconds)
+        for key, found in planned.items():
+            self._plan("podgroup" if isinstance(key, GroupKey) else "pod", seconds, found=found)
+
+    def bound(self, pod: PodRef, now: float) -> None:
+        """Count a pod that was bound."""
+        tried = self._tried.pop(pod.uid, _Tried(1, now, now))
+        self._scheduled.inc()
+        self._scheduled_seconds.observe(now - tried.last)
+        self._pod_attempts.observe(tried.attempts)
+        series = self._since_first_by.get(min(tried.attempts, _MANY))
+        if series is None:
+            many = f"{_MANY}+" if tried.attempts >= _MANY else str(tried.attempts)
+            series = self._since_first_by[min(tried.attempts, _MANY)] = self._since_first.labels(many)
+        series.observe(now - tried.first)
+
+    def not_bound(self, pod: PodRef, now: float) -> None:
+        """Count a pod that was to be bound, and was not."""
+        tried = self._tried.get(pod.uid, _Tried(1, now, now))
+        self._attempts.labels("error").inc()
+        self._durations.labels("error").observe(now - tried.last)
+
+    def carried_out(self, evict: Evict, seconds: float, *, error: bool) -> None:
+        """Count a preemption that has ended, well or by an error of the API server."""
+        result = "error" if error else "success"
+        self._execution.labels(evict.preemptor.kind, result).observe(seconds)
+        self._tasks.labels(_TASK, result).inc()
+        self._task_seconds.labels(_TASK).observe(seconds)
+
+    def limited(self) -> None:
+        """Count a preemption that waits for the rate of evictions."""
+        self._limited.inc()
+
+    def circled(self) -> None:
+        """Count a preemption that is held back because its two sides evict each other."""
+        self._cycles.inc()
+
+    def shadowed(self, agreement: str) -> None:
+        """Count a plan for a pod of another scheduler, by how that one agreed."""
+        self._shadow.labels(agreement).inc()
+
+    def failed(self) -> None:
+        """Count a bug."""
+        self._bugs.inc()
+
+    def wrote(self, what: str, result: str) -> None:
+        """Count a write."""
+        self._writes.labels(what, result).inc()
+
+    def emitted(self, result: str) -> None:
+        """Count an event."""
+        self._events.labels(result).inc()
+
+    def _try(self, pods: Iterable[PodRef], began: float) -> None:
+        """Note an attempt at each of some pods."""
+        for pod in pods:
+            before = self._tried.pop(pod.uid, None)
+            attempts, first = (before.attempts, before.first) if before is not None else (0, began)
+            self._tried[pod.uid] = _Tried(attempts + 1, first, began)
+        while len(self._tried) > _TRIED:
+            del self._tried[next(iter(self._tried))]
+
+    def _refuse(self, pods: Collection[PodRef], result: str, began: float, seconds: float) -> None:
+        """Count an attempt after which pods wait on; its time counts once, for they were tried together."""
+        self._try(pods, began)
+        self._attempts.labels(result).inc(len(pods))
+        self._durations.labels(result).observe(seconds)
+
+    def _end_group(self, result: str, seconds: float) -> None:
+        self._group_attempts.labels(result).inc()
+        self._group_durations.labels(result).observe(seconds)
+
+    def _plan(self, preemptor: str, seconds: float, *, found: bool) -> None:
+        """Count a search for room; as it follows an attempt that found none, that one's time is included."""
+        result = "Success" if found else "Unschedulable"
+        self._evaluation.labels(preemptor, result).observe(seconds)
+        if preemptor == "pod":
+            self._preemptions.inc()
+        else:
+            self._group_preemptions.labels(result).inc()
+
+    def _count_victims(self, evict: Evict) -> None:
+        kind = evict.preemptor.kind
+        victims = self._victims if kind == "pod" else self._group_victims
+        victims.observe(len(evict.victims))
+        self._disruptions.labels(kind).observe(len(evict.units))
+        self._violations.labels(kind).inc(evict.violations)
+
+    def _add_attempts(self) -> None:
+        self._attempts = self._counter(
+            "schedule_attempts",
+            "Attempts to schedule pods; an error is one of ours or of the API server.",
+            "result",
+        )
+        self._durations = self._histogram(
+            "scheduling_attempt_duration_seconds",
+            "Time of an attempt, of one that went well until the pod was bound.",
+            _ATTEMPT,
+            "result",
+        )
+        self._algorithm = self._histogram(
+            "scheduling_algorithm_duration_seconds", "Time of a step: what is first in the queue.", _ATTEMPT
+        )
+        self._pod_attempts = self._histogram(
+            "pod_scheduling_attempts", "Attempts until a pod was bound.", _doubling(1, 5)
+        )
+        self._since_first = self._histogram(
+            "pod_scheduling_sli_duration_seconds",
+            "Time from the first attempt at a pod until it was bound, by how many it took.",
+            _SINCE_FIRST,
+            "attempts",
+        )
+        self._group_attempts = self._counter(
+            "podgroup_schedule_attempts", "Attempts to schedule groups.", "result"
+        )
+        self._group_durations = self._histogram(
+            "podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to schedule a group, binding not included.",
+            _ATTEMPT,
+            "result",
+        )
+
+    def _add_preemptions(self) -> None:
+        self._preemptions = self._counter(
+            "preemption_attempts", "Searches for room that others have, for lone pods."
+        )
+        self._group_preemptions = self._counter(
+            "workload_preemption_attempts", "Searches for room that others have, for groups.", "result"
+        )
+        self._victims = self._histogram(
+            "preemption_victims", "Pods that a lone pod's preemption evicts.", _PER_POD
+        )
+        self._group_victims = self._histogram(
+            "workload_preemption_victims", "Pods that a group's preemption evicts.", _PER_GROUP
+        )
+        self._disruptions = self._histogram(
+            "preemption_workload_disruptions",
+            "Units that a preemption evicts: pods, or groups that go as one.",
+            _PER_GROUP,
+            "preemptor",
+        )
+        self._violations = self._counter(
+            "preemption_pdb_violations",
+            "PodDisruptionBudgets that preemptions left with too few pods.",
+            "preemptor",
+        )
+        self._evaluation = self._histogram(
+            "preemption_evaluation_duration_seconds",
+            "Time to find victims, and that nothing fits without.",
+            _PREEMPTION,
+            "preemptor",
+            "result",
+        )
+        self._execution = self._histogram(
+            "preemption_execution_duration_seconds",
+            "Time to tell victims to go; nothing else waits for it.",
+            _PREEMPTION,
+            "preemptor",
+            "result",
+        )
+        self._task_seconds = self._histogram(
+            "goroutines_duration_seconds", "Time of a task beside the loop.", _SINCE_FIRST, "operation"
+        )
+        self._tasks = self._counter(
+            "goroutines_execution", "Tasks beside the loop that have ended.", "operation", "result"
+        )
+
+    def _add_ours(self) -> None:
+        self._observed = self._counter(
+            "observed_preemptions", "Preemptions that were planned and, as configured, only told of."
+        )
+        self._limited = self._counter(
+            "rate_limited", "Times that a preemption had to wait for the rate of evictions."
+        )
+        self._cycles = self._counter(
+            "eviction_cycles", "Times that a preemption was held back because both sides evict each other."
+        )
+        self._rejected = self._counter(
+            "rejected_pods", "Pods of ours that a kubelet had no room for, by its reason.", "reason"
+        )
+        self._shadow = self._counter(
+            "shadow_plans",
+            "Plans for pods of other schedulers, by how those agreed with them.",
+            "agreement",
+        )
+        self._bugs = self._counter("errors", "Bugs that kept something from being looked at.")
+        self._writes = self._counter(
+            "writes", "Writes by what was written and how it ended.", "what", "result"
+        )
+        self._events = self._counter("events", "Events by what became of them.", "result")
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(f"{_PREFIX}_{name}", told, labels, registry=self._registry)
+
+    def _histogram(self, name: str, told: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"{_PREFIX}_{name}", told, labels, buckets=buckets, registry=self._registry)

@@ -1,0 +1,234 @@
+"""The scheduler process: what is wired to what. Nothing is decided here.
+
+What only a leader needs (the engine and all that follows it) is made when it begins to lead, from lists of
+its own: a standby costs no more than its cache, and nothing of what another has done is missed.
+"""
+
+import asyncio
+import gc
+import random as chance
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+from structlog.typing import FilteringBoundLogger
+
+from podium.api.minors import minor_of
+from podium.api.reads import Kind
+from podium.api.schedulable import SCHEDULING_READS
+from podium.kube.cluster import Cluster
+from podium.kube.connection import Connection, connect
+from podium.kube.events import Pace, Recorder
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.live.history import History
+from podium.schedulerplugin.live.keep import essential
+from podium.schedulerplugin.live.loop import Loop
+from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.shadowing import Shadowing
+from podium.schedulerplugin.live.status import Statuses
+from podium.schedulerplugin.live.switch import Source, Switch
+from podium.schedulerplugin.live.writes import Writes
+from podium.schedulerplugin.preemption.intents import Intents
+from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.history import recent
+from podium.schedulerplugin.scheduling.restraint import Restraint
+from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.schedulerplugin.scheduling.settings import LiveSettings
+from podium.schedulerplugin.scheduling.shadow import Shadow
+from podium.service import logs
+from podium.service import metrics as service_metrics
+from podium.service.lease import steady
+from podium.service.queue import Queue
+from podium.service.replica import Options, Replica, utc_now
+from podium.service.signals import Stop, stopping
+
+COMPONENT = "podium-scheduler"
+# What decides where a pod may go, and who may be evicted for it.
+KINDS = (
+    Kind.POD,
+    Kind.NODE,
+    Kind.PRIORITY_CLASS,
+    Kind.BUDGET,
+    Kind.POD_GROUP,
+    Kind.NAMESPACE,
+    Kind.CLAIM,
+    Kind.VOLUME,
+)
+# A backlog of thousands is bound in seconds; one event for each would be as much to write as the binds.
+_EVENTS = Pace(burst=200, seconds=0.02, room=5000)
+# As far back as it matters who evicted whom.
+_PAST = timedelta(minutes=30)
+_DROPPED_FIRST = ("Scheduled",)
+
+
+async def run(options: Options, source: Source, log: FilteringBoundLogger) -> None:
+    """Schedule until told to stop. Raises PodiumError when it cannot begin, and when the lease is lost."""
+    switch = Switch(source, sleep=asyncio.sleep, say=logs.teller(log))
+    async with AsyncExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
+        replica = Replica(connection, COMPONENT, options, log)
+        await _Process(connection, replica, switch).serve(stop)
+
+
+class _Process:
+    """The parts that every replica has, once each."""
+
+    def __init__(self, connection: Connection, replica: Replica, switch: Switch) -> None:
+        self._connection = connection
+        self._replica = replica
+        self._switch = switch
+        self._registry = service_metrics.new_registry()
+        self._metrics = Metrics(self._registry)
+        self._cluster = Cluster(connection, KINDS, reads=SCHEDULING_READS, keep=essential, say=replica.say)
+        self._recorder = Recorder(
+            connection,
+            self._live().scheduler_name,
+            replica.name,
+            clock=steady,
+            now=utc_now,
+            sleep=asyncio.sleep,
+            random=chance.random,
+            say=replica.say,
+            counted=self._metrics.emitted,
+            pace=_EVENTS,
+            least=_DROPPED_FIRST,
+        )
+        self._scheduler: Scheduler | None = None
+        self._metrics.read(
+            pending=self._pending,
+            incoming=self._incoming,
+            leads=lambda: replica.remaining() > 0,
+            cache_ages=self._cluster.ages,
+        )
+
+    async def serve(self, stop: Stop) -> None:
+        """Work until asked to stop. Raises PodiumError."""
+        await self._replica.serve(
+            stop,
+            self._lead,
+            ready=self._cluster.ready,
+            others={
+                "cluster": self._cluster.run,
+                "events": self._recorder.run,
+                "configuration": self._switch.run,
+            },
+            missing=lambda: self._cluster.waits() + self._cluster.refused(),
+            registry=self._registry,
+        )
+
+    def _pending(self) -> Mapping[str, float]:
+        depths = {} if self._scheduler is None else self._scheduler.queue.depths()
+        return {str(pool): depth for pool, depth in depths.items()}
+
+    def _incoming(self) -> Mapping[tuple[str, str], float]:
+        entered = {} if self._scheduler is None else self._scheduler.queue.entered
+        return {(str(pool), str(event)): count for (pool, event), count in entered.items()}
+
+    def _live(self) -> LiveSettings:
+        return self._switch.now
+
+    async def _lead(self) -> None:
+        """Schedule for as long as this replica leads, from what the server says now."""
+        if self._replica.elects:
+            await self._cluster.relist()
+        live, state = self._live(), self._cluster.state
+        discovery = self._cluster.discovery
+        minor = (None if discovery is None else minor_of(discovery.server)) or LATEST
+        history = self._new_history(live)
+        restraint = await self._restraint(history)
+        # From here until all observe the state nothing is awaited: no change may get lost in between.
+        engine = Engine(state, live.engine, minor, Intents())
+        scheduler = Scheduler(engine, self._live, restraint)
+        writes = Writes(
+            self._connection,
+            self._replica.remaining,
+            sleep=asyncio.sleep,
+            random=chance.random,
+            counted=self._metrics.wrote,
+        )
+        statuses = self._new_statuses(live, writes)
+        loop = Loop(
+            scheduler,
+            writes,
+            statuses=statuses,
+            history=history,
+            metrics=self._metrics,
+            emit=self._recorder.emit,
+            clock=steady,
+            now=utc_now,
+            say=self._replica.say,
+        )
+        shadowing = Shadowing(
+            lambda: Shadow(state, live.engine, minor, live.scheduler_name),
+            lambda: self._live().shadow,
+            history,
+            self._metrics,
+            clock=steady,
+            now=utc_now,
+            sleep=asyncio.sleep,
+            say=self._replica.say,
+        )
+        # The engine first, for the others ask it.
+        for observer in (engine.apply, scheduler.apply, shadowing.apply, lambda _before, _after: loop.wake()):
+            state.observe(observer)
+
+        def switched() -> None:
+            scheduler.switched()
+            loop.wake()
+
+        self._scheduler, self._switch.changed = scheduler, switched
+        # What was listed stays: nobody need look for garbage in it again and again.
+        gc.collect()
+        gc.freeze()
+        fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
+        self._replica.say("scheduling", fields)
+        async with asyncio.TaskGroup() as tasks:
+            for work in (loop.run, statuses.run, history.run, shadowing.run):
+                tasks.create_task(work())
+
+    async def _restraint(self, history: History) -> Restraint:
+        """Begin with what an earlier leader has evicted lately."""
+        restraint = Restraint(self._live)
+        records = await history.restore()
+        now, seconds = utc_now(), steady()
+        # The wall's clock may have been set back since.
+        past = [
+            (seconds - max(0.0, (now - at).total_seconds()), by, of)
+            for at, by, of in recent(records, now - _PAST)
+        ]
+        restraint.restore(past, [at for at, _, _ in past])
+        return restraint
+
+    def _new_history(self, live: LiveSettings) -> History:
+        return History(
+            self._connection,
+            live.records_namespace or self._connection.namespace,
+            COMPONENT,
+            self._replica.remaining,
+            sleep=asyncio.sleep,
+            random=chance.random,
+            say=self._replica.say,
+        )
+
+    def _new_statuses(self, live: LiveSettings, writes: Writes) -> Statuses:
+        queue = Queue[Key](
+            clock=steady,
+            sleep=asyncio.sleep,
+            random=chance.random,
+            waited=lambda _seconds: None,
+            failed=self._metrics.failed,
+            say=self._replica.say,
+        )
+        return Statuses(
+            self._cluster.state,
+            writes,
+            queue,
+            self._recorder.emit,
+            live.scheduler_name,
+            clock=steady,
+            now=utc_now,
+            sleep=asyncio.sleep,
+            say=self._replica.say,
+        )

@@ -1,0 +1,84 @@
+"""Runs the shadow while it is wanted: made when it is switched on, and let go when it is switched off.
+
+It may cost the loop a tenth of a second now and then, and nothing else: what it plans is only told. A bug in
+it is said, and it stays away until it is switched on anew.
+"""
+
+import traceback
+from collections.abc import Callable
+from datetime import datetime
+
+from podium.kube.connection import Sleep
+from podium.kube.watching import Say
+from podium.schedulerplugin.live.history import History
+from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.scheduling.effects import Moment
+from podium.schedulerplugin.scheduling.shadow import Shadow
+from podium.state import Readable
+
+_LOOK_SECONDS = 1.0
+
+
+class Shadowing:
+    """Keeps one shadow, or none; give `apply` to State.observe."""
+
+    def __init__(
+        self,
+        new: Callable[[], Shadow],
+        wanted: Callable[[], bool],
+        history: History,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        sleep: Sleep,
+        say: Say,
+    ) -> None:
+        """`new` makes a shadow that is in step with the state; `clock` is steady, `now` the time in UTC."""
+        self._new = new
+        self._wanted = wanted
+        self._history = history
+        self._metrics = metrics
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._say = say
+        self._shadow: Shadow | None = None
+        self._broken = False
+
+    def apply(self, before: Readable | None, after: Readable | None) -> None:
+        """Follow one change of an object."""
+        if self._shadow is not None:
+            self._shadow.apply(before, after)
+
+    async def run(self) -> None:
+        """Plan, and tell what came of it, until cancelled."""
+        while True:
+            await self._sleep(self._turn())
+
+    def _turn(self) -> float:
+        """Do what is due; give the seconds until the next look."""
+        if not self._wanted():
+            self._shadow, self._broken = None, False
+        elif not self._broken:
+            try:
+                return self._step()
+            except Exception as error:  # noqa: BLE001 - whatever it is, scheduling goes on without a shadow
+                self._shadow, self._broken = None, True
+                self._metrics.failed()
+                said = "".join(traceback.format_exception(error))
+                self._say("no shadow any more: a bug", {"error": said})
+        return _LOOK_SECONDS
+
+    def _step(self) -> float:
+        if self._shadow is None:
+            self._shadow = self._new()
+            self._shadow.begin()
+        shadow, now = self._shadow, self._clock()
+        due = shadow.due()
+        if due is not None and due <= now:
+            for plan in shadow.step(Moment(self._now(), now)):
+                self._history.append(plan)
+                self._metrics.shadowed(str(plan.agreement))
+            due = shadow.due()
+        return _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - now))

@@ -1,0 +1,323 @@
+"""Tells pods and groups why they wait, in their status: on a lane of its own that hot writes overtake.
+
+A full cluster has thousands of pods that wait for the same reason, and one node more changes the sentence
+for all of them. Nobody schedules anything by these sentences. So of what a pod shall be told only the last
+counts, what it was told already is not told again, what has become pointless is dropped, and the rest is
+written a few at a time at a bounded rate, while the writes that bind and evict have no use for the server.
+
+What was written is believed here for some seconds, for the state shows it only when the watch brings it: a
+status that is compared with an older one would be left wrong.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from datetime import datetime
+from math import inf
+from typing import Generic, NamedTuple, TypeVar
+
+from podium.api.membership import GroupKey
+from podium.api.meta import Condition
+from podium.api.schedulable import Schedulable
+from podium.errors import PodiumError
+from podium.kube.backoff import Rate
+from podium.kube.connection import RefusedError, Sleep
+from podium.kube.watching import Say
+from podium.note import Note
+from podium.schedulerplugin.live.writes import GoneError, Writes
+from podium.schedulerplugin.scheduling import notes
+from podium.schedulerplugin.scheduling.conditions import (
+    POD_SCHEDULED,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Attempt,
+    group_conditions,
+    group_of,
+    ours,
+    same,
+    target_message,
+    unscheduled,
+)
+from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Report
+from podium.service.queue import Queue
+from podium.view import Name, View
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_WORKERS = 4
+# A tenth of what an API server on two cores writes.
+_BURST, _SECONDS = 25, 0.01
+# What one attempt at everything that waits in a large cluster may say; a later attempt says what had no room.
+_ROOM = 20_000
+# Hot writes are let pass for so long, looked at so often: under load a trickle goes on.
+_PATIENCE, _GLANCE = 2.0, 0.02
+# A watch that is later than this has other troubles.
+_LAG = 10.0
+
+
+class _News(NamedTuple):
+    """What a group has to be told; None of either is no news, an empty target one that is over."""
+
+    attempt: Attempt | None = None
+    target: str | None = None
+
+    def then(self, later: "_News") -> "_News":
+        """Give both as one; that a group was scheduled is true whatever became of a later attempt."""
+        scheduled = self.attempt is not None and self.attempt.reason == SCHEDULED
+        attempt = self.attempt if scheduled or later.attempt is None else later.attempt
+        return _News(attempt, self.target if later.target is None else later.target)
+
+
+class _Told(NamedTuple):
+    """What a pod is told: why it waits, and which node is reserved for it (none if empty)."""
+
+    pod: PodRef
+    reason: str
+    message: str
+    node: str
+
+
+class _Applied(NamedTuple):
+    """The conditions of ours that a group has."""
+
+    uid: str
+    conditions: tuple[Condition, ...]
+
+
+class _Memory(Generic[K, V]):
+    """What was written of objects and the state may not show yet."""
+
+    def __init__(self) -> None:
+        self._known: dict[K, tuple[V, float]] = {}
+
+    def begin(self, key: K, value: V) -> None:
+        """Believe what is being written, until something else is said."""
+        self._known[key] = value, inf
+
+    def keep(self, key: K, value: V, now: float) -> None:
+        """Believe what was written, for a while; what is not believed any more is forgotten."""
+        self._known.pop(key, None)
+        self._known[key] = value, now + _LAG
+        while (oldest := next(iter(self._known))) and self._known[oldest][1] <= now:
+            del self._known[oldest]
+
+    def drop(self, key: K) -> None:
+        """Believe the state."""
+        self._known.pop(key, None)
+
+    def writes(self, key: K) -> bool:
+        """Say whether a write is on its way."""
+        known = self._known.get(key)
+        return known is not None and known[1] == inf
+
+    def get(self, key: K, now: float) -> V | None:
+        """Give what is believed."""
+        known = self._known.get(key)
+        return known[0] if known is not None and known[1] > now else None
+
+
+class Statuses:
+    """Keeps what pods and groups are told; every method but `run` returns at once."""
+
+    def __init__(
+        self,
+        view: View,
+        writes: Writes,
+        queue: Queue[Key],
+        emit: Callable[[Note], None],
+        scheduler: str,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        sleep: Sleep,
+        say: Say,
+    ) -> None:
+        """`view` holds what scheduling reads, `emit` takes events; `scheduler` is our schedulerName.
+
+        `clock` gives seconds and never goes back, `now` the time in UTC; `queue` is nobody else's.
+        """
+        self._view = view
+        self._writes = writes
+        self._queue = queue
+        self._emit = emit
+        self._scheduler = scheduler
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._say = say
+        self._rate = Rate(_BURST, _SECONDS)
+        self._wanted: dict[Name, _Told] = {}
+        self._news: dict[GroupKey, _News] = {}
+        self._pods = _Memory[Name, _Told]()
+        self._groups = _Memory[GroupKey, _Applied]()
+        self._said: set[int] = set()
+
+    @property
+    def depth(self) -> int:
+        """How many pods and groups have something to be told."""
+        return len(self._wanted) + len(self._news)
+
+    def submit(self, report: Report) -> None:
+        """Tell pods why they wait, and their group."""
+        nominated = dict(report.nominated)
+        attempt = Attempt(report.reason, report.message)
+        self._tell_group(report.key, _News(attempt))
+        for pod in report.pods:
+            self._tell(_Told(pod, *attempt, nominated.get(pod, "")))
+
+    def placed(self, key: GroupKey, message: str) -> None:
+        """Tell a group that it was scheduled; it is nobody's target any more."""
+        self._tell_group(key, _News(Attempt(SCHEDULED, message), ""))
+
+    def began(self, evict: Evict) -> None:
+        """Take note of a preemption, and tell the groups in it.
+
+        Nominations and clearings are the evictor's to write, and no older report undoes them.
+        """
+        now = self._clock()
+        for pod, node in evict.nominations:
+            told = _Told(pod, UNSCHEDULABLE, evict.message, node)
+            self._lament(told, self._shown(pod))
+            self._wanted.pop(pod.key, None)
+            self._pods.keep(pod.key, told, now)
+        for pod in evict.cleared:
+            self._pods.keep(pod.key, self._shown(pod)._replace(node=""), now)
+            if pod.key in self._wanted:
+                self._wanted[pod.key] = self._wanted[pod.key]._replace(node="")
+        self._tell_group(evict.key, _News(Attempt(UNSCHEDULABLE, evict.message)))
+        self._tell_targets(evict, target_message(self._scheduler, evict.preemptor), ())
+
+    def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:
+        """Tell the groups that a preemption was to evict that they stay, but for those that lost pods."""
+        self._tell_targets(evict, "", deleted)
+
+    async def run(self) -> None:
+        """Write what has to be told, until cancelled; what is not told by then never is."""
+        await self._queue.work(self._write, _WORKERS)
+
+    def _tell(self, told: _Told) -> None:
+        key = told.pod.key
+        if self._shown(told.pod) == told and not self._pods.writes(key):
+            self._wanted.pop(key, None)
+        elif key in self._wanted or len(self._wanted) < _ROOM:
+            self._wanted[key] = told
+            self._queue.add(key)
+
+    def _tell_group(self, key: Key, news: _News) -> None:
+        if isinstance(key, GroupKey):
+            self._news[key] = self._news.get(key, _News()).then(news)
+            self._queue.add(key)
+
+    def _tell_targets(self, evict: Evict, target: str, but: Collection[PodRef]) -> None:
+        lost = set(but)
+        for unit in evict.units:
+            group = group_of(self._view, unit)
+            if group is not None and lost.isdisjoint(unit.pods):
+                self._tell_group(GroupKey(group.native, unit.namespace, unit.name), _News(target=target))
+
+    async def _write(self, key: Key) -> None:
+        """Write what one pod or group has to be told, if that still matters. Raises PodiumError."""
+        if isinstance(key, GroupKey):
+            if key in self._news and key in self._view.groups:
+                await self._turn()
+            await self._write_group(key)
+        else:
+            if key in self._wanted and self._waiting(self._wanted[key].pod) is not None:
+                await self._turn()
+            await self._write_pod(key)
+        self._queue.forget(key)
+
+    async def _turn(self) -> None:
+        """Wait until hot writes let one pass, and the rate does."""
+        patience = self._clock() + _PATIENCE
+        while self._writes.busy and self._clock() < patience:
+            await self._sleep(_GLANCE)
+        while (wait := self._rate.wait(self._clock())) > 0:
+            await self._sleep(wait)
+        self._rate.take(self._clock())
+
+    async def _write_pod(self, key: Name) -> None:
+        told = self._wanted.get(key)
+        pod = self._waiting(told.pod) if told is not None else None
+        if told is None or pod is None or (shown := self._shown(told.pod)) == told:
+            self._wanted.pop(key, None)
+            return
+        condition = unscheduled(told.reason, told.message, pod, self._now())
+        if shown.node == told.node:
+            write = self._writes.mark(told.pod, condition)
+        else:
+            write = self._writes.nominate(told.pod, told.node or None, condition)
+        if await self._settle(self._pods, key, told, write):
+            self._lament(told, shown)
+        if self._wanted.get(key) == told:
+            del self._wanted[key]
+
+    async def _write_group(self, key: GroupKey) -> None:
+        news, group = self._news.get(key), self._view.groups.get(key)
+        if news is None or group is None:
+            self._news.pop(key, None)
+            return
+        uid = group.metadata.uid or ""
+        applied = self._groups.get(key, self._clock())
+        shown = applied.conditions if applied is not None and applied.uid == uid else ours(group)
+        wanted = group_conditions(group, shown, self._now(), attempt=news.attempt, target=news.target)
+        if not _alike(shown, wanted):
+            write = self._writes.apply_group(group.ref, uid, wanted)
+            await self._settle(self._groups, key, _Applied(uid, wanted), write)
+        if self._news.get(key) == news:
+            del self._news[key]
+
+    async def _settle(self, memory: _Memory[K, V], key: K, value: V, write: Awaitable[None]) -> bool:
+        """Write; say whether it was. Raises PodiumError where asking again may help."""
+        memory.begin(key, value)
+        try:
+            await write
+        except GoneError:
+            memory.drop(key)
+            return False
+        except PodiumError as error:
+            memory.drop(key)
+            if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
+                raise
+            # A right is missing, or what we say is not taken.
+            if error.code not in self._said:
+                self._said.add(error.code)
+                self._say("status not written", {"error": str(error)})
+            return False
+        self._said.clear()
+        memory.keep(key, value, self._clock())
+        return True
+
+    def _lament(self, told: _Told, shown: _Told) -> None:
+        """Tell of a failure in an event, if it is another than was told."""
+        if (told.reason, told.message) != (shown.reason, shown.message):
+            self._emit(notes.failed(told.pod, told.message))
+
+    def _waiting(self, pod: PodRef) -> Schedulable | None:
+        """Give a pod as it is stored, if it is the same and waits still."""
+        stored = self._view.pods.get(pod.key)
+        if not isinstance(stored, Schedulable) or stored.metadata.uid != pod.uid or stored.spec.nodeName:
+            return None
+        return None if stored.finished or stored.metadata.deletionTimestamp is not None else stored
+
+    def _shown(self, pod: PodRef) -> _Told:
+        """Give what a pod was told last, all empty for nothing."""
+        known = self._pods.get(pod.key, self._clock())
+        if known is not None and known.pod == pod:
+            return known
+        stored = self._waiting(pod)
+        status = stored.status if stored is not None else None
+        if status is None:
+            return _Told(pod, "", "", "")
+        condition = status.condition(POD_SCHEDULED)
+        node = status.nominatedNodeName or ""
+        if condition is None or condition.status != "False":
+            return _Told(pod, "", "", node)
+        return _Told(pod, condition.reason or "", condition.message or "", node)
+
+
+def _alike(shown: Iterable[Condition], wanted: Collection[Condition]) -> bool:
+    """Say whether a group is told nothing new."""
+    had = {condition.type: condition for condition in shown}
+    return had.keys() == {condition.type for condition in wanted} and all(
+        same(had[condition.type], condition) for condition in wanted
+    )

@@ -1,0 +1,234 @@
+"""All that the scheduler writes, one method a write: fenced by the lease, bounded, and about one pod only.
+
+Every write names the pod's UID, so it cannot hit a later pod of the same name, and every write may be sent
+twice without harm: what a busy or silent server leaves open is asked again. A binding is the exception, for a
+second one is refused; there the pod itself is read, which says whether the first one was heard.
+
+Deleting, marking and nominating are in the way of nobody's decision; a failure that lasts is told as it is,
+and what follows from it is the caller's business.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from podium.api.meta import Condition
+from podium.errors import PodiumError
+from podium.findings import ObjectRef
+from podium.kube.backoff import Backoff
+from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.fenced import (
+    LeaseOverError,
+    StaleError,
+    condition_value,
+    conditions_document,
+    fenced,
+    group_path,
+)
+from podium.schedulerplugin.scheduling.effects import PodRef
+
+# Whose the fields are that the scheduler writes.
+MANAGER = "podium-scheduler"
+
+_ATTEMPTS = 5
+# What a server may answer that is in trouble or too busy; all else it means.
+_AGAIN = (429, 500, 502, 503, 504)
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+Counted = Callable[[str, str], None]
+
+
+class GoneError(PodiumError):
+    """The pod or group is no more, is about to go, or another has its name."""
+
+
+class TakenError(PodiumError):
+    """The pod is bound already, to `node`, which is another than was wanted."""
+
+    def __init__(self, pod: PodRef, node: str) -> None:
+        super().__init__(f"pod {pod.namespace}/{pod.name} is bound already, to node {node}")
+        self.node = node
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+    deletionTimestamp: str | None = None
+
+
+class _Spec(msgspec.Struct):
+    nodeName: str | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec
+
+
+class Writes:
+    """Writes for as long as `remaining` (seconds) says that we may, at most `limit` at the same time.
+
+    Each method raises LeaseOverError when the lease ended first, GoneError as it says, RefusedError when the
+    server refuses, and PodiumError when it gives no answer, the last two once asking again has not helped.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        remaining: Callable[[], float],
+        *,
+        limit: int = 64,
+        sleep: Sleep,
+        random: Callable[[], float],
+        counted: Counted,
+    ) -> None:
+        """`random` gives numbers from 0 up to 1; `counted` hears of each end what was written, and how.
+
+        What: bind, nominate, mark, delete, group. How it went: written, gone, taken, failed.
+        """
+        self.limit = limit
+        self._connection = connection
+        self._remaining = remaining
+        self._slots = asyncio.Semaphore(limit)
+        self._sleep = sleep
+        self._random = random
+        self._counted = counted
+
+    @property
+    def busy(self) -> bool:
+        """Whether a write would have to wait for others now."""
+        return self._slots.locked()
+
+    async def bind(self, pod: PodRef, node: str) -> None:
+        """Bind a pod to a node. Raises GoneError, also when it is being deleted, and TakenError."""
+        path = _path(pod)
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        document = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
+
+        async def attempt() -> None:
+            try:
+                await self._send("POST", f"{path}/binding", document)
+            except StaleError as error:
+                if error.gone or not await self._stands(pod, node):
+                    raise
+            except LeaseOverError:
+                raise
+            except PodiumError as error:
+                # Of a 429 nothing was done; of all else only the pod knows.
+                if isinstance(error, RefusedError) and error.code not in _AGAIN[1:]:
+                    raise
+                if not await self._stands(pod, node):
+                    raise
+
+        await self._perform("bind", attempt)
+
+    async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:
+        """Say which node is reserved for a pod, None for none any more, and a condition. Raises GoneError."""
+        status: dict[str, Any] = {"nominatedNodeName": node}
+        if condition is not None:
+            status["conditions"] = [condition_value(condition)]
+        await self._perform("nominate", lambda: self._patch(pod, status))
+
+    async def mark(self, pod: PodRef, condition: Condition) -> None:
+        """Set a condition of a pod. Raises GoneError."""
+        status = {"conditions": [condition_value(condition)]}
+        await self._perform("mark", lambda: self._patch(pod, status))
+
+    async def delete(self, pod: PodRef) -> None:
+        """Delete a pod, in the time that its own grace period gives it; one that has gone is done."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
+
+        async def attempt() -> None:
+            try:
+                await self._send("DELETE", _path(pod), options)
+            except StaleError:
+                return
+
+        await self._perform("delete", attempt)
+
+    async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
+        """Apply all conditions of ours that a PodGroup shall have. Raises GoneError."""
+        path = f"{group_path(ref)}/status"
+        document = conditions_document(ref, uid, conditions)
+
+        async def attempt() -> None:
+            await fenced(
+                self._remaining,
+                lambda: self._connection.apply(path, document, manager=MANAGER, force=True, patient=False),
+            )
+
+        await self._perform("group", attempt)
+
+    async def _perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self._insist(attempt)
+        except StaleError as error:
+            self._counted(what, "gone" if error.gone else "failed")
+            if error.gone:
+                raise GoneError(str(error)) from None
+            raise
+        except GoneError:
+            self._counted(what, "gone")
+            raise
+        except TakenError:
+            self._counted(what, "taken")
+            raise
+        except PodiumError:
+            self._counted(what, "failed")
+            raise
+        self._counted(what, "written")
+
+    async def _insist(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Ask again for a while where the server may answer differently, as late as it says."""
+        backoff = Backoff(self._random)
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                async with self._slots:
+                    return await attempt()
+            except (GoneError, TakenError, LeaseOverError):
+                raise
+            except StaleError as error:
+                if error.gone:
+                    raise
+                # None of our writes names a resourceVersion: the server has met too many others' writes.
+                pause = backoff.next()
+            except RefusedError as error:
+                if error.code not in _AGAIN:
+                    raise
+                pause = error.retry_after or backoff.next()
+            except PodiumError:
+                pause = backoff.next()
+            await self._sleep(pause)
+        async with self._slots:
+            return await attempt()
+
+    async def _patch(self, pod: PodRef, status: dict[str, Any]) -> None:
+        document = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
+
+    async def _send(
+        self, method: str, path: str, document: Any, content_type: str = "application/json"
+    ) -> None:
+        await fenced(
+            self._remaining,
+            lambda: self._connection.send(
+                method, path, document, content_type=content_type, patient=False, fieldManager=MANAGER
+            ),
+        )
+
+    async def _stands(self, pod: PodRef, node: str) -> bool:
+        """Say whether a pod is bound to a node, as it is now. Raises GoneError and TakenError."""
+        body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
+        stored = msgspec.json.decode(body, type=_Pod)
+        if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
+            raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or goes")
+        bound = stored.spec.nodeName or ""
+        if bound not in ("", node):
+            raise TakenError(pod, bound)
+        return bound == node
+
+
+def _path(pod: PodRef) -> str:
+    return f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}"

@@ -1,0 +1,176 @@
+"""From a change in the cluster to the entries that it is about, and to what it could help.
+
+A large cluster changes hundreds of times a second, mostly in ways that decide nothing (a kubelet's reports,
+our own conditions), so what a change means is told from before and after, at once and cheaply; whoever it
+could help is worked out later, once for many changes.
+"""
+
+from collections.abc import Callable
+
+from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.scheduling.effects import Key, PodRef
+from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.plans import pod_ref
+from podium.state import Readable
+
+# A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
+_NO_ROOM = "OutOf"
+
+
+class Changes:
+    """What changed since somebody looked: `touched` entries, and `rejected` pods of ours, each with why.
+
+    `gated` says that all entries that are held back are to be looked at.
+    """
+
+    def __init__(self, engine: Engine, hints: Hints, is_ours: Callable[[Schedulable], bool]) -> None:
+        self.touched: set[Key] = set()
+        self.rejected: list[tuple[PodRef, str]] = []
+        self.gated = False
+        self._engine = engine
+        self._hints = hints
+        self._is_ours = is_ours
+
+    def apply(self, before: Readable | None, after: Readable | None) -> None:
+        """Note one change of an object, of which the engine knows already; give this to State.observe."""
+        match before if after is None else after:
+            case Schedulable():
+                self._pod(_as_pod(before), _as_pod(after))
+            case SchedulableNode():
+                self._node(before, after)
+            case PodGroup() as group:
+                if not _same_group(before, after):
+                    self.touched.add(GroupKey(group.native, group.ref.namespace, group.ref.name))
+            case PersistentVolumeClaim() | PersistentVolume():
+                self._hints.note_volumes()
+                self.gated = True
+            case PriorityClass():
+                self._hints.note_rules()
+                self.gated = True
+            case PodDisruptionBudget():
+                self._hints.note_rules()
+            case Namespace():
+                self._hints.note_neighbours()
+            case _:
+                pass
+
+    def key(self, pod: Schedulable) -> Key:
+        """Give the entry that a pod waits in: its group's, or its own."""
+        found = membership(pod, native_served=self._engine.view.native_served)
+        return found if found is not None else pod_ref(pod).key
+
+    def _pod(self, before: Schedulable | None, after: Schedulable | None) -> None:
+        if before is not None and _is_bound(before):
+            self._bound_changed(before, after)
+        elif before is not None and _nomination(before) and (after is None or not _nomination(after)):
+            self._room(_nomination(before), before)
+        if after is not None and _is_bound(after) and (before is None or not _is_bound(before)):
+            self._hints.note_neighbour(after, left=False)
+        if not _says_the_same(before, after):
+            self.touched.update(
+                self.key(pod) for pod in (before, after) if pod is not None and self._is_ours(pod)
+            )
+
+    def _bound_changed(self, before: Schedulable, after: Schedulable | None) -> None:
+        """Note what a pod frees that leaves its node, or asks for less."""
+        gone = after is None or after.finished or after.metadata.uid != before.metadata.uid
+        if gone:
+            self._hints.note_gone(before.metadata.uid or "")
+            if not before.finished:
+                self._room(before.spec.nodeName or "", before)
+                self._hints.note_neighbour(before, left=True)
+        elif after is not None:
+            if before.spec.containers != after.spec.containers or _resized(before, after):
+                self._room(before.spec.nodeName or "", before)
+            if before.metadata.labels != after.metadata.labels:
+                self._hints.note_neighbour(before, left=True)
+                self._hints.note_neighbour(after, left=False)
+        if after is not None and after.finished and not before.finished and self._is_ours(after):
+            reason = (after.status.reason if after.status is not None else None) or ""
+            if reason.startswith(_NO_ROOM):
+                self.rejected.append((pod_ref(after), reason))
+                self.touched.add(self.key(after))
+
+    def _room(self, node: str, pod: Schedulable) -> None:
+        """Note that a pod leaves room on a node."""
+        row = self._engine.snapshot.row.get(node)
+        if row is not None:
+            self._hints.note_room(row, pod.spec.priority or 0)
+
+    def _node(self, before: Readable | None, after: Readable | None) -> None:
+        """Note a node that came or offers something else; one that went takes with it what counted on it."""
+        if isinstance(after, SchedulableNode):
+            row = self._engine.snapshot.row.get(after.metadata.name or "")
+            if row is not None and not _same_node(before, after):
+                self._hints.note_node(row)
+            return
+        gone = before.metadata.name if isinstance(before, SchedulableNode) else ""
+        rows = self._engine.snapshot.pod_row
+        for name, pod in self._engine.view.pods.items():
+            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._is_ours(pod):
+                row = rows.get(name)
+                if row is not None and self._engine.nomination(row) == gone:
+                    self.touched.add(self.key(pod))
+
+
+def _as_pod(obj: Readable | None) -> Schedulable | None:
+    return obj if isinstance(obj, Schedulable) else None
+
+
+def _is_bound(pod: Schedulable) -> bool:
+    return bool(pod.spec.nodeName)
+
+
+def _nomination(pod: Schedulable) -> str:
+    status = pod.status
+    return "" if status is None or pod.spec.nodeName else status.nominatedNodeName or ""
+
+
+def _resized(before: Schedulable, after: Schedulable) -> bool:
+    """Say whether what a kubelet gave a pod changed."""
+    was, now = before.status, after.status
+    if was is None or now is None:
+        return False
+    given = (was.resources, was.allocatedResources, was.containerStatuses, was.initContainerStatuses)
+    return given != (now.resources, now.allocatedResources, now.containerStatuses, now.initContainerStatuses)
+
+
+def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> bool:
+    """Say whether a change leaves all as it was that decides when and where a pod may be scheduled."""
+    if before is None or after is None:
+        return False
+    was, now = before.metadata, after.metadata
+    return (
+        (was.uid, was.deletionTimestamp, before.finished) == (now.uid, now.deletionTimestamp, after.finished)
+        and was.labels == now.labels
+        and before.spec == after.spec
+    )
+
+
+def _same_group(before: Readable | None, after: Readable | None) -> bool:
+    """Say whether nothing of a group changed but its status."""
+    if not isinstance(before, PodGroup) or not isinstance(after, PodGroup):
+        return False
+    was, now = before.metadata, after.metadata
+    return (
+        was.uid == now.uid
+        and was.annotations == now.annotations
+        and (before.min_count, before.disruption_mode, before.priority, before.priority_class_name)
+        == (after.min_count, after.disruption_mode, after.priority, after.priority_class_name)
+        and (before.preemption_policy, before.demands) == (after.preemption_policy, after.demands)
+    )
+
+
+def _same_node(before: Readable | None, after: SchedulableNode) -> bool:
+    if not isinstance(before, SchedulableNode):
+        return False
+    offered = [node.status.allocatable if node.status is not None else None for node in (before, after)]
+    return (
+        before.spec == after.spec
+        and before.metadata.labels == after.metadata.labels
+        and offered[0] == offered[1]
+    )

@@ -1,0 +1,127 @@
+"""What the scheduler wants done in the cluster, as values: deciding is pure, and a shell only carries it out.
+
+Everything names pods by UID, so that nothing can hit a pod of the same name that came later.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from podium.api.membership import GroupKey
+from podium.view import Name
+
+# What is scheduled as one: a lone pod, or a group with all its pods.
+Key = Name | GroupKey
+
+
+class Moment(NamedTuple):
+    """Now: `now` is the wall's time in UTC, `seconds` a clock that nobody sets."""
+
+    now: datetime
+    seconds: float
+
+
+class PodRef(NamedTuple):
+    """One pod, and no later one of its name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> Name:
+        """Give how a State finds it."""
+        return self.namespace, self.name
+
+
+class Bind(NamedTuple):
+    """Put pods on nodes: all of them are assumed there already."""
+
+    key: Key
+    pods: tuple[tuple[PodRef, str], ...]
+
+
+class Preemptor(NamedTuple):
+    """For whom room is made; `kind` is `pod` or `podgroup`, the words of kube-scheduler's messages."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    priority: int
+
+
+class Unit(NamedTuple):
+    """What is evicted together: `kind` is Pod or PodGroup, `pods` its members that go."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    priority: int
+    pods: tuple[PodRef, ...]
+
+
+class Evict(NamedTuple):
+    """One preemption: the nodes reserved for the preemptor's pods, and whose room they take.
+
+    `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
+    name, or `cluster`. `resumed` says that an earlier process of ours began it.
+    """
+
+    key: Key
+    preemptor: Preemptor
+    nominations: tuple[tuple[PodRef, str], ...]
+    units: tuple[Unit, ...]
+    domain: str
+    message: str
+    cleared: tuple[PodRef, ...] = ()
+    violations: int = 0
+    resumed: bool = False
+
+    @property
+    def victims(self) -> tuple[PodRef, ...]:
+        """Give all pods that go, unit by unit."""
+        return tuple(pod for unit in self.units for pod in unit.pods)
+
+
+class Report(NamedTuple):
+    """Tell pods, or all pods of a group, why they wait; `nominated` gives nodes that are reserved for some.
+
+    A pod that is not in `nominated` has no reserved node any more. `gated` says that no place was looked for.
+    """
+
+    key: Key
+    pods: tuple[PodRef, ...]
+    reason: str
+    message: str
+    nominated: tuple[tuple[PodRef, str], ...] = ()
+    gated: bool = False
+
+
+class Planned(NamedTuple):
+    """A preemption that would be carried out if that were not only observed."""
+
+    evict: Evict
+
+
+class Held(NamedTuple):
+    """A preemption that has to wait: for the rate of evictions, or (`circle`) for a war to cool down."""
+
+    evict: Evict
+    circle: bool
+
+
+class Spare(NamedTuple):
+    """Tell pods that they stay: an earlier process had told them to go, and nobody needs that now."""
+
+    pods: tuple[PodRef, ...]
+
+
+class Rejected(NamedTuple):
+    """A kubelet failed a pod of ours, for its node had no room for it; `reason` is such as OutOfcpu."""
+
+    pod: PodRef
+    reason: str
+
+
+Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected

@@ -1,0 +1,300 @@
+"""What could help those that found no place: who is worth trying again after the changes so far.
+
+Ten thousand pods may wait for room while the cluster changes hundreds of times a second. Trying all of them
+on each change would take all the time there is, trying them now and then would leave room unused; so each is
+kept with what refused it, and a change is held against that. Pods that are alike in what decides are asked
+about once, and all changes since the last look at once.
+
+A hint may wrongly say that something helps (one attempt for nothing, after a backoff), never the contrary:
+where the exact question costs more than an attempt, the answer is yes.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.shapes import PodTerm, Shape
+
+# So many places are asked about for one kind of pods; more cost as much as an attempt.
+_MOST_PLACES = 32
+_HOSTNAME = "kubernetes.io/hostname"
+
+_Labels = tuple[tuple[str, str], ...]
+_At = TypeVar("_At", bound=Hashable)
+
+
+class Ground(Protocol):
+    """The cluster as it is, as far as hints ask about it; the engine is one."""
+
+    def suits(self, shape: Shape, node_row: int) -> bool:
+        """Say whether a node would do for such a pod, were it empty."""
+
+    def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
+        """Say whether such a pod fits on a node now.
+
+        Pods that a node is reserved for count there unless they are of lower priority, or in `beside` (rows).
+        """
+
+
+class Waiting(NamedTuple):
+    """What could help an entry that found no place.
+
+    `shapes` are those of its pods. `may_preempt` says that it counted on the room of whom it may evict, of
+    lower priority; who could not be evicted is in its way until he goes. `awaited` are the UIDs of leaving
+    pods: once all are gone it is to be tried at once. `rows` are its pods that hold a reserved node.
+    """
+
+    shapes: tuple[Shape, ...]
+    priority: int
+    may_preempt: bool
+    awaited: frozenset[str] = frozenset()
+    rows: tuple[int, ...] = ()
+
+
+class Seen(NamedTuple):
+    """How many changes were noted, by what they may help."""
+
+    places: int = 0
+    neighbours: int = 0
+    volumes: int = 0
+    rules: int = 0
+    gone: int = 0
+
+
+class Helped(NamedTuple):
+    """Entries whose awaited pods are all gone, which are to be tried at once, and those that may fit now."""
+
+    ready: list[Key]
+    helped: list[Key]
+
+
+class _Kind(NamedTuple):
+    """All that decides whether a change helps a pod."""
+
+    shape: Shape
+    priority: int
+    may_preempt: bool
+    rows: tuple[int, ...]
+
+
+class _News:
+    """The changes since the last look; noting one is O(1)."""
+
+    __slots__ = ("anyone", "gone", "neighbours", "nodes", "repelled", "rooms", "rules", "volumes")
+
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()
+        # Where pods left room, and the highest priority among them: protected ones are above all.
+        self.rooms: dict[int, float] = {}
+        self.gone: set[str] = set()
+        # Of pods that came, went or changed: namespace and labels; `anyone` stands for any pods.
+        self.neighbours: set[tuple[str, _Labels]] = set()
+        self.anyone = False
+        # A pod went that kept others out of more than its node.
+        self.repelled = False
+        self.volumes = False
+        self.rules = False
+
+
+class Hints:
+    """Who waits for what, and what has changed; the `note_` methods are for observers of a cluster."""
+
+    def __init__(self) -> None:
+        """Nobody waits and nothing has changed."""
+        self._waiting: dict[Key, Waiting] = {}
+        self._kinds: dict[_Kind, dict[Key, None]] = {}
+        self._left: dict[Key, set[str]] = {}
+        self._awaiting: dict[str, dict[Key, None]] = {}
+        self._news = _News()
+        self.seen = self._looked = Seen()
+
+    @property
+    def news(self) -> bool:
+        """Whether anything was noted since the last look."""
+        return self.seen != self._looked
+
+    def wait(self, key: Key, waiting: Waiting) -> None:
+        """Keep what an entry waits for."""
+        self.drop(key)
+        self._waiting[key] = waiting
+        for kind in _kinds(waiting):
+            self._kinds.setdefault(kind, {})[key] = None
+        if waiting.awaited:
+            self._left[key] = set(waiting.awaited)
+            for uid in waiting.awaited:
+                self._awaiting.setdefault(uid, {})[key] = None
+
+    def drop(self, key: Key) -> None:
+        """Note that an entry waits no more."""
+        waiting = self._waiting.pop(key, None)
+        if waiting is None:
+            return
+        for kind in _kinds(waiting):
+            _remove(self._kinds, kind, key)
+        for uid in self._left.pop(key, ()):
+            _remove(self._awaiting, uid, key)
+
+    def note_node(self, row: int) -> None:
+        """Note a node that came, or changed in what it offers, its labels or its taints."""
+        self._news.nodes.add(row)
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
+    def note_room(self, row: int, priority: int, *, protected: bool = False) -> None:
+        """Note that on a node a pod of that priority takes less room than before, or holds none any more.
+
+        `protected` says that nobody could have evicted it.
+        """
+        rooms = self._news.rooms
+        level = float("inf") if protected else float(priority)
+        rooms[row] = max(level, rooms.get(row, level))
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
+    def note_gone(self, uid: str) -> None:
+        """Note that a pod is gone for good."""
+        self._news.gone.add(uid)
+        self.seen = self.seen._replace(gone=self.seen.gone + 1)
+
+    def note_neighbour(self, pod: Schedulable, *, left: bool) -> None:
+        """Note a pod that came to a node or left one, or (both) whose labels changed."""
+        news = self._news
+        if len(news.neighbours) < _MOST_PLACES:
+            labels = tuple(sorted((pod.metadata.labels or {}).items()))
+            news.neighbours.add((pod.metadata.namespace or "", labels))
+        else:
+            news.anyone = True
+        if left and _repels(pod):
+            news.repelled = True
+        self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
+
+    def note_neighbours(self) -> None:
+        """Note that any pods may count as other neighbours than before: labels of a namespace changed."""
+        self._news.anyone = True
+        self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
+
+    def note_volumes(self) -> None:
+        """Note a change of a claim or a volume."""
+        self._news.volumes = True
+        self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
+
+    def note_rules(self) -> None:
+        """Note a change in who may be evicted: a class, a budget, a group."""
+        self._news.rules = True
+        self.seen = self.seen._replace(rules=self.seen.rules + 1)
+
+    def helped(self, ground: Ground) -> Helped:
+        """Give the entries that what was noted since the last look may have helped."""
+        if not self.news:
+            return Helped([], [])
+        news, self._news = self._news, _News()
+        self._looked = self.seen
+        ready = dict.fromkeys(
+            key
+            for uid in sorted(news.gone & self._awaiting.keys())
+            for key in self._awaiting.pop(uid)
+            if self._is_last(key, uid)
+        )
+        helped: dict[Key, None] = {}
+        for kind, keys in self._kinds.items():
+            if _helps(news, kind, ground):
+                helped.update(keys)
+        return Helped(list(ready), [key for key in helped if key not in ready])
+
+    def missed(self, waiting: Waiting, seen: Seen) -> bool:
+        """Say whether anything was noted since `seen` that such an entry might have had to hear of."""
+        now = self.seen
+        return (
+            (now.places != seen.places and bool(waiting.shapes))
+            or (now.neighbours != seen.neighbours and bool(waiting.shapes))
+            or (now.volumes != seen.volumes and any(_has_volumes(shape) for shape in waiting.shapes))
+            or (now.rules != seen.rules and waiting.may_preempt)
+            or (now.gone != seen.gone and bool(waiting.awaited))
+        )
+
+    def _is_last(self, key: Key, uid: str) -> bool:
+        """Take a pod off those that an entry awaits; say whether it was the last."""
+        left = self._left[key]
+        left.remove(uid)
+        if not left:
+            del self._left[key]
+        return not left
+
+
+def _kinds(waiting: Waiting) -> list[_Kind]:
+    return [
+        _Kind(shape, waiting.priority, waiting.may_preempt, waiting.rows)
+        for shape in dict.fromkeys(waiting.shapes)
+    ]
+
+
+def _remove(index: dict[_At, dict[Key, None]], at: _At, key: Key) -> None:
+    """Take a key out of one entry of an index, and the entry with the last."""
+    keys = index[at]
+    del keys[key]
+    if not keys:
+        del index[at]
+
+
+def _helps(news: _News, kind: _Kind, ground: Ground) -> bool:
+    """Say whether one of the changes may have helped pods of a kind."""
+    shape = kind.shape
+    if (
+        news.repelled
+        or (news.rules and kind.may_preempt)
+        or (news.volumes and _has_volumes(shape))
+        or (bool(news.nodes) and _looks_around(shape))
+        or _sees(shape, news)
+        or len(news.nodes) + len(news.rooms) > _MOST_PLACES
+    ):
+        return True
+    if any(ground.suits(shape, row) for row in news.nodes):
+        return True
+    for row, level in news.rooms.items():
+        # What it could have evicted it has counted on; gone, that helps only where it fits at once.
+        if kind.may_preempt and level >= kind.priority:
+            if ground.suits(shape, row):
+                return True
+        elif ground.has_room(shape, row, kind.priority, kind.rows):
+            return True
+    return False
+
+
+def _has_volumes(shape: Shape) -> bool:
+    """Say whether claims decide where a pod may go; what is missing may be a claim."""
+    return bool(shape.volumes or shape.zones or shape.missing)
+
+
+def _looks_around(shape: Shape) -> bool:
+    """Say whether other pods, by their labels, decide where a pod may go."""
+    return bool(shape.spread or shape.pod_affinity or shape.pod_anti_affinity)
+
+
+def _sees(shape: Shape, news: _News) -> bool:
+    """Say whether pods that came, went or changed are among those that a pod looks at."""
+    if not _looks_around(shape):
+        return False
+    return news.anyone or any(
+        _sees_one(shape, namespace, dict(labels)) for namespace, labels in news.neighbours
+    )
+
+
+def _sees_one(shape: Shape, namespace: str, labels: Mapping[str, str]) -> bool:
+    if namespace == shape.namespace and any(
+        each.selector is not None and each.selector.matches(labels) for each in shape.spread
+    ):
+        return True
+    return any(_means(term, namespace, labels) for term in (*shape.pod_affinity, *shape.pod_anti_affinity))
+
+
+def _means(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Say whether a term may mean a pod; one that selects namespaces by label may mean any of them."""
+    within = namespace in term.namespaces or term.namespace_selector is not None
+    return within and term.selector is not None and term.selector.matches(labels)
+
+
+def _repels(pod: Schedulable) -> bool:
+    """Say whether a pod keeps others out of more than its own node."""
+    affinity = pod.spec.affinity
+    apart = affinity.podAntiAffinity if affinity is not None else None
+    terms = apart.requiredDuringSchedulingIgnoredDuringExecution if apart is not None else None
+    return any(term.topologyKey != _HOSTNAME for term in terms or ())

@@ -1,0 +1,59 @@
+"""What a scheduler tells in events: kube-scheduler's reasons, actions and sentences, so that tools know them.
+
+One event tells of a plan, where upstream has one for each victim: a gang that makes room for another is one
+piece of news. It stands in the namespace of the first victim, whose readers need not know anything of the
+preemptor's namespace, so the preemptor is named by its UID.
+
+The same news makes the same token, whoever tells it and however often.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from podium.findings import ObjectRef
+from podium.note import Note
+from podium.schedulerplugin.scheduling.conditions import group_of
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+from podium.view import View
+from podium.wording import count
+
+SCHEDULED: Final = "Scheduled"
+FAILED: Final = "FailedScheduling"
+PREEMPTED: Final = "Preempted"
+
+
+def scheduled(pod: PodRef, node: str) -> Note:
+    """Tell that a pod was bound."""
+    text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+    return _of_pod(pod, "Normal", SCHEDULED, "Binding", text)
+
+
+def failed(pod: PodRef, message: str) -> Note:
+    """Tell why a pod found no place."""
+    return _of_pod(pod, "Warning", FAILED, "Scheduling", message)
+
+
+def preempted(view: View, evict: Evict) -> Note:
+    """Tell of a preemption, about its first unit: the group if it is one that the view has, else its pod."""
+    preemptor, unit = evict.preemptor, evict.units[0]
+    gone = f"{count(len(evict.victims), 'pod')} in {count(len(evict.units), 'unit')}"
+    text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}"
+    group = group_of(view, unit)
+    note = _of_pod(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
+    # Who takes the plan over counts only the victims that are left.
+    note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
+    return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
+
+
+def _of_pod(pod: PodRef, kind: Literal["Normal", "Warning"], reason: str, action: str, text: str) -> Note:
+    return Note(
+        regarding=ObjectRef("v1", "Pod", pod.namespace, pod.name),
+        uid=pod.uid,
+        resource_version="",
+        type=kind,
+        reason=reason,
+        action=action,
+        text=text,
+        token=f"{pod.uid}/{reason}/{text}",
+    )

@@ -1,0 +1,85 @@
+"""From a decision, which speaks of rows, to a preemption to be carried out, which speaks of pods by UID.
+
+Rows are the snapshot's and may be another pod's tomorrow; what is carried out takes minutes. So everything
+that an eviction needs is written down at the moment it is decided, and nothing is looked up again.
+"""
+
+from collections.abc import Iterator
+
+from podium.api.groups import PodGroup
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
+
+CLUSTER = "cluster"
+
+
+def pod_ref(pod: Schedulable) -> PodRef:
+    """Name a pod."""
+    return PodRef(pod.metadata.namespace or "", pod.metadata.name or "", pod.metadata.uid or "")
+
+
+def ref_at(engine: Engine, row: int) -> PodRef:
+    """Name the pod of a row."""
+    pod = engine.snapshot.pods[row]
+    assert pod is not None
+    return pod_ref(pod)
+
+
+def placements(engine: Engine, decision: Decision) -> tuple[tuple[PodRef, str], ...]:
+    """Give where the pods of a decision go, in the order in which they are to be placed."""
+    names = engine.snapshot.names
+    return tuple((ref_at(engine, row), names[node] or "") for row, node in decision.placed.items())
+
+
+def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: str) -> Evict:
+    """Write down a preemption; `now` is in seconds, as it was when that was decided."""
+    wanted, chosen = decision.wanted, decision.chosen
+    assert wanted is not None
+    assert chosen is not None
+    units, _ = engine.units(for_group=wanted.group is not None, now=now)
+    found = chosen.found
+    return Evict(
+        key=key,
+        preemptor=preemptor(engine, wanted),
+        nominations=placements(engine, decision),
+        units=tuple(_unit(engine, units, lead) for lead in found.victims.tolist()),
+        domain=CLUSTER if found.domain.node is None else found.domain.name,
+        message=message,
+        cleared=tuple(ref_at(engine, row) for row in outranked(engine, wanted, decision)),
+        violations=found.cost.violations,
+    )
+
+
+def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
+    """Name who is to be placed."""
+    group = wanted.group
+    if group is not None:
+        ref = group.ref
+        return Preemptor("podgroup", ref.namespace, ref.name, group.metadata.uid or "", wanted.priority)
+    pod = ref_at(engine, wanted.rows[0])
+    return Preemptor("pod", pod.namespace, pod.name, pod.uid, wanted.priority)
+
+
+def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[int]:
+    """Give the pending pods of lower priority that have one of the nodes reserved; they must look anew."""
+    nodes, own = set(decision.placed.values()), set(wanted.rows)
+    for row, node in engine.nominations():
+        if node in nodes and row not in own and engine.priority_of(row) < wanted.priority:
+            yield row
+
+
+def group_uid(group: PodGroup) -> str:
+    """Give a group's UID, empty where there is none."""
+    return group.metadata.uid or ""
+
+
+def _unit(engine: Engine, units: Units, lead: int) -> Unit:
+    kind, namespace, name = units.object_of(lead)
+    pods = tuple(ref_at(engine, row) for row in units.members(lead).tolist())
+    group = units.group_of(lead) if kind == "PodGroup" else None
+    uid = pods[0].uid if group is None else group_uid(group)
+    return Unit(kind, namespace, name, uid, units.priority.item(lead), pods)

@@ -1,0 +1,146 @@
+"""Whether a preemption that was planned may be carried out now: everything that speaks against it but room.
+
+A plan says what would help the preemptor. Whether it is done is another question, with one answer and one
+reason at a time: the administrator may have switched preemption off, or only want to see it; a window may
+still be open in which an autoscaler can bring nodes; the same workloads may have evicted each other lately;
+and evictions have a rate.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.membership import membership
+from podium.api.times import seconds, written
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.scheduling import wait, words
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identity_of, identity_of_group
+from podium.schedulerplugin.scheduling.rate import EvictionRate
+from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
+from podium.view import Name
+
+
+class Why(Enum):
+    """What speaks against carrying out a preemption."""
+
+    OFF = auto()
+    WINDOW = auto()
+    OBSERVED = auto()
+    CIRCLE = auto()
+    RATE = auto()
+
+
+class Hold(NamedTuple):
+    """Why not now, and when to look again (seconds of the steady clock; None: when something changes)."""
+
+    kind: Why
+    why: str
+    until: float | None = None
+
+
+class Restraint:
+    """Holds preemptions of one scheduler back, and remembers those that it let pass."""
+
+    def __init__(self, live: Callable[[], LiveSettings]) -> None:
+        self._live = live
+        self._rate = EvictionRate()
+        self._evictions = Evictions()
+        # Since when an entry has found no room.
+        self._since: dict[Key, datetime] = {}
+
+    def restore(self, evicted: Iterable[tuple[float, Identity, Identity]], units: Iterable[float]) -> None:
+        """Take over from an earlier process: who evicted whom and when, in order, and when units went."""
+        for at, by, of in evicted:
+            self._evictions.note(by, of, at)
+        self._rate.restore(units)
+
+    def hold(self, engine: Engine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
+        """Say why a preemption that was just planned is not to be carried out now; None where it is."""
+        live, now = self._live(), moment.seconds
+        if live.mode is Mode.OFF:
+            return Hold(Why.OFF, "it is switched off")
+        self.failed(evict.key, moment)
+        until = wait.deadline(self._since[evict.key], _delay(engine, wanted))
+        if until is not None and until > moment.now:
+            pause = (until - moment.now).total_seconds()
+            return Hold(
+                Why.WINDOW,
+                f"waiting until {written(until)} for new nodes before anything is evicted",
+                now + pause,
+            )
+        going = words.victims(evict)
+        if live.mode is Mode.OBSERVE:
+            return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
+        pause = max(
+            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
+        )
+        if pause > 0:
+            why = f"{going} would be evicted, which evicted it: backing off for {math.ceil(pause)} s"
+            return Hold(Why.CIRCLE, why, now + pause)
+        pause = self._rate.wait(live.evictions_a_minute, len(evict.units), now)
+        if pause > 0:
+            why = (
+                f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
+            )
+            return Hold(Why.RATE, why, now + pause)
+        return None
+
+    def took(self, engine: Engine, evict: Evict, wanted: Wanted, moment: Moment) -> None:
+        """Note that a preemption is carried out."""
+        self._rate.take(self._live().evictions_a_minute, len(evict.units), moment.seconds)
+        for by, of in _pairs(engine, evict, wanted):
+            self._evictions.note(by, of, moment.seconds)
+
+    def failed(self, key: Key, moment: Moment) -> None:
+        """Note that an entry found no room: its window for new nodes has begun."""
+        self._since.setdefault(key, moment.now)
+
+    def done(self, key: Key) -> None:
+        """Note that an entry waits no more."""
+        self._since.pop(key, None)
+
+
+def expiry(engine: Engine, wanted: Wanted, moment: Moment) -> float | None:
+    """Say when the next toleration ends that holds a preemptor back, in seconds of the steady clock."""
+    now = seconds(moment.now)
+    units, _ = engine.units(for_group=wanted.group is not None, now=now)
+    lasts = (units.until > now) & (units.priority < wanted.priority) & (wanted.priority < units.minimum)
+    ends = units.until[lasts & (units.lead == np.arange(len(units.lead)))]
+    if not len(ends):
+        return None
+    return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
+
+
+def _delay(engine: Engine, wanted: Wanted) -> timedelta:
+    """Give how long a preemptor leaves an autoscaler the time; of a lone pod its class says so."""
+    group, classes = wanted.group, engine.view.classes
+    if group is not None:
+        return wait.delay(group, classes.get(group.priority_class_name)).length
+    pod = engine.snapshot.pods[wanted.rows[0]]
+    name = pod.spec.priorityClassName if pod is not None else None
+    return wait.delay(None, classes.get(name or "")).length
+
+
+def _pairs(engine: Engine, evict: Evict, wanted: Wanted) -> Iterator[tuple[Identity, Identity]]:
+    """Give who evicts whom, by what outlives the pods."""
+    view = engine.view
+
+    def of_pod(key: Name) -> Identity | None:
+        pod = view.pods.get(key)
+        if pod is None:
+            return None
+        named = membership(pod, native_served=view.native_served)
+        return identity_of(pod, view.groups.get(named) if named is not None else None)
+
+    group = wanted.group
+    by = identity_of_group(group) if group is not None else of_pod(evict.nominations[0][0].key)
+    for unit in evict.units:
+        of = of_pod(unit.pods[0].key)
+        if by is not None and of is not None:
+            yield by, of

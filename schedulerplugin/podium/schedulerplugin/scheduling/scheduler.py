@@ -1,0 +1,482 @@
+"""The scheduler as a machine without clock, network or tasks: changes go in, what is to be done comes out.
+
+It hears of every change in the cluster, and of the end of everything that it had done; `step` looks at one
+entry of the queue (or at a run of lone pods that are alike in rank) and gives effects as values. What was
+decided counts from that moment on, long before the API server shows it: a pod to be bound stands on its node,
+a nomination holds its room, a victim is leaving. So the next decision never has to wait for a write, and a
+write that fails takes back exactly what it stood for.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from podium.api.membership import GroupKey
+from podium.api.meta import instant
+from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
+from podium.errors import PodiumError
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.preemption.target import Refused, Wanted
+from podium.schedulerplugin.scheduling import words
+from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Held,
+    Key,
+    Moment,
+    Planned,
+    PodRef,
+    Rejected,
+    Report,
+    Spare,
+)
+from podium.schedulerplugin.scheduling.hints import Hints, Waiting
+from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
+from podium.schedulerplugin.scheduling.queue import Pool, Queue
+from podium.schedulerplugin.scheduling.recovery import Begun, begun
+from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
+from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
+from podium.view import Name
+
+# Lone pods that are placed at once: enough that what is worked out once for all of them costs nothing each.
+_RUN = 256
+
+
+class Scheduler:
+    """Schedules the pods of one schedulerName; give `apply` to State.observe after the engine's."""
+
+    def __init__(self, engine: Engine, live: Callable[[], LiveSettings], restraint: Restraint) -> None:
+        self.engine = engine
+        self._hints = Hints()
+        self.queue = Queue(self._hints)
+        self._live = live
+        self._restraint = restraint
+        self.name = live().scheduler_name
+        self._changes = Changes(engine, self._hints, self._is_ours)
+        self.apply = self._changes.apply
+        self._preempting: dict[Key, Evict] = {}
+        # Of those, which changed meanwhile.
+        self._later: set[Key] = set()
+        # Which plan was held back last, by the UIDs of its victims, and why.
+        self._held: dict[Key, tuple[frozenset[str], Why]] = {}
+        self._failures: dict[Key, int] = {}
+        # What the last step tried.
+        self.tried: list[Key] = []
+
+    def begin(self, moment: Moment) -> list[Effect]:
+        """Take up all that waits, a first list having been read; end what an earlier process had begun."""
+        effects: list[Effect] = []
+        waiting: dict[str, Key] = {}
+        view, changes = self.engine.view, self._changes
+        for pod in view.pods.values():
+            if isinstance(pod, Schedulable) and self._waits(pod):
+                key = changes.key(pod)
+                group = view.groups.get(key) if isinstance(key, GroupKey) else None
+                waiting[(pod if group is None else group).metadata.uid or ""] = key
+                changes.touched.add(key)
+        self._settle(effects, moment)
+        for each in begun(self.engine, self.name):
+            evict = self._resumed(waiting.get(each.preemptor), each, moment)
+            effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
+        return effects
+
+    def has_work(self, now: float) -> bool:
+        """Say whether a step would do something."""
+        changes = self._changes
+        return (
+            bool(changes.touched or changes.gated or changes.rejected or self._hints.news)
+            or self.queue.first(now) is not None
+        )
+
+    def step(self, moment: Moment) -> list[Effect]:
+        """Look at what changed, and schedule what is first in the queue."""
+        effects: list[Effect] = []
+        self._settle(effects, moment)
+        now = moment.seconds
+        ready, helped = self._hints.helped(self.engine)
+        for key in ready:
+            self.queue.activate(key)
+        self.queue.wake(helped, now)
+        first = self.queue.pop(now)
+        self.tried = [] if first is None else [first]
+        if first is None:
+            return effects
+        if isinstance(first, GroupKey) or self._reserved(first):
+            self._cycle(first, effects, moment)
+        else:
+            self._run(first, effects, moment)
+        return effects
+
+    def due(self, now: float) -> float | None:
+        """Say when a step would do something though nothing changes; None for never."""
+        return self.queue.due(now)
+
+    def switched(self) -> None:
+        """Have all that found no place looked at: what was not allowed may be now, and the contrary."""
+        for key in self.queue.keys(Pool.UNSCHEDULABLE):
+            self.queue.activate(key)
+
+    def stumbled(self, moment: Moment) -> None:
+        """Have what the last step tried, and failed on, wait for a while."""
+        for key in self.tried:
+            self.queue.back_off(key, moment.seconds)
+
+    def satisfied(self, key: GroupKey) -> bool:
+        """Say whether as many members of a group have a node as it needs, or are on the way to one."""
+        group = self.engine.view.groups.get(key)
+        least = 1 if group is None or group.min_count is None else group.min_count
+        return sum(not pod.finished and not self._waits(pod) for pod in self._pods(key)) >= least
+
+    def unbound(self, key: Key, pod: PodRef, node: str, moment: Moment, *, settled: bool) -> None:
+        """Note that a bind failed: `settled` if there is nothing to repeat, for the pod is gone or bound.
+
+        It stood on its node until now; from now on the node is reserved for it, and it is tried first.
+        """
+        row = self._row(pod)
+        if row is None:
+            return
+        self.engine.forget(row)
+        self._changes.touched.add(key)
+        if settled:
+            return
+        self.engine.nominate(pod.key, node)
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self._settle([], moment)
+        if failures == 1:
+            self.queue.activate(key, first=True)
+        else:
+            self.queue.back_off(key, moment.seconds)
+
+    def preempted(self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment) -> list[Report]:
+        """Note that a preemption ended; `why` it failed, empty where all victims were told to go.
+
+        Whatever came of it, the preemptor is looked at again: when its victims have gone, or after a while.
+        """
+        evict = self._preempting.pop(key)
+        now = moment.seconds
+        if key in self._later:
+            self._later.discard(key)
+            self._changes.touched.add(key)
+        if not why:
+            awaited = frozenset(pod.uid for pod in evict.victims if self._row(pod) is not None)
+            if awaited:
+                self._park(key, self._rows(evict), evict.preemptor.priority, moment, awaited=awaited)
+            else:
+                self.queue.open(key)
+            return []
+        gone = set(deleted)
+        rows = (self._row(pod) for pod in evict.victims if pod not in gone)
+        self.engine.spare([row for row in rows if row is not None])
+        self._unreserve(self._rows(evict))
+        self.queue.back_off(key, now)
+        message = f"{evict.message} preemption: {why}"
+        return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
+
+    def objection(self, key: Key) -> str:
+        """Say why a preemption under way shall not go on, empty if it shall; asked before each delete."""
+        evict = self._preempting.get(key)
+        if evict is None:
+            return "it has ended"
+        mode = self._live().mode
+        if mode is not Mode.ENFORCE:
+            return f"the mode of preemption is {mode} now"
+        try:
+            found = self.engine.wanted(key)
+        except PodiumError as error:
+            return str(error)
+        if isinstance(found, Refused):
+            return found.why
+        engine, snapshot = self.engine, self.engine.snapshot
+        for pod, name in evict.nominations:
+            row, node = self._row(pod), snapshot.row.get(name)
+            if row is None:
+                continue
+            if node is None or engine.nomination(row) != name:
+                return f"node {name} is not reserved for it any more"
+            if not engine.suits(snapshot.shapes[snapshot.shape.item(row)], node):
+                return f"node {name} does not suit it any more"
+        return ""
+
+    def _run(self, first: Name, effects: list[Effect], moment: Moment) -> None:
+        """Place lone pods of one priority one after the other, as long as they fit; the next is looked at."""
+        queue, now = self.queue, moment.seconds
+        run = [first]
+        priority = self._priority(first)
+        while len(run) < _RUN:
+            key = queue.first(now)
+            if key is None or isinstance(key, GroupKey) or self._priority(key) != priority:
+                break
+            if self._reserved(key):
+                break
+            queue.pop(now)
+            run.append(key)
+        self.tried = list[Key](run)
+        placed = self.engine.place_lone(run)
+        pods = self.engine.snapshot.pod_row
+        for key, node in placed.items():
+            self._bind(key, {pods[key]: node}, effects)
+        left = run[len(placed) :]
+        for key in left[1:]:
+            queue.give_back(key)
+        if left:
+            self._cycle(left[0], effects, moment)
+
+    def _cycle(self, key: Key, effects: list[Effect], moment: Moment) -> None:
+        """Decide for one entry, and have done what was decided."""
+        try:
+            decision = self.engine.decide(key, moment.now)
+        except PodiumError:
+            # None of it waits any more; what is left of it is seen by the next look at what changed.
+            self._changes.touched.add(key)
+            self.queue.drop(key)
+            return
+        if decision.wanted is None:
+            self._gate(key, Refused(decision.why), effects, moment)
+        elif decision.outcome is Outcome.FITS:
+            self._bind(key, decision.placed, effects)
+        elif decision.outcome is not Outcome.FITS_AFTER_PREEMPTION:
+            self._refuse(key, decision, decision.wanted, effects, moment)
+        elif decision.chosen is None:
+            self._await(key, decision, decision.wanted, effects, moment)
+        else:
+            self._preempt(key, decision, decision.wanted, effects, moment)
+
+    def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect]) -> None:
+        """Count pods on their nodes, and have them bound; who is left over is looked at again."""
+        engine = self.engine
+        names = engine.snapshot.names
+        pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
+        for row, node in placed.items():
+            engine.assume(row, node)
+        self._forget(key)
+        if isinstance(key, GroupKey):
+            self._changes.touched.add(key)
+        effects.append(Bind(key, pods))
+
+    def _await(
+        self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
+    ) -> None:
+        """Reserve nodes for who needs nothing but that leaving pods go."""
+        pods = placements(self.engine, decision)
+        self._outrank(ref_at(self.engine, row) for row in outranked(self.engine, wanted, decision))
+        self._reserve(wanted.rows, pods)
+        uids = self.engine.snapshot.uids
+        awaited = frozenset(uids[row] for row in decision.awaited)
+        self._park(key, wanted.rows, wanted.priority, moment, awaited=awaited)
+        self._report(key, wanted, words.awaiting(decision), effects, pods)
+
+    def _preempt(
+        self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
+    ) -> None:
+        """Carry a preemption out, or say why it has to wait."""
+        message = words.refusal(decision)
+        evict = eviction(self.engine, key, decision, seconds(moment.now), message)
+        hold = self._restraint.hold(self.engine, evict, wanted, moment)
+        if hold is not None:
+            self._unreserve(wanted.rows)
+            self._park(key, wanted.rows, wanted.priority, moment, at=hold.until)
+            self._report(key, wanted, f"{message} preemption: {hold.why}", effects)
+            victims = frozenset(pod.uid for pod in evict.victims)
+            if self._held.get(key) != (victims, hold.kind):
+                self._held[key] = victims, hold.kind
+                if hold.kind is Why.OBSERVED:
+                    effects.append(Planned(evict))
+                elif hold.kind in (Why.RATE, Why.CIRCLE):
+                    effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
+            return
+        self._restraint.took(self.engine, evict, wanted, moment)
+        self._carry_out(evict, wanted.rows, moment)
+        effects.append(evict)
+
+    def _resumed(self, key: Key | None, had: Begun, moment: Moment) -> Evict | None:
+        """Go on with a preemption that an earlier process had begun, if it would be carried out today."""
+        if key is None or self.queue.pool_of(key) is not Pool.ACTIVE:
+            return None
+        decision = self.engine.resume(key, had.rows, moment.now)
+        if decision is None or decision.wanted is None:
+            return None
+        message = words.refusal(decision)
+        evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(resumed=True)
+        if self._restraint.hold(self.engine, evict, decision.wanted, moment) is not None:
+            return None
+        self._restraint.took(self.engine, evict, decision.wanted, moment)
+        self._carry_out(evict, decision.wanted.rows, moment)
+        return evict
+
+    def _carry_out(self, evict: Evict, rows: Iterable[int], moment: Moment) -> None:
+        """Count a preemption as done: nodes reserved, victims leaving, and nobody looks at it meanwhile."""
+        engine = self.engine
+        self._outrank(evict.cleared)
+        self._reserve(rows, evict.nominations)
+        engine.doom([row for pod in evict.victims if (row := self._row(pod)) is not None])
+        self._preempting[evict.key] = evict
+        self._held.pop(evict.key, None)
+        self.queue.gate(evict.key, moment.seconds)
+
+    def _refuse(
+        self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
+    ) -> None:
+        """Have an entry wait until something changes that could help it."""
+        self._unreserve(wanted.rows)
+        self._restraint.failed(key, moment)
+        at = expiry(self.engine, wanted, moment)
+        self._park(key, wanted.rows, wanted.priority, moment, at=at, may_preempt=not wanted.barred)
+        self._report(key, wanted, words.refusal(decision), effects)
+
+    def _park(
+        self,
+        key: Key,
+        rows: Sequence[int],
+        priority: int,
+        moment: Moment,
+        *,
+        awaited: frozenset[str] = frozenset(),
+        at: float | None = None,
+        may_preempt: bool = True,
+    ) -> None:
+        engine, snapshot = self.engine, self.engine.snapshot
+        shapes = {snapshot.shape.item(row): None for row in rows}
+        waiting = Waiting(
+            shapes=tuple(snapshot.shapes[shape_id] for shape_id in shapes),
+            priority=priority,
+            may_preempt=may_preempt,
+            awaited=awaited,
+            rows=tuple(row for row in rows if engine.nomination(row)),
+        )
+        self.queue.park(key, waiting, moment.seconds, at)
+
+    def _report(
+        self,
+        key: Key,
+        wanted: Wanted,
+        message: str,
+        effects: list[Effect],
+        nominated: tuple[tuple[PodRef, str], ...] = (),
+    ) -> None:
+        pods = tuple(ref_at(self.engine, row) for row in wanted.rows)
+        effects.append(Report(key, pods, UNSCHEDULABLE, message, nominated))
+
+    def _settle(self, effects: list[Effect], moment: Moment) -> None:
+        """Look at the entries of which something changed: do they wait, may they be scheduled, how high."""
+        changes, now = self._changes, moment.seconds
+        touched, changes.touched = changes.touched, set()
+        if changes.gated:
+            changes.gated = False
+            touched.update(self.queue.keys(Pool.GATED))
+        for pod, reason in changes.rejected:
+            effects.append(Rejected(pod, reason))
+        changes.rejected.clear()
+        for key in touched:
+            if key in self._preempting:
+                self._later.add(key)
+                continue
+            found = self._found(key)
+            if found is None:
+                self._forget(key)
+            elif isinstance(found, Refused):
+                self._gate(key, found, effects, moment)
+            else:
+                self.queue.put(key, found.priority, self._since(key))
+                self.queue.open(key)
+                self.queue.wake((key,), now)
+
+    def _found(self, key: Key) -> Wanted | Refused | None:
+        """Say who of an entry is to be placed, None if nobody of it waits for us."""
+        waiting = next((pod for pod in self._pods(key) if self._waits(pod)), None)
+        if waiting is None:
+            return None
+        try:
+            # Of a group that does not exist its members know what they wait for.
+            exists = not isinstance(key, GroupKey) or key in self.engine.view.groups
+            return self.engine.wanted(key if exists else pod_ref(waiting).key)
+        except PodiumError:
+            return None
+
+    def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
+        """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
+        pods = [pod for pod in self._pods(key) if self._waits(pod)]
+        rows = [row for pod in pods if (row := self._row(pod_ref(pod))) is not None]
+        self._unreserve(rows)
+        self.queue.put(key, max((pod.spec.priority or 0 for pod in pods), default=0), self._since(key))
+        self.queue.gate(key, moment.seconds)
+        # Of its gates a pod is told by the API server.
+        told = tuple(pod_ref(pod) for pod in pods if not pod.spec.schedulingGates)
+        if told:
+            effects.append(Report(key, told, UNSCHEDULABLE, refused.why, gated=True))
+
+    def _forget(self, key: Key) -> None:
+        """Let go of an entry of which nothing waits any more."""
+        self.queue.drop(key)
+        self._restraint.done(key)
+        self._held.pop(key, None)
+        self._failures.pop(key, None)
+
+    def _reserve(self, rows: Iterable[int], pods: Iterable[tuple[PodRef, str]]) -> None:
+        """Reserve nodes for pods of an entry, and no other for any of its rows."""
+        reserved = {pod.key: node for pod, node in pods}
+        for row in rows:
+            pod = ref_at(self.engine, row)
+            node = reserved.get(pod.key, "")
+            if self.engine.nomination(row) != node:
+                self.engine.nominate(pod.key, node)
+
+    def _outrank(self, pods: Iterable[PodRef]) -> None:
+        """End the reservations of pods of lower priority, which are to be looked at anew."""
+        for pod in tuple(pods):
+            self.engine.nominate(pod.key, "")
+            found = self.engine.view.pods.get(pod.key)
+            if isinstance(found, Schedulable) and self._is_ours(found):
+                self._changes.touched.add(self._changes.key(found))
+
+    def _unreserve(self, rows: Iterable[int]) -> None:
+        self._reserve(rows, ())
+
+    def _pods(self, key: Key) -> Iterable[Schedulable]:
+        """Give the pods of an entry, whatever has become of them."""
+        view = self.engine.view
+        found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
+        return (pod for pod in found if isinstance(pod, Schedulable))
+
+    def _waits(self, pod: Schedulable) -> bool:
+        """Say whether a pod is one of ours that has no node, and is on the way to none."""
+        if pod.spec.nodeName or pod.finished or not self._is_ours(pod):
+            return False
+        row = self._row(pod_ref(pod))
+        return row is not None and self.engine.snapshot.node.item(row) < 0
+
+    def _is_ours(self, pod: Schedulable) -> bool:
+        return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self.name
+
+    def _row(self, pod: PodRef) -> int | None:
+        """Give the row of a pod, None if it is gone, or another has its name."""
+        snapshot = self.engine.snapshot
+        row = snapshot.pod_row.get(pod.key)
+        return row if row is not None and snapshot.uids[row] == pod.uid else None
+
+    def _rows(self, evict: Evict) -> list[int]:
+        """Give the rows of the preemptor's pods that are there still."""
+        rows = (self._row(pod) for pod, _ in evict.nominations)
+        return [row for row in rows if row is not None]
+
+    def _reserved(self, key: Name) -> bool:
+        """Say whether a lone pod has a node reserved."""
+        row = self.engine.snapshot.pod_row.get(key)
+        return row is not None and bool(self.engine.nomination(row))
+
+    def _priority(self, key: Name) -> int:
+        pod = self.engine.view.pods[key]
+        return pod.spec.priority or 0
+
+    def _since(self, key: Key) -> float:
+        """Give when an entry began to wait, in seconds since 1970: its group's time, or its own."""
+        view = self.engine.view
+        obj = view.groups.get(key) if isinstance(key, GroupKey) else view.pods.get(key)
+        if obj is None:
+            obj = next(iter(self._pods(key)), None)
+        written = obj.metadata.creationTimestamp if obj is not None else None
+        return instant(written).timestamp() if written else 0.0

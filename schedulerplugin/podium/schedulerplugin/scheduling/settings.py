@@ -1,0 +1,65 @@
+"""What an administrator may decide about the scheduler: values, and which of them a running one takes.
+
+Three can be switched while it runs, so that an emergency is ended by one line in a file and not by a restart
+that forgets what is in flight. The rest is what decisions already made rest on (whose pods these are, which
+order they wait in), and changes with the process.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+
+SCHEDULER_NAME = "podium-scheduler"
+
+
+class Mode(StrEnum):
+    """What becomes of a preemption: it is not even planned, planned and told, or carried out."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    ENFORCE = "enforce"
+
+
+class LiveSettings(NamedTuple):
+    """How to schedule; who says nothing gets what a file with nothing in it says.
+
+    `evictions_a_minute` counts units, None for no limit. `records_namespace` is where the history of
+    preemptions is kept, empty for the process's own.
+    """
+
+    engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=SCHEDULER_NAME)
+    scheduler_name: str = SCHEDULER_NAME
+    mode: Mode = Mode.ENFORCE
+    shadow: bool = False
+    evictions_a_minute: int | None = None
+    records_namespace: str = ""
+
+    def switched(self, wanted: "LiveSettings") -> "LiveSettings":
+        """Give the settings with those of `wanted` that a running process takes."""
+        return self._replace(
+            mode=wanted.mode, shadow=wanted.shadow, evictions_a_minute=wanted.evictions_a_minute
+        )
+
+
+# By their names in the file.
+FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
+    "schedulerName": lambda each: each.scheduler_name,
+    "preemption": lambda each: each.mode,
+    "shadow": lambda each: each.shadow,
+    "evictionsPerMinute": lambda each: each.evictions_a_minute,
+    "recordsNamespace": lambda each: each.records_namespace,
+    "semantics": lambda each: each.engine.semantics,
+    "divergencePolicy": lambda each: each.engine.divergence,
+    "budgets": lambda each: each.engine.budgets,
+    "strategy": lambda each: each.engine.strategy,
+    "evict": lambda each: each.engine.evict_only is None,
+    "reservedNodes": lambda each: each.engine.reserved,
+    "preemptionPriority": lambda each: each.engine.preemption_priority,
+}
+
+
+def differences(one: LiveSettings, other: LiveSettings) -> tuple[str, ...]:
+    """Name what differs, as the file calls it."""
+    return tuple(name for name, read in FIELDS.items() if read(one) != read(other))

@@ -1,0 +1,272 @@
+"""What Podium would have done for the pods of other schedulers, beside what those did.
+
+A pod that another scheduler finds no place for is planned for as if it were Podium's, and the plan is kept
+until that scheduler has acted or had its time. What it did is read from what every scheduler leaves behind:
+the node it nominated, and the condition on the pods that it told to go.
+
+Both must have seen the same cluster, and a scheduler that tells of a pod it found no place for tells its
+victims in the same moment. So the shadow follows the cluster with a State of its own, in which victims stay
+as they were for some seconds; what is planned later than that came too late, says so, and counts for nothing.
+It has an engine of its own, too: the live one counts what Podium has decided and nobody sees yet, keeps to
+the nodes that are reserved for it and evicts only its own pods. What all this costs in memory is paid only by
+who wants a shadow.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api.membership import GroupKey, membership
+from podium.api.records import Agreement, Mode, RecordedPlan
+from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
+from podium.errors import PodiumError
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, is_preempted
+from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.history import planned
+from podium.schedulerplugin.scheduling.plans import eviction, preemptor
+from podium.schedulerplugin.settings import Settings
+from podium.state import Readable, State
+from podium.view import Name, View
+
+# A plan may take a tenth of a second of the loop that also schedules.
+_PAUSE_SECONDS = 0.5
+# For so long after it was told to go a victim stays as it was: a scheduler's words arrive in any order.
+_HOLD_SECONDS = 5.0
+# By then a scheduler has preempted, or will not.
+_PATIENCE_SECONDS = 60.0
+# Pods that were told to go, remembered until somebody's plan is compared with them.
+_MARKS = 8192
+
+
+class _Mark(NamedTuple):
+    """A pod that another scheduler told to go."""
+
+    node: str
+    group: GroupKey | None
+    priority: int
+
+
+class _Made(NamedTuple):
+    """A plan that waits for what the other scheduler does; `victims` are UIDs, `known` of who went before."""
+
+    plan: RecordedPlan
+    victims: frozenset[str]
+    known: frozenset[str]
+    until: float
+
+
+class Shadow:
+    """Plans for the pods of every scheduler but `own`; give `apply` to State.observe, and call `begin`."""
+
+    def __init__(self, view: View, settings: Settings, minor: int, own: str) -> None:
+        """`settings` are Podium's; whose pods may be evicted, and where pods may go, is not theirs to say."""
+        self._view = view
+        self._state = State(native_served=view.native_served, unread=view.unread)
+        for obj in _objects(view):
+            self._state.apply(obj)
+        self._engine = Engine(self._state, settings._replace(evict_only=None, reserved=""), minor)
+        self._state.observe(self._engine.apply)
+        self._own = own
+        self._next = float("-inf")
+        self._waiting: dict[Key, None] = {}
+        self._made: dict[Key, _Made] = {}
+        self._nodes: dict[Key, set[str]] = {}
+        # Who was planned for, or is of no interest, until it waits no more.
+        self._done: set[Key] = set()
+        # Who waits no more, and whether it is gone.
+        self._over: dict[Key, bool] = {}
+        self._marks: dict[str, _Mark] = {}
+        # Victims that stay as they were: what they are by now, and until when; and those that are known.
+        self._held: dict[Name, Schedulable | None] = {}
+        self._until: dict[Name, float] = {}
+        self._known: dict[str, None] = {}
+
+    def begin(self) -> None:
+        """Take in who waits already, and who was told to go before anybody looked."""
+        for pod in self._view.pods.values():
+            self._note(None, pod)
+        self._known.update(dict.fromkeys(self._marks))
+
+    def apply(self, before: Readable | None, after: Readable | None) -> None:
+        """Follow one change of an object."""
+        self._note(before, after)
+        self._state.serve_native(self._view.native_served)
+        changed = before if after is None else after
+        if isinstance(changed, Schedulable):
+            name = (changed.metadata.namespace or "", changed.metadata.name or "")
+            if name in self._held or self._tells_to_go(before, changed):
+                self._held[name] = after if isinstance(after, Schedulable) else None
+                return
+        if after is not None:
+            self._state.apply(after)
+        elif before is not None:
+            self._state.remove(before)
+
+    def due(self) -> float | None:
+        """Say when `step` has something to do (seconds of the steady clock); None: when something changes."""
+        if self._over or len(self._until) < len(self._held):
+            return float("-inf")
+        times = [*(made.until for made in self._made.values()), *self._until.values()]
+        if self._waiting:
+            times.append(self._next)
+        return min(times, default=None)
+
+    def step(self, moment: Moment) -> list[RecordedPlan]:
+        """Plan for one of those who wait, and give the plans of which it is known what the others did."""
+        now, told = moment.seconds, []
+        for name in self._held:
+            self._until.setdefault(name, now + _HOLD_SECONDS)
+        for key, gone in self._over.items():
+            told += self._compare(key, gone=gone)
+            self._waiting.pop(key, None)
+            self._done.discard(key)
+            self._nodes.pop(key, None)
+        self._over.clear()
+        for key in [key for key, made in self._made.items() if made.until <= now]:
+            told += self._compare(key, gone=False)
+        if self._waiting and now >= self._next:
+            key = next(iter(self._waiting))
+            del self._waiting[key]
+            self._next = now + _PAUSE_SECONDS
+            self._plan(key, moment)
+        for name in [name for name, until in self._until.items() if until <= now]:
+            self._let_go(name)
+        return told
+
+    def _let_go(self, name: Name) -> None:
+        """Follow what became of a victim."""
+        del self._until[name]
+        after, before = self._held.pop(name), self._state.pods.get(name)
+        if before is not None:
+            self._known[before.metadata.uid or ""] = None
+            if len(self._known) > _MARKS:
+                del self._known[next(iter(self._known))]
+        if after is not None:
+            self._state.apply(after)
+        elif before is not None:
+            self._state.remove(before)
+
+    def _plan(self, key: Key, moment: Moment) -> None:
+        """Plan for one entry; who cannot be judged, or waits for something else than room, is passed over."""
+        self._done.add(key)
+        try:
+            decision = self._engine.decide(key, moment.now)
+        except PodiumError:
+            return
+        if decision.wanted is None:
+            return
+        evict = self._evict(key, decision, seconds(moment.now))
+        self._made[key] = _Made(
+            planned(evict, self._state, moment.now, Mode.SHADOW),
+            frozenset(pod.uid for pod in evict.victims),
+            frozenset(self._known),
+            moment.seconds + _PATIENCE_SECONDS,
+        )
+
+    def _evict(self, key: Key, decision: Decision, now: int) -> Evict:
+        """Give the preemption that was planned, one of nobody where there is none."""
+        if decision.chosen is not None:
+            return eviction(self._engine, key, decision, now, "")
+        assert decision.wanted is not None
+        return Evict(key, preemptor(self._engine, decision.wanted), (), (), "", "")
+
+    def _compare(self, key: Key, *, gone: bool) -> list[RecordedPlan]:
+        """Give the plan for an entry with what the other scheduler did; nothing where neither preempts."""
+        made = self._made.pop(key, None)
+        if made is None:
+            return []
+        theirs = self._attributed(key, made.plan.preemptor.priority)
+        agreement = _agreement(made, theirs, gone=gone)
+        for uid in theirs:
+            del self._marks[uid]
+        if agreement is None:
+            return []
+        return [msgspec.structs.replace(made.plan, agreement=agreement, theirPods=len(theirs))]
+
+    def _attributed(self, key: Key, priority: int) -> dict[str, _Mark]:
+        """Give who was told to go for an entry: pods on its nominated nodes, and the rest of their groups."""
+        nodes = self._nodes.get(key, ())
+        lower = {uid: mark for uid, mark in self._marks.items() if mark.priority < priority}
+        groups = {mark.group for mark in lower.values() if mark.node in nodes and mark.group is not None}
+        return {uid: mark for uid, mark in lower.items() if mark.node in nodes or mark.group in groups}
+
+    def _note(self, before: object, after: object) -> None:
+        """Note what a change of a pod tells of its scheduler."""
+        pod = before if after is None else after
+        if not isinstance(pod, Schedulable):
+            return
+        if self._tells_to_go(before, pod):
+            self._mark(pod)
+        if (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._own:
+            return
+        waited = isinstance(before, Schedulable) and not before.spec.nodeName
+        key = self._key(pod)
+        if after is None or pod.spec.nodeName:
+            if waited and (key in self._done or key in self._waiting):
+                self._over[key] = after is None
+            return
+        if not _is_refused(pod):
+            return
+        node = pod.status.nominatedNodeName if pod.status is not None else None
+        if node:
+            self._nodes.setdefault(key, set()).add(node)
+        if key not in self._done:
+            self._waiting[key] = None
+
+    def _tells_to_go(self, before: object, pod: Schedulable) -> bool:
+        """Say whether another scheduler tells a pod to go just now."""
+        if not is_preempted(pod) or (isinstance(before, Schedulable) and is_preempted(before)):
+            return False
+        condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+        return condition is not None and not (condition.message or "").startswith(f"{self._own}:")
+
+    def _mark(self, pod: Schedulable) -> None:
+        """Remember a pod that is told to go; it may be gone when that is asked for."""
+        key = self._key(pod)
+        group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
+        priority = group.priority if group is not None else pod.spec.priority
+        self._marks[pod.metadata.uid or ""] = _Mark(
+            pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
+        )
+        if len(self._marks) > _MARKS:
+            del self._marks[next(iter(self._marks))]
+
+    def _key(self, pod: Schedulable) -> Key:
+        name = (pod.metadata.namespace or "", pod.metadata.name or "")
+        return membership(pod, native_served=self._view.native_served) or name
+
+
+def _objects(view: View) -> Iterator[Readable]:
+    """Give what a plan reads, what others wait for first."""
+    indexes: tuple[Mapping[Any, Readable], ...] = (
+        *(view.classes, view.namespaces, view.volumes, view.claims),
+        *(view.nodes, view.groups, view.workloads, view.pods, view.budgets),
+    )
+    for index in indexes:
+        yield from index.values()
+
+
+def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agreement | None:
+    """Say how a plan compares; None where nobody preempts."""
+    if not made.victims and not theirs:
+        return None
+    if not made.known.isdisjoint(theirs):
+        return Agreement.TOO_LATE
+    if not theirs:
+        return Agreement.UNKNOWN if gone else Agreement.THEY_DID_NOT
+    if not made.victims:
+        return Agreement.WE_WOULD_NOT
+    return Agreement.SAME if made.victims == theirs.keys() else Agreement.OTHER_VICTIMS
+
+
+def _is_refused(pod: Schedulable) -> bool:
+    """Say whether its scheduler found no place for a pod, and it still wants one."""
+    condition = pod.status.condition("PodScheduled") if pod.status is not None else None
+    refused = condition is not None and (condition.status, condition.reason) == ("False", UNSCHEDULABLE)
+    return refused and pod.metadata.deletionTimestamp is None and not pod.finished

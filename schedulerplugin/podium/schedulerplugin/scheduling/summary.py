@@ -1,0 +1,201 @@
+"""What a history adds up to: who lost what to whom, what would have been lost, and where plans differed.
+
+Three kinds of plans are never added together: what was carried out happened, what was only observed would
+have, and what a shadow planned is about pods of another scheduler, which did what it did. The fields are
+those of the report's JSON.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from podium.api.records import Agreement, Mode, Party, PreemptionRecord, RecordedPlan, Result
+from podium.api.times import written
+from podium.schedulerplugin.scheduling.history import identity, moment_of
+from podium.schedulerplugin.scheduling.loops import Evictions, Identity
+
+# What agrees, or says nothing about agreement, is no difference.
+_NO_DIFFERENCE = (Agreement.SAME, Agreement.TOO_LATE, Agreement.UNKNOWN)
+
+
+class Amount(msgspec.Struct, frozen=True):
+    """So many units and pods of them; what a failed preemption evicted is in it, as far as it came."""
+
+    units: int
+    pods: int
+
+
+class ModeSums(msgspec.Struct, frozen=True):
+    """All plans of one mode; `violating` is how many went against a PodDisruptionBudget."""
+
+    mode: str
+    plans: int
+    failed: int
+    units: int
+    pods: int
+    accelerators: dict[str, int]
+    violating: int
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What a namespace, or a priority, lost or was to be given: carried out, observed, and by shadows."""
+
+    name: str
+    enforced: Amount
+    observed: Amount
+    shadow: Amount
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """How many shadow plans compare so with what the other scheduler did, and the pods of either."""
+
+    agreement: str
+    plans: int
+    pods: int
+    theirPods: int
+
+
+class Circle(msgspec.Struct, frozen=True):
+    """Workloads that evicted each other in turn, how often that went round, and when last."""
+
+    workloads: tuple[str, ...]
+    rounds: int
+    last: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What happened `since` then `until` then (RFC 3339); `begins` is the oldest plan there is a record of.
+
+    `victims` are by namespace and by priority, `preemptors` by namespace. Plans are the newest first.
+    """
+
+    since: str
+    until: str
+    begins: str
+    modes: tuple[ModeSums, ...]
+    victims: tuple[Share, ...]
+    priorities: tuple[Share, ...]
+    preemptors: tuple[Share, ...]
+    agreements: tuple[Agreed, ...]
+    differing: tuple[RecordedPlan, ...]
+    failed: tuple[RecordedPlan, ...]
+    cycles: tuple[Circle, ...]
+
+    @property
+    def plans(self) -> int:
+        """Give how many plans there are in all."""
+        return sum(each.plans for each in self.modes)
+
+
+def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datetime) -> Summary:
+    """Add up what was planned in a time (UTC, both ends count)."""
+    timed = sorted(
+        ((at, plan) for record in records for plan in record.plans if (at := moment_of(plan)) is not None),
+        key=lambda each: each[0],
+    )
+    within = [(at, plan) for at, plan in timed if since <= at <= until]
+    plans = [plan for _, plan in within]
+    newest = plans[::-1]
+    victims = [(plan, unit) for plan in plans for unit in plan.units]
+    return Summary(
+        since=written(since),
+        until=written(until),
+        begins=written(timed[0][0]) if timed else "",
+        modes=tuple(_sums(mode, plans) for mode in Mode if any(plan.mode == mode for plan in plans)),
+        victims=_shares((plan, unit.namespace, Amount(1, unit.pods)) for plan, unit in victims),
+        priorities=_shares((plan, str(unit.priority), Amount(1, unit.pods)) for plan, unit in victims),
+        preemptors=_shares((plan, plan.preemptor.namespace, _amount(plan)) for plan in plans),
+        agreements=_agreements(plans),
+        differing=tuple(
+            plan for plan in newest if plan.mode == Mode.SHADOW and plan.agreement not in _NO_DIFFERENCE
+        ),
+        failed=tuple(plan for plan in newest if plan.result == Result.FAILED),
+        cycles=_cycles(within),
+    )
+
+
+def workload(party: Party) -> str:
+    """Name what a pod or group is part of: `Job team-a/train`."""
+    return _named(identity(party))
+
+
+def _named(each: Identity) -> str:
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+def _amount(plan: RecordedPlan) -> Amount:
+    return Amount(plan.unitCount, plan.podCount)
+
+
+def _sums(mode: Mode, plans: Iterable[RecordedPlan]) -> ModeSums:
+    held: dict[str, int] = {}
+    number = failed = units = pods = violating = 0
+    for plan in plans:
+        if plan.mode != mode:
+            continue
+        number += 1
+        violating += plan.violations > 0
+        pods += plan.podCount
+        if plan.result == Result.FAILED:
+            # Of its victims it is not known which went.
+            failed += 1
+            continue
+        units += plan.unitCount
+        for name, amount in plan.accelerators.items():
+            held[name] = held.get(name, 0) + amount
+    return ModeSums(mode, number, failed, units, pods, held, violating)
+
+
+def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, ...]:
+    """Add amounts up by name and mode, most pods first; of what failed it is not known whom it hit."""
+    found: dict[str, dict[str, Amount]] = {}
+    for plan, name, amount in parts:
+        if plan.result == Result.FAILED:
+            continue
+        modes = found.setdefault(name, {})
+        had = modes.get(plan.mode, Amount(0, 0))
+        modes[plan.mode] = Amount(had.units + amount.units, had.pods + amount.pods)
+    shares = [Share(name, *(_of(modes, mode) for mode in Mode)) for name, modes in found.items()]
+    return tuple(
+        sorted(
+            shares,
+            key=lambda each: (-each.enforced.pods, -each.observed.pods, -each.shadow.pods, each.name),
+        )
+    )
+
+
+def _of(modes: Mapping[str, Amount], mode: Mode) -> Amount:
+    return modes.get(mode, Amount(0, 0))
+
+
+def _agreements(plans: Iterable[RecordedPlan]) -> tuple[Agreed, ...]:
+    shadows = [plan for plan in plans if plan.mode == Mode.SHADOW]
+    words = dict.fromkeys([*Agreement, *(plan.agreement for plan in shadows)])
+    found = []
+    for word in words:
+        alike = [plan for plan in shadows if plan.agreement == word]
+        if alike:
+            pods, theirs = sum(plan.podCount for plan in alike), sum(plan.theirPods for plan in alike)
+            found.append(Agreed(str(word), len(alike), pods, theirs))
+    return tuple(found)
+
+
+def _cycles(plans: Iterable[tuple[datetime, RecordedPlan]]) -> tuple[Circle, ...]:
+    """Find who evicted each other in turn, as the scheduler itself does."""
+    evictions = Evictions()
+    rounds: dict[frozenset[Identity], tuple[tuple[Identity, ...], int, datetime]] = {}
+    for at, plan in plans:
+        if plan.mode != Mode.ENFORCED:
+            continue
+        by, now = identity(plan.preemptor), at.timestamp()
+        for of in dict.fromkeys(identity(unit) for unit in plan.units):
+            circle = evictions.closes(by, of, now)
+            if circle:
+                first, number, _ = rounds.get(frozenset(circle), (circle, 0, at))
+                rounds[frozenset(circle)] = (first, number + 1, at)
+            evictions.note(by, of, now)
+    circles = [
+        Circle(tuple(map(_named, circle)), number, written(last)) for circle, number, last in rounds.values()
+    ]
+    return tuple(sorted(circles, key=lambda each: (-each.rounds, each.workloads)))

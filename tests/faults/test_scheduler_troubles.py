@@ -1,0 +1,127 @@
+"""What goes wrong between the scheduler and the API server on an ordinary day, in the midst of preemptions.
+
+Every preemptor needs three of the four pods of a node, and there are more nodes than preemptors: so three
+victims for each is all that may go, however often a plan fails, and everybody is bound in the end.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.fixtures.faults import compact, without_api_server
+from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
+from tests.fixtures.servers import ENOUGH
+from tests.scheduler.world import Scheduler, World, Yard, world
+
+pytestmark = pytest.mark.server
+
+NODES, LONE, GANG = 8, 3, 3
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world that may be broken."""
+    with world(request.param, tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scheduler(ours: World) -> Iterator[Scheduler]:
+    """One scheduler that lives through all of it."""
+    with ours.scheduling() as made:
+        yield made
+
+
+@pytest.fixture
+def yard(ours: World) -> Iterator[Yard]:
+    """Nodes that are full of pods of low priority."""
+    with ours.yard() as made:
+        made.nodes(NODES)
+        for node in range(NODES):
+            for index in range(4):
+                made.pod(f"low-{node}-{index}", "900m", 1, node=f"n{node}")
+        yield made
+
+
+def preempt(yard: Yard) -> list[str]:
+    """Make pods and a gang that need a node each."""
+    for index in range(LONE):
+        yard.pod(f"lone-{index}", 3, 7)
+    return [*(f"lone-{index}" for index in range(LONE)), *yard.gang("gang", GANG, 3, 5)]
+
+
+def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler, *, untouched: bool = True) -> None:
+    """Wait until all are bound; then look at what that has cost."""
+    nodes = yard.until_bound(names, 90)
+    assert len({*nodes.values()}) == len(names)
+    assert len({*yard.evicted_uids()}) == 3 * len(names), yard.world.log
+    assert not scheduler.ended
+
+
+# Which requests, what befalls them, and how many of them.
+TROUBLES: dict[str, tuple[str, Fault, int]] = {
+    "a busy server for deletes": ("deletes", Refuse(429, "TooManyRequests", retry_after=1), 5),
+    "a busy server for binds": ("binds", Refuse(429, "TooManyRequests", retry_after=1), 3),
+    "a server with a bug for deletes": ("deletes", Refuse(500, "InternalError"), 8),
+    "a server with a bug for marks": ("marks", Refuse(500, "InternalError"), 8),
+    "a server with a bug for binds": ("binds", Refuse(500, "InternalError"), 4),
+    "conflicts of marks": ("marks", Refuse(409, "Conflict"), 4),
+    "conflicts of binds": ("binds", Refuse(409, "Conflict"), 3),
+    "nominations that do not arrive": ("nominations", Cut(answered=False), 5),
+    "marks whose answers are lost": ("marks", Cut(answered=True), 8),
+    "deletes that do not arrive": ("deletes", Cut(answered=False), 8),
+    "binds that do not arrive": ("binds", Cut(answered=False), 4),
+    "binds whose answers are lost": ("binds", Cut(answered=True), 4),
+    "binds whose answers are cut": ("binds", Half(), 4),
+    "deletes that are late": ("deletes", Delay(0.5), 10),
+    "binds that are late": ("binds", Delay(0.5), 4),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_with_writes(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
+    """Again and again, while everybody preempts."""
+    kind, fault, times = TROUBLES[trouble]
+    where: Where = getattr(yard, kind)
+    with scheduler.proxy.fault(where, fault, times=times) as rule:
+        names = preempt(yard)
+        all_is_well(yard, names, scheduler)
+    assert rule.hits > 0
+
+
+WATCHES: dict[str, tuple[str, Fault]] = {
+    "pods' watches that break": ("/pods$", Half()),
+    "nodes' watches that break": ("/nodes$", Half()),
+    "pods' watches that the server forgot": ("/pods$", Refuse(410, "Expired", in_watch=True)),
+    "groups' watches that the server forgot": ("/podgroups$", Refuse(410, "Expired", in_watch=True)),
+}
+
+
+@pytest.mark.parametrize("trouble", WATCHES)
+def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
+    """They are cut as they are, and fail three times more."""
+    path, fault = WATCHES[trouble]
+    where = Where(path, watch=True)
+    with scheduler.proxy.fault(where, fault, times=3):
+        names = preempt(yard)
+        scheduler.proxy.drop(where)
+        all_is_well(yard, names, scheduler)
+
+
+def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
+    """It is sent again, to the same pod, which is gone or goes; nobody else has to."""
+    with scheduler.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
+        yard.pod("high", 3, 5)
+        yard.until_bound(["high"])
+    assert rule.hits >= 3
+    assert len({*yard.evicted_uids()}) == 3
+
+
+@pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
+def test_the_api_server_is_restarted(forgets: bool, yard: Yard, scheduler: Scheduler) -> None:
+    """In the midst of it; and etcd has forgotten the moments that we know (a real 410)."""
+    names = preempt(yard)
+    yard.until(lambda: len(yard.evicted()) >= 3, "it has begun")
+    with without_api_server(yard.server):
+        if forgets:
+            compact(yard.server)
+    all_is_well(yard, names, scheduler)

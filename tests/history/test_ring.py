@@ -1,0 +1,201 @@
+"""The ring of objects: nothing is lost that can be kept, nothing grows, leaders go on where others ended."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.history.store import NAME, Store, new_leader, party, plan
+
+from podium.api.records import MAX_PLANS, Agreement, Mode
+from podium.schedulerplugin.scheduling.history import KEPT, MAX_BYTES, OBJECTS, Ring
+
+
+def test_what_is_appended_is_written_once() -> None:
+    """One object is filled, and there is nothing to write when it was written."""
+    store, ring = Store(), Ring(NAME)
+    plans = [plan(at) for at in range(3)]
+    for each in plans:
+        assert ring.append(each)
+    store.drain(ring)
+    assert list(store.records) == [f"{NAME}-00"]
+    assert store.plans() == plans
+    assert ring.draft() is None
+
+
+def test_a_plan_that_comes_while_one_is_written_is_written_next() -> None:
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0))
+    draft = ring.draft()
+    assert draft is not None
+    ring.append(plan(1))
+    ring.saved(draft, store.put(draft))
+    store.drain(ring)
+    assert store.plans() == [plan(0), plan(1)]
+
+
+def test_a_full_object_is_followed_by_the_next() -> None:
+    store, ring = Store(), Ring(NAME)
+    for at in range(MAX_PLANS + 1):
+        ring.append(plan(at))
+    store.drain(ring)
+    assert [len(record.plans) for record in store.records.values()] == [MAX_PLANS, 1]
+    assert [record.sequence for record in store.records.values()] == [1, 2]
+
+
+def test_an_object_is_full_by_bytes_too() -> None:
+    """Large plans make more objects, none of which is over the limit (Store.put looks)."""
+    store, ring = Store(), Ring(NAME)
+    units = tuple(party(f"{at:0200d}") for at in range(100))
+    large = plan(0, units=units)
+    size = len(msgspec.json.encode(large))
+    for at in range(10):
+        ring.append(plan(at, units=units))
+        store.drain(ring)
+    assert len(store.plans()) == 10
+    assert len(store.records) == -(-10 // (MAX_BYTES // size))
+
+
+def test_the_oldest_object_is_overwritten() -> None:
+    """The ring has so many objects, and then begins anew with the first."""
+    store, ring = Store(), Ring(NAME)
+    number = OBJECTS * MAX_PLANS + 1
+    for at in range(number):
+        ring.append(plan(at))
+        store.drain(ring)
+    assert len(store.records) == OBJECTS
+    assert store.records[f"{NAME}-00"].plans == [plan(number - 1)]
+    assert store.records[f"{NAME}-00"].sequence == OBJECTS + 1
+    assert store.plans()[0] == plan(MAX_PLANS)
+
+
+def test_a_new_leader_fills_the_newest_object_on() -> None:
+    store, ring = Store(), Ring(NAME)
+    for at in range(MAX_PLANS + 3):
+        ring.append(plan(at))
+    store.drain(ring)
+    other = new_leader(store)
+    other.append(plan(999))
+    store.drain(other)
+    assert store.records[f"{NAME}-01"].plans == [*(plan(MAX_PLANS + at) for at in range(3)), plan(999)]
+
+
+def test_what_came_before_the_past_was_read_is_kept() -> None:
+    """A list that fails at first keeps nobody from preempting."""
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0))
+    store.drain(ring)
+    other = Ring(NAME)
+    other.append(plan(1))
+    other.restore(list(store.records.values()))
+    store.drain(other)
+    assert store.plans() == [plan(0), plan(1)]
+
+
+def test_objects_of_others_in_the_namespace_are_let_alone() -> None:
+    store, other = Store(), Ring("other")
+    other.append(plan(0))
+    store.drain(other)
+    ring = new_leader(store)
+    ring.append(plan(1))
+    store.drain(ring)
+    assert set(store.records) == {"other-00", f"{NAME}-00"}
+
+
+def test_the_last_words_of_an_earlier_leader_are_kept() -> None:
+    """Its write came after the past was read: both are in the object then, by time."""
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0))
+    store.drain(ring)
+    later = new_leader(store)
+    ring.append(plan(1))
+    later.append(plan(2))
+    store.drain(ring)
+    store.drain(later)
+    assert store.plans() == [plan(0), plan(1), plan(2)]
+
+
+def test_an_earlier_leader_does_not_overwrite_what_a_later_one_began_anew() -> None:
+    """The ring went round meanwhile: what it has is older than all that is stored."""
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0))
+    store.drain(ring)
+    later = new_leader(store)
+    for at in range(1, OBJECTS * MAX_PLANS + 2):
+        later.append(plan(at))
+        store.drain(later)
+    before = store.plans()
+    ring.append(plan(70_000))
+    store.drain(ring)
+    assert store.plans() == before
+    assert ring.dropped == 2
+
+
+def test_an_object_that_somebody_deleted_is_made_anew() -> None:
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0))
+    store.drain(ring)
+    store.records.clear()
+    ring.append(plan(1))
+    store.drain(ring)
+    assert store.plans() == [plan(0), plan(1)]
+
+
+def test_what_cannot_be_written_is_bounded() -> None:
+    """The newest objects are kept, and what is dropped is counted."""
+    ring = Ring(NAME)
+    number = (KEPT + 5) * MAX_PLANS
+    for at in range(number):
+        ring.append(plan(at))
+    store = Store()
+    store.drain(ring)
+    assert ring.dropped == 5 * MAX_PLANS
+    assert store.plans() == [plan(at) for at in range(ring.dropped, number)]
+
+
+def test_a_plan_that_is_only_observed_is_told_once() -> None:
+    """It comes out at every look at its preemptor; other victims, or another mode, are news."""
+    ring = Ring(NAME)
+    same = party("high")
+    looks = [plan(at, Mode.OBSERVED, preemptor=same, units=(party("low"),)) for at in range(3)]
+    assert [ring.append(each) for each in looks] == [True, False, False]
+    assert ring.append(plan(4, Mode.OBSERVED, preemptor=same, units=(party("other"),)))
+    assert ring.append(plan(5, Mode.SHADOW, preemptor=same, units=(party("low"),), agreement=Agreement.SAME))
+    assert ring.append(plan(6, preemptor=same, units=(party("low"),)))
+    assert ring.append(plan(7, preemptor=same, units=(party("low"),)))
+
+
+def test_a_new_leader_remembers_what_was_observed() -> None:
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0, Mode.OBSERVED))
+    store.drain(ring)
+    again = plan(0, Mode.OBSERVED)
+    assert not new_leader(store).append(msgspec.structs.replace(again, time="2026-01-02T00:00:00Z"))
+
+
+@given(st.lists(st.sampled_from(["append", "append", "write", "takeover", "delete"]), max_size=60))
+def test_in_any_order_all_that_was_written_last_is_there(steps: list[str]) -> None:
+    """Takeovers lose what the leader before had not written, deleted objects their plans, and that is all."""
+    store, ring = Store(), Ring(NAME)
+    unwritten: list[int] = []
+    expected: set[int] = set()
+    for at, step in enumerate(steps):
+        match step:
+            case "append":
+                ring.append(plan(at))
+                unwritten.append(at)
+                expected.add(at)
+            case "write":
+                store.drain(ring)
+                unwritten.clear()
+            case "takeover":
+                expected -= set(unwritten)
+                unwritten.clear()
+                ring = new_leader(store)
+            case _:
+                store.records.clear()
+    store.drain(ring)
+    times = [each.time for each in store.plans()]
+    assert times == sorted(times)
+    kept = {plan(at).time for at in expected}
+    assert set(times) <= kept
+    if "delete" not in steps:
+        assert set(times) == kept

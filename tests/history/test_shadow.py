@@ -1,0 +1,310 @@
+"""The shadow: what it plans for pods of other schedulers, and what it says of what those did then."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.preemption.clusters import NOW, NS
+from tests.preemption.scene import group, node, pod
+from tests.scheduling import builders
+
+from podium.api.meta import Condition
+from podium.api.records import Agreement, RecordedPlan
+from podium.api.schedulable import Schedulable, SchedulableStatus
+from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.scheduling.effects import Moment
+from podium.schedulerplugin.scheduling.settings import LiveSettings
+from podium.schedulerplugin.scheduling.shadow import Shadow
+from podium.state import Readable, State
+
+OWN = "podium-scheduler"
+WAIT = 60.0
+
+
+class World:
+    """A cluster that another scheduler runs, and the shadow that follows it."""
+
+    def __init__(self, *objects: Readable) -> None:
+        self.state = State(native_served=True)
+        for each in objects:
+            self.state.apply(each)
+        self.seconds = 0.0
+        self.told: list[RecordedPlan] = []
+        self.shadow = Shadow(self.state, LiveSettings().engine, LATEST, OWN)
+        self.state.observe(self.shadow.apply)
+        self.shadow.begin()
+
+    def step(self, later: float = 1.0) -> None:
+        """Let so many seconds pass, and the shadow do what it has to."""
+        self.seconds += later
+        while (due := self.shadow.due()) is not None and due <= self.seconds:
+            self.told += self.shadow.step(Moment(NOW + timedelta(seconds=self.seconds), self.seconds))
+
+    def refuse(self, name: str, nominated: str = "") -> None:
+        """Have the other scheduler say that a pod finds no place, and where it made room for it."""
+        condition = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
+        self._status(name, condition, nominatedNodeName=nominated or None)
+
+    def tell_to_go(self, *names: str, by: str = "default-scheduler") -> None:
+        """Have a scheduler mark its victims."""
+        message = f"{by}: preempting to accommodate a higher priority pod"
+        for name in names:
+            self._status(name, Condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
+
+    def bind(self, name: str, where: str) -> None:
+        found = self.pod(name)
+        spec = msgspec.structs.replace(found.spec, nodeName=where)
+        self.state.apply(msgspec.structs.replace(found, spec=spec))
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            self.state.remove(self.pod(name))
+
+    def pod(self, name: str) -> Schedulable:
+        found = self.state.pods[NS, name]
+        assert isinstance(found, Schedulable)
+        return found
+
+    def _status(self, name: str, condition: Condition, **fields: Any) -> None:
+        found = self.pod(name)
+        status = found.status or SchedulableStatus()
+        others = [each for each in status.conditions or () if each.type != condition.type]
+        status = msgspec.structs.replace(status, conditions=[*others, condition], **fields)
+        self.state.apply(msgspec.structs.replace(found, status=status))
+
+    @property
+    def agreements(self) -> list[str]:
+        return [each.agreement for each in self.told]
+
+
+# Two nodes of two cpus: who may go is `low` on n1, or both of `a` and `b` on n2.
+CLUSTER: list[Readable] = [
+    node("n1", 2),
+    node("n2", 2),
+    pod("low", 2, 1, node="n1"),
+    pod("a", 1, 1, node="n2"),
+    pod("b", 1, 1, node="n2"),
+]
+
+
+@dataclass
+class Case:
+    """What the other scheduler does after the plan, and what is said of it."""
+
+    told: list[str]
+    nominated: str = ""
+    marks: list[str] = field(default_factory=list)
+    ends: str = ""
+    theirs: int = 0
+
+
+CASES = {
+    "the same victims": Case([Agreement.SAME], "n1", ["low"], "bound", 1),
+    "the same victims, still waiting for them": Case([Agreement.SAME], "n1", ["low"], "", 1),
+    "other victims": Case([Agreement.OTHER_VICTIMS], "n2", ["a", "b"], "bound", 2),
+    "nobody, though it waited": Case([Agreement.THEY_DID_NOT]),
+    "nobody, and a place was found": Case([Agreement.THEY_DID_NOT], ends="bound"),
+    "the pod was deleted before": Case([Agreement.UNKNOWN], ends="deleted"),
+    "the pod was deleted after": Case([Agreement.SAME], "n1", ["low"], "deleted", 1),
+    "victims of somebody else on another node": Case([Agreement.THEY_DID_NOT], "", ["a", "b"], "bound"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_the_other_scheduler_did(case: Case) -> None:
+    world = World(*CLUSTER, pod("high", 2, 10))
+    world.refuse("high")
+    world.step()
+    if case.nominated:
+        world.refuse("high", case.nominated)
+    world.tell_to_go(*case.marks)
+    world.remove(*case.marks)
+    match case.ends:
+        case "bound":
+            world.bind("high", case.nominated or "n1")
+        case "deleted":
+            world.remove("high")
+        case _:
+            world.step(WAIT - 2)
+            assert world.told == [], "it has its time"
+    world.step(2)
+    assert world.agreements == case.told
+    (told,) = world.told
+    assert (told.mode, told.result, told.theirPods) == ("Shadow", "Planned", case.theirs)
+    assert (told.preemptor.name, [unit.name for unit in told.units], told.podCount) == ("high", ["low"], 1)
+
+
+def test_a_schedulers_words_may_come_in_any_order() -> None:
+    """Victims are told to go, and go, before anybody hears of whom it was for: both saw the same cluster."""
+    world = World(*CLUSTER, pod("high", 2, 10))
+    world.tell_to_go("low")
+    world.remove("low")
+    world.step()
+    world.refuse("high", "n1")
+    world.step()
+    world.bind("high", "n1")
+    world.step()
+    assert world.agreements == [Agreement.SAME]
+    assert world.told[0].podCount == 1
+
+
+def test_a_plan_that_came_too_late() -> None:
+    """The victims had gone for the shadow too: the plan saw another cluster than the scheduler did."""
+    world = World(*CLUSTER, pod("high", 2, 10))
+    world.tell_to_go("low")
+    world.remove("low")
+    world.step()
+    world.step(10)
+    world.refuse("high", "n1")
+    world.step()
+    world.bind("high", "n1")
+    world.step()
+    assert world.agreements == [Agreement.TOO_LATE]
+
+
+def test_who_comes_in_a_victims_place_is_seen_in_time() -> None:
+    """A pod made anew under the name of a victim, while that still counts as running."""
+    world = World(*CLUSTER, pod("high", 2, 10))
+    world.tell_to_go("low")
+    world.remove("low")
+    world.state.apply(pod("low", 2, 1, node="n1", uid="another"))
+    world.step()
+    world.step(10)
+    world.refuse("high")
+    world.step()
+    world.step(WAIT)
+    (told,) = world.told
+    assert (told.agreement, [unit.uid for unit in told.units]) == (Agreement.THEY_DID_NOT, ["another"])
+
+
+def test_they_preempt_where_podium_would_not() -> None:
+    """A pod in kube-system is nobody's victim here; of such a plan there is only the preemptor."""
+    low = builders.pod("low", {"cpu": 2}, namespace="kube-system", node="n1", priority=1)
+    world = World(node("n1", 2), low, pod("high", 2, 10))
+    world.refuse("high")
+    world.step()
+    condition = Condition(
+        "DisruptionTarget", "True", "PreemptionByScheduler", "default-scheduler: preempting"
+    )
+    world.refuse("high", "n1")
+    world.state.apply(msgspec.structs.replace(low, status=SchedulableStatus(conditions=[condition])))
+    world.bind("high", "n1")
+    world.step()
+    (told,) = world.told
+    assert (told.agreement, told.units, told.theirPods) == (Agreement.WE_WOULD_NOT, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("objects", "refused"),
+    [
+        ([node("n1", 4), pod("high", 2, 10)], "high"),
+        ([node("n1", 2), pod("low", 2, 10, node="n1"), pod("high", 2, 10)], "high"),
+        ([*CLUSTER, pod("high", 2, 10, schedulingGates=[{"name": "x"}])], "high"),
+        ([*CLUSTER, pod("high", 2, 10, schedulerName=OWN)], "high"),
+        ([*CLUSTER, pod("high", 2, 10, group="missing")], "high"),
+    ],
+    ids=["there is room", "nobody is lower", "it is gated", "it is Podium's own", "its group is missing"],
+)
+def test_nothing_is_said_where_nobody_preempts(objects: list[Readable], refused: str) -> None:
+    world = World(*objects)
+    world.refuse(refused)
+    world.step()
+    world.step(2 * WAIT)
+    assert world.told == []
+
+
+def test_who_was_not_refused_is_not_planned_for() -> None:
+    """Its scheduler has not looked at it yet."""
+    world = World(*CLUSTER, pod("high", 2, 10))
+    assert world.shadow.due() is None
+
+
+def test_who_waited_before_the_shadow_began_is_planned_for() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    world = World(*CLUSTER, pod("high", 2, 10, status={"conditions": [condition]}))
+    world.step()
+    world.step(WAIT)
+    assert world.agreements == [Agreement.THEY_DID_NOT]
+
+
+def test_an_entry_is_planned_for_once_until_it_waits_no_more() -> None:
+    """Every look of its scheduler says again that it finds no place."""
+    world = World(*CLUSTER, pod("high", 2, 10))
+    for _ in range(5):
+        world.refuse("high")
+        world.step(WAIT)
+    assert world.agreements == [Agreement.THEY_DID_NOT]
+    world.remove("high")
+    world.step()
+    world.state.apply(pod("high", 2, 10))
+    world.refuse("high")
+    world.step()
+    world.step(WAIT)
+    assert world.agreements == [Agreement.THEY_DID_NOT] * 2
+
+
+def test_plans_are_made_at_a_pace() -> None:
+    """One in half a second, whoever waits: it shares a loop with what schedules."""
+    names = [f"high-{at}" for at in range(10)]
+    world = World(*CLUSTER, *(pod(name, 2, 10) for name in names))
+    for name in names:
+        world.refuse(name)
+    world.step(0)
+    assert world.shadow.due() == 0.5
+    world.step(4)
+    assert world.shadow.due() is not None
+    world.step(2 * WAIT)
+    world.step(2 * WAIT)
+    assert len(world.told) < len(names)
+
+
+def test_a_group_is_planned_for_as_a_whole() -> None:
+    """Victims are a group too, of which members on other nodes than the nominated go as well."""
+    objects: list[Readable] = [
+        *(node("n1", 1), node("n2", 1), node("n3", 1), group("low", 1, 3, whole=True), group("high", 10, 2)),
+        *(pod(f"low-{at}", 1, 1, node=f"n{at + 1}", group="low") for at in range(3)),
+        *(pod(f"high-{at}", 1, 10, group="high") for at in range(2)),
+    ]
+    world = World(*objects)
+    world.refuse("high-0")
+    world.refuse("high-1")
+    world.step()
+    world.refuse("high-0", "n1")
+    world.refuse("high-1", "n2")
+    world.tell_to_go("low-0", "low-1", "low-2")
+    world.remove("low-0", "low-1", "low-2")
+    world.bind("high-0", "n1")
+    world.step()
+    (told,) = world.told
+    assert (told.agreement, told.preemptor.kind, told.preemptor.pods) == (Agreement.SAME, "PodGroup", 2)
+    assert [(unit.kind, unit.name, unit.pods) for unit in told.units] == [("PodGroup", "low", 3)]
+    assert told.theirPods == 3
+
+
+def test_what_podium_evicts_itself_is_nobody_elses() -> None:
+    world = World(*CLUSTER, pod("high", 2, 10))
+    world.refuse("high")
+    world.step()
+    world.refuse("high", "n1")
+    world.tell_to_go("low", by=OWN)
+    world.bind("high", "n1")
+    world.step()
+    assert world.agreements == [Agreement.THEY_DID_NOT]
+
+
+def test_a_victim_counts_for_one_preemptor() -> None:
+    """Two that were nominated to one node, one after the other."""
+    world = World(*CLUSTER, pod("first", 2, 10), pod("second", 2, 10))
+    for name in ("first", "second"):
+        world.refuse(name)
+        world.step()
+    world.refuse("first", "n1")
+    world.tell_to_go("low")
+    world.bind("first", "n1")
+    world.step()
+    world.refuse("second", "n1")
+    world.bind("second", "n1")
+    world.step()
+    assert [(each.preemptor.name, each.theirPods) for each in world.told] == [("first", 1), ("second", 0)]

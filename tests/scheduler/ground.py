@@ -1,0 +1,39 @@
+"""A cluster as hints ask about it, given outright."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.shapes import Shape
+
+
+@dataclass
+class Ground:
+    """Which nodes suit which shapes, and where there is room from which priority on.
+
+    A key of `reserved` is a pod's row: what it reserves on its node is room only for who is beside it.
+    """
+
+    suitable: set[tuple[Shape, int]] = field(default_factory=set)
+    room: dict[tuple[Shape, int], int] = field(default_factory=dict)
+    reserved: dict[int, int] = field(default_factory=dict)
+    asked: int = 0
+
+    def suits(self, shape: Shape, node_row: int) -> bool:
+        """Say whether a node suits a shape."""
+        self.asked += 1
+        return (shape, node_row) in self.suitable
+
+    def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
+        """Say whether there is room on it now."""
+        self.asked += 1
+        least = self.room.get((shape, node_row))
+        held = any(node == node_row for row, node in self.reserved.items() if row not in beside)
+        suits = (shape, node_row) in self.suitable
+        return suits and least is not None and priority >= least and not held
+
+
+def waits(hints: Hints, key: Key) -> bool:
+    """Say whether hints know of an entry that it waits."""
+    return key in hints._waiting

@@ -1,0 +1,41 @@
+"""kwok as the kubelet of all nodes of a server that has no controllers: a bound pod runs, a deleted one goes.
+
+Nothing else writes there, so whatever a test sees of evictions is the scheduler's doing.
+"""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+
+import msgspec
+from tests.fixtures.servers import Server
+
+from podium import data
+from podium.controlplane.components import commands, log
+
+_NAME = "kwok"
+
+
+@contextlib.contextmanager
+def kubelet(server: Server) -> Iterator[None]:
+    """Have kwok look after the server's nodes while the block runs."""
+    settings = msgspec.structs.replace(
+        server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
+    )
+    stages = data.folder("controlplane") / "kwok" / "stages.yaml"
+    arguments = next(each.arguments for each in commands(settings, stages) if each.name == _NAME)
+    with (server.folder / log(_NAME)).open("ab") as output:
+        running = subprocess.Popen(
+            [str(server.program(_NAME)), *arguments],
+            cwd=server.folder,
+            env={"PATH": os.defpath, "HOME": str(server.folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()

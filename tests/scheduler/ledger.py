@@ -1,0 +1,145 @@
+"""Everything that happened to pods and nodes, judged afterwards: what must never be, at any moment.
+
+A test that looks at the end does not see a node that was full twice for a second, or a victim that was
+deleted before anybody could read why. etcd orders all versions of all objects by their resourceVersions.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from tests.fixtures.proxy import Call
+from tests.fixtures.servers import Server
+from tests.reconciler.history import Seen, Watch
+from tests.reconciler.running import until
+
+from podium.api.quantity import Scale, parse
+
+TOLD = ("DisruptionTarget", "True", "PreemptionByScheduler")
+_OVER = ("Succeeded", "Failed")
+
+
+class Ledger:
+    """All versions of all pods and nodes of a server since it was opened."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.pods = Watch(server, "/api/v1/pods")
+        self.nodes = Watch(server, "/api/v1/nodes")
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator["Ledger"]:
+        """Watch while the block runs."""
+        with contextlib.ExitStack() as stack:
+            for watch in (self.pods, self.nodes):
+                watch.start()
+                stack.callback(watch.close)
+            yield self
+
+    def catch_up(self) -> None:
+        """Wait until everything that was written so far is known here."""
+        until(lambda: all(map(self._is_complete, (self.pods, self.nodes))), "the ledger is complete")
+
+    def forget(self) -> None:
+        """Keep of the past only how things are now, as if all of it had come at this moment."""
+        self.catch_up()
+        past = [(watch, len(watch.seen)) for watch in (self.nodes, self.pods)]
+        moment = max(each.version for watch, count in past for each in watch.seen[:count])
+        for watch, count in past:
+            there = {each.uid: each for each in watch.seen[:count]}
+            watch.seen[:count] = [
+                each._replace(version=moment, type="ADDED")
+                for each in there.values()
+                if each.type != "DELETED"
+            ]
+
+    def problems(self, deletes: Iterable[Call] = (), namespace: str = "") -> list[str]:
+        """Say what must not be and was, of a namespace's pods or of all; `deletes` are a scheduler's."""
+        self.catch_up()
+        pods, nodes = list(self.pods.seen), list(self.nodes.seen)
+        found = over_commits(pods, nodes)
+        found += unannounced(pods, [deleted(call) for call in deletes if call.code == 200])
+        return [each for each in found if namespace in each]
+
+    def _is_complete(self, watch: Watch) -> bool:
+        code, listed = self._server.request("GET", watch.path)
+        assert code == 200, listed
+        there = {uid: each["metadata"]["resourceVersion"] for uid, each in watch.now().items()}
+        return there == {
+            each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed["items"]
+        }
+
+
+def deleted(call: Call) -> str:
+    """Give the UID that a delete was held to; every delete of ours is."""
+    uid: str = msgspec.json.decode(call.body)["preconditions"]["uid"]
+    return uid
+
+
+def milli(pod: dict[str, Any]) -> int:
+    """Give the thousandths of a cpu that a pod asks for."""
+    return sum(
+        parse(each.get("resources", {}).get("requests", {}).get("cpu", "0"), Scale.MILLI)
+        for each in pod["spec"]["containers"]
+    )
+
+
+def told(pod: dict[str, Any]) -> bool:
+    """Whether a pod has been told that it is preempted."""
+    return any(
+        (each["type"], each["status"], each.get("reason")) == TOLD
+        for each in pod.get("status", {}).get("conditions", ())
+    )
+
+
+class _Held(NamedTuple):
+    node: str
+    milli: int
+
+
+def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
+    """Name each pod whose coming made its node hold more than it has."""
+    found: list[str] = []
+    room: dict[str, int] = {}
+    held: dict[str, _Held] = {}
+    used: dict[str, int] = defaultdict(int)
+    for each in sorted([*nodes, *pods], key=lambda seen: seen.version):
+        name, spec = each.object["metadata"]["name"], each.object["spec"]
+        if "containers" not in spec:
+            room[name] = parse(each.object["status"]["allocatable"]["cpu"], Scale.MILLI)
+            continue
+        before = held.pop(each.uid, None)
+        if before is not None:
+            used[before.node] -= before.milli
+        stays = each.type != "DELETED" and each.object["status"].get("phase") not in _OVER
+        if not stays or not spec.get("nodeName"):
+            continue
+        after = held[each.uid] = _Held(spec["nodeName"], milli(each.object))
+        used[after.node] += after.milli
+        if before is None and used[after.node] > room.get(after.node, 0):
+            found.append(
+                f"{each.object['metadata']['namespace']}/{name} at {each.version}: "
+                f"{used[after.node]}m on {after.node} of {room.get(after.node, 0)}m"
+            )
+    return found
+
+
+def unannounced(pods: Iterable[Seen], deletes: Iterable[str]) -> list[str]:
+    """Name the pods that were deleted without having been told why, and those that were deleted twice."""
+    ours = list(deletes)
+    found = []
+    going: set[str] = set()
+    for each in pods:
+        leaves = each.type == "DELETED" or "deletionTimestamp" in each.object["metadata"]
+        if leaves and each.uid in ours and each.uid not in going:
+            going.add(each.uid)
+            if not told(each.object):
+                found.append(f"{_name(each)} was deleted and had not been told")
+    names = {each.uid: _name(each) for each in pods}
+    return found + [f"{names[uid]} was deleted twice" for uid in set(ours) if ours.count(uid) > 1]
+
+
+def _name(each: Seen) -> str:
+    return f"{each.object['metadata']['namespace']}/{each.object['metadata']['name']}"

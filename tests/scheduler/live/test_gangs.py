@@ -1,0 +1,152 @@
+"""Gangs on real servers: all that they need or nothing, and who comes late is welcome."""
+
+from typing import Any
+
+import pytest
+from tests.scheduler.world import Yard, pod_of
+
+pytestmark = pytest.mark.server
+
+
+def test_a_gang_that_fits_is_bound_and_nobody_else_is_touched(yard: Yard) -> None:
+    yard.nodes(3)
+    yard.pod("low", 4, 1, node="n0")
+    assert set(yard.until_bound(yard.gang("gang", 2)).values()) == {"n1", "n2"}
+    assert yard.touched() == []
+
+
+def test_a_gang_takes_free_room_and_freed_room_at_once(yard: Yard) -> None:
+    """No bind is sent before the last of the room is free, though some always was."""
+    yard.nodes(3)
+    yard.pod("low-1", 4, 1, node="n1")
+    yard.pod("low-2", 4, 1, node="n2")
+    assert sorted(yard.until_bound(yard.gang("gang", 3)).values()) == ["n0", "n1", "n2"]
+    assert sorted(yard.evicted()) == ["low-1", "low-2"]
+    seen = [each for each in yard.world.ledger.pods.seen if each.object["metadata"]["namespace"] == yard.name]
+    gone = [each.version for each in seen if each.type == "DELETED"]
+    bound = [
+        each.version
+        for each in seen
+        if each.object["metadata"]["name"].startswith("gang") and each.object["spec"].get("nodeName")
+    ]
+    assert len(gone) == 2
+    assert max(gone) < min(bound)
+
+
+def test_a_gang_that_never_fits_evicts_nobody(yard: Yard) -> None:
+    """Two of its three would fit if the lows went; that helps nobody."""
+    yard.nodes(2)
+    yard.running_gang("low", ["n0", "n1"], 4, 1, whole=False)
+    names = yard.gang("gang", 3)
+    said = yard.until_said(names[0], "0/2 nodes are available")
+    assert said.startswith("Unschedulable: ")
+    yard.witness()
+    assert yard.touched() == []
+    assert {yard.where(yard.pods()[name]) for name in names} == {""}
+
+
+def test_a_gang_is_not_looked_at_before_enough_of_it_is_there(yard: Yard) -> None:
+    yard.nodes(3)
+    yard.group("gang", 5, 3)
+    names = yard.members("gang", 2, 4, 5)
+    yard.witness()
+    assert [yard.where(yard.pods()[name]) for name in names] == ["", ""]
+    names += yard.members("gang", 1, 4, 5, first=2)
+    assert sorted(yard.until_bound(names).values()) == ["n0", "n1", "n2"]
+
+
+def test_pods_are_made_before_their_group(yard: Yard) -> None:
+    yard.nodes(2)
+    names = yard.members("gang", 2, 4, 5)
+    yard.witness()
+    assert [yard.where(yard.pods()[name]) for name in names] == ["", ""]
+    yard.group("gang", 5, 2)
+    yard.until_bound(names)
+
+
+def test_pods_that_join_late(yard: Yard) -> None:
+    """One takes free room; the next has room made for it, alone, for its gang runs already."""
+    yard.nodes(3)
+    names = yard.gang("gang", 1, least=1)
+    yard.until_bound(names)
+    yard.until_bound(yard.members("gang", 1, 4, 5, first=1))
+    assert yard.touched() == []
+    free = {"n0", "n1", "n2"} - {yard.where(pod) for pod in yard.pods().values()}
+    yard.pod("low", 4, 1, node=free.pop())
+    yard.until_bound(yard.members("gang", 1, 4, 5, first=2))
+    assert yard.evicted() == ["low"]
+
+
+def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> None:  # noqa: N802 - a field
+    """What the gang needs comes first; the third waits, says why, and comes when there is room."""
+    yard.nodes(2)
+    names = yard.gang("gang", 3, least=2)
+    yard.until(lambda: sum(bool(yard.where(pod)) for pod in yard.pods().values()) == 2, "two are bound")
+    (left,) = [name for name in names if not yard.where(yard.pods()[name])]
+    yard.until_said(left, "nodes are available")
+    yard.node("n2")
+    assert yard.until_bound([left]) == {left: "n2"}
+
+
+def test_a_higher_gang_is_placed_before_a_lower_one(yard: Yard) -> None:
+    """Both wait for the node that comes; it is the higher one's."""
+    lower, higher = yard.gang("lower", 1, priority=3), yard.gang("higher", 1, priority=7)
+    for name in (*lower, *higher):
+        yard.until_said(name, "nodes available to schedule pods")
+    yard.node("n0")
+    yard.until_bound(higher)
+    assert yard.touched() == []
+    assert not yard.where(yard.pods()[lower[0]])
+
+
+WAITING: dict[str, tuple[dict[str, Any], str]] = {
+    "a scheduling gate": ({"schedulingGates": [{"name": "example.com/wait"}]}, ""),
+    "devices by claim": (
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]},
+        "Unschedulable: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", WAITING)
+def test_what_may_not_or_cannot_be_judged_stays_pending(why: str, yard: Yard) -> None:
+    """A gated pod is not ours to look at; one that we cannot judge says so, and is never bound."""
+    fields, said = WAITING[why]
+    yard.nodes(1)
+    yard.pod("waits", 1, 5, **fields)
+    if said:
+        yard.until_said("waits", said)
+    yard.witness()
+    assert yard.where(yard.pods()["waits"]) == ""
+    assert yard.calls("POST", "/waits/binding") == []
+
+
+def test_a_gate_that_is_lifted(yard: Yard) -> None:
+    yard.nodes(1)
+    yard.pod("waits", 1, 5, schedulingGates=[{"name": "example.com/wait"}])
+    yard.patch("waits", {"spec": {"schedulingGates": []}})
+    assert yard.until_bound(["waits"]) == {"waits": "n0"}
+
+
+def test_a_group_whose_pods_differ_takes_free_room_and_evicts_nobody(yard: Yard) -> None:
+    """The condition PodsNotMatchingPriority is what it would say: a high class on the group buys nothing."""
+    yard.nodes(2)
+    yard.group("gang", 9, 2)
+    yard.pod("low", 4, 5, node="n0")
+    for index in range(2):
+        yard.pod(f"gang-{index}", 4, 1, group="gang")
+    yard.until_said("gang-0", ":")
+    yard.witness()
+    assert yard.touched() == []
+    yard.end("low")
+    yard.until_bound(["gang-0", "gang-1"])
+
+
+def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
+    """By its UID: a pod of the same name that came later is another pod."""
+    yard.nodes(1)
+    yard.pod("one", 1, 5)
+    yard.until_bound(["one"])
+    (call,) = yard.calls("POST", "/binding")
+    assert pod_of(call) == "one"
+    assert yard.pods()["one"]["metadata"]["uid"].encode() in call.body

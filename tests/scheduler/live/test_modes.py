@@ -1,0 +1,73 @@
+"""What an administrator may switch, on a real server: whether it preempts, and how many a minute."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.scheduler.world import World, Yard, world
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+OBSERVER = "podium-observer"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world in which each test has a scheduler of its own name."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+def full(yard: Yard) -> None:
+    yard.nodes(2)
+    for index in range(2):
+        yard.pod(f"low-{index}", 4, 1, node=f"n{index}")
+
+
+def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:
+    """Plans are counted, and nobody is told anything; with enforce the pod that waits preempts at once."""
+    with (
+        plain.scheduling("observer", schedulerName=OBSERVER, preemption="observe") as scheduler,
+        plain.yard(OBSERVER) as yard,
+    ):
+        full(yard)
+        yard.pod("high", 4, 5)
+        yard.until_said("high", "nodes are available")
+        yard.until(lambda: scheduler.metric("observed_preemptions_total") >= 1, "the plan is counted")
+        yard.witness()
+        assert yard.touched() == []
+        assert "nominatedNodeName" not in yard.pods()["high"]["status"]
+        scheduler.configure(schedulerName=OBSERVER, preemption="enforce")
+        yard.until_bound(["high"])
+        assert len(yard.evicted()) == 1
+
+
+def test_off_is_off(plain: World) -> None:
+    with (
+        plain.scheduling("off", schedulerName="podium-off", preemption="off"),
+        plain.yard("podium-off") as yard,
+    ):
+        full(yard)
+        yard.pod("high", 4, 5)
+        yard.until_said("high", "nodes are available")
+        yard.witness()
+        assert yard.touched() == []
+
+
+def test_a_rate_is_kept(plain: World) -> None:
+    """One unit a minute: the second preemptor waits for its turn and evicts nobody till then."""
+    with (
+        plain.scheduling("slow", schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
+        plain.yard("podium-slow") as yard,
+    ):
+        full(yard)
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        yard.pod("second", 4, 5)
+        yard.until_said("second", "the rate of 1 units a minute")
+        yard.until(lambda: scheduler.metric("rate_limited_total") >= 1, "it is counted")
+        yard.witness()
+        assert len(yard.evicted()) == 1
+        scheduler.configure(schedulerName="podium-slow", evictionsPerMinute=None)
+        yard.until_bound(["second"])

@@ -1,0 +1,72 @@
+"""Writes that go nowhere: they are noted when they begin and end, and end as a test says."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from podium.api.meta import Condition
+from podium.schedulerplugin.live.writes import Writes
+from podium.schedulerplugin.scheduling.effects import PodRef
+
+
+class Write(NamedTuple):
+    """One write: what was done to which pod, by its name; `value` is a node, or a condition's status."""
+
+    what: str
+    pod: str
+    value: str = ""
+
+
+class Recorded(Writes):
+    """Takes each write over a turn of the loop; `ends` says by write what it raises."""
+
+    def __init__(self, ends: Mapping[Write, Exception] | None = None, limit: int = 64) -> None:
+        self.limit = limit
+        self.begun: list[Write] = []
+        self.done: list[Write] = []
+        # Both of them, and what else a test notes, as it happened.
+        self.story: list[object] = []
+        self.most = 0
+        self.watch: Callable[[], None] = lambda: None
+        self._ends = ends or {}
+        self._open = 0
+
+    async def bind(self, pod: PodRef, node: str) -> None:
+        await self._take(Write("bind", pod.name, node))
+
+    async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:  # noqa: ARG002 - as a Writes
+        await self._take(Write("nominate", pod.name, node or ""))
+
+    async def mark(self, pod: PodRef, condition: Condition) -> None:
+        await self._take(Write("mark", pod.name, condition.status or ""))
+
+    async def delete(self, pod: PodRef) -> None:
+        await self._take(Write("delete", pod.name))
+
+    def at(self, number: int, do: Callable[[], object]) -> None:
+        """Do something in the middle of a write, the first being 1."""
+
+        def watch() -> None:
+            if len(self.begun) == number:
+                do()
+
+        self.watch = watch
+
+    async def _take(self, write: Write) -> None:
+        self.begun.append(write)
+        self.story.append(("begun", write))
+        self._open += 1
+        self.most = max(self.most, self._open)
+        try:
+            self.watch()
+            await asyncio.sleep(0)
+        finally:
+            self._open -= 1
+        if write in self._ends:
+            raise self._ends[write]
+        self.done.append(write)
+        self.story.append(("done", write))
+
+
+def pod(name: str) -> PodRef:
+    return PodRef("team", name, f"uid-{name}")

@@ -1,0 +1,226 @@
+"""A cluster in memory that a Scheduler schedules: an API server without a network, and a clock that is set.
+
+`run` does what an API server and kubelets would do with each effect, at once unless a test holds it: a bound
+pod runs, a deleted one is gone. What a test holds (`hold_binds`, `hold_evictions`, `lingering` victims) ends
+when the test says so, which is how races are told.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from tests.preemption.clusters import NOW, NS
+from tests.scheduling import builders
+
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.intents import Intents
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Moment,
+    Planned,
+    PodRef,
+    Rejected,
+    Report,
+)
+from podium.schedulerplugin.scheduling.restraint import Restraint
+from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, LiveSettings
+from podium.state import Readable, State
+
+# More steps than any test needs: a scheduler that goes on for ever is found out.
+_STEPS = 10_000
+
+
+def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Schedulable:
+    """Make a pod of ours, running if a `node` is given."""
+    spec = {"schedulerName": SCHEDULER_NAME, **kwargs}
+    return builders.pod(name, {"cpu": cpu}, priority=priority, **spec)
+
+
+class World:
+    """Objects, the scheduler that follows them, and what it had done: every effect is in `effects`."""
+
+    def __init__(self, *objects: Readable | Iterable[Readable], **settings: Any) -> None:
+        self.live = LiveSettings(**settings)
+        self.state = State(native_served=True)
+        self.seconds = 0.0
+        self.effects: list[Effect] = []
+        self.hold_binds = False
+        self.hold_evictions = False
+        self.lingering = False
+        self.held: list[Bind | Evict] = []
+        self.apply(*objects)
+        self.restart()
+
+    def restart(self) -> None:
+        """Have another process begin: it knows what the API server knows."""
+        engine = Engine(self.state, self.live.engine, intents=Intents())
+        restraint = Restraint(lambda: self.live)
+        self.scheduler = Scheduler(engine, lambda: self.live, restraint)
+        self.held = []
+        self.state._observers[:] = [engine.apply, self.scheduler.apply]
+        for effect in self.scheduler.begin(self.moment):
+            self.effects.append(effect)
+            self._perform(effect)
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(NOW + timedelta(seconds=self.seconds), self.seconds)
+
+    def apply(self, *objects: Readable | Iterable[Readable]) -> None:
+        """Create or change objects."""
+        for each in objects:
+            if isinstance(each, Iterable) and not isinstance(each, msgspec.Struct):
+                self.apply(*each)
+            else:
+                self.state.apply(each)  # type: ignore[arg-type]  # an iterable struct is none
+
+    def run(self, *objects: Readable | Iterable[Readable]) -> list[Effect]:
+        """Create objects, and let the scheduler work until it has nothing to do; give what it had done."""
+        self.apply(*objects)
+        before = len(self.effects)
+        for _ in range(_STEPS):
+            if not self.scheduler.has_work(self.seconds):
+                return self.effects[before:]
+            for effect in self.scheduler.step(self.moment):
+                self.effects.append(effect)
+                self._perform(effect)
+        raise AssertionError("the scheduler goes on for ever")
+
+    def later(self, seconds: float) -> list[Effect]:
+        """Let time pass, at which the scheduler works when it wants to."""
+        end, before = self.seconds + seconds, len(self.effects)
+        while True:
+            due = self.scheduler.due(self.seconds)
+            if due is None or due > end:
+                break
+            self.seconds = max(due, self.seconds)
+            self.run()
+        self.seconds = end
+        self.run()
+        return self.effects[before:]
+
+    def release(self, *, failed: str = "") -> list[Effect]:
+        """Let what was held end, well or (`failed` says why) not; give what the scheduler does then."""
+        held, self.held = self.held, []
+        self.hold_binds = self.hold_evictions = False
+        for effect in held:
+            if isinstance(effect, Bind):
+                self._bind(effect, failed)
+            else:
+                self._evict(effect, failed)
+        return self.run()
+
+    def die(self, *names: str) -> None:
+        """Have pods end that lingered."""
+        for name in names:
+            self.state.remove(self.state.pods[NS, name])
+
+    def bound(self) -> dict[str, str]:
+        """Give the node of each pod that runs, by name."""
+        return {name: pod.spec.nodeName for (_, name), pod in self.state.pods.items() if pod.spec.nodeName}
+
+    def evictions(self) -> list[Evict]:
+        """Give the preemptions that were begun."""
+        return [effect for effect in self.effects if isinstance(effect, Evict)]
+
+    def evicted(self) -> list[str]:
+        """Name the pods that were told to go, in order."""
+        return [victim.name for evict in self.evictions() for victim in evict.victims]
+
+    def observed(self) -> list[list[str]]:
+        """Name the pods of each plan that was only observed."""
+        plans = [effect for effect in self.effects if isinstance(effect, Planned)]
+        return [[victim.name for victim in plan.evict.victims] for plan in plans]
+
+    def message(self, name: str) -> str:
+        """Give the last that was said of why a pod waits."""
+        for effect in reversed(self.effects):
+            if isinstance(effect, Report) and name in [pod.name for pod in effect.pods]:
+                return effect.message
+        return ""
+
+    def nominated(self, name: str) -> str:
+        """Give the node that is reserved for a pod in the scheduler's mind."""
+        engine = self.scheduler.engine
+        return engine.nomination(engine.snapshot.pod_row[NS, name])
+
+    def rejected(self) -> list[str]:
+        """Give the reasons for which kubelets had no room."""
+        return [effect.reason for effect in self.effects if isinstance(effect, Rejected)]
+
+    def overcommitted(self) -> list[str]:
+        """Name the nodes on which the API server has more than fits: cpu, and pods being deleted count."""
+        used: dict[str, float] = {}
+        for each in self.state.pods.values():
+            if each.spec.nodeName and not each.finished:
+                cpu = (each.spec.containers or [])[0].resources
+                asked = (cpu.requests or {}).get("cpu", 0) if cpu is not None else 0
+                used[each.spec.nodeName] = used.get(each.spec.nodeName, 0.0) + float(str(asked))
+        room = {
+            name: float(str((node.status.allocatable or {})["cpu"])) if node.status is not None else 0.0
+            for name, node in self.state.nodes.items()
+        }
+        return [name for name, amount in used.items() if amount > room.get(name, 0.0)]
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            if self.hold_binds:
+                self.held.append(effect)
+            else:
+                self._bind(effect, "")
+        elif isinstance(effect, Evict):
+            if self.hold_evictions:
+                self.held.append(effect)
+            else:
+                self._evict(effect, "")
+
+    def _bind(self, bind: Bind, failed: str) -> None:
+        for ref, node in bind.pods:
+            pod = self._live(ref)
+            if pod is None or failed:
+                self.scheduler.unbound(bind.key, ref, node, self.moment, settled=pod is None)
+                continue
+            spec = msgspec.structs.replace(pod.spec, nodeName=node)
+            condition = {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": _written(self.moment),
+            }
+            status = msgspec.convert({"phase": "Running", "conditions": [condition]}, type(pod.status))
+            self.state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
+
+    def _evict(self, evict: Evict, failed: str) -> None:
+        objection = failed or self.scheduler.objection(evict.key)
+        if not objection:
+            for ref in evict.victims:
+                pod = self._live(ref)
+                if pod is None:
+                    continue
+                if self.lingering:
+                    leaving = msgspec.structs.replace(pod.metadata, deletionTimestamp=_written(self.moment))
+                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving))
+                else:
+                    self.state.remove(pod)
+        deleted = () if objection else evict.victims
+        self.effects += self.scheduler.preempted(evict.key, deleted, objection, self.moment)
+
+    def _live(self, ref: PodRef) -> Schedulable | None:
+        pod = self.state.pods.get(ref.key)
+        same = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
+        return pod if same and isinstance(pod, Schedulable) else None
+
+
+def key_of(group: PodGroup) -> GroupKey:
+    """Give a group's key."""
+    return GroupKey(group.native, group.ref.namespace, group.ref.name)
+
+
+def _written(moment: Moment) -> str:
+    return f"{moment.now:%Y-%m-%dT%H:%M:%SZ}"

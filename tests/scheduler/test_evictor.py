@@ -1,0 +1,177 @@
+"""KEP-4832's order: all is announced, then all victims but one go, then that one; a failure ends it."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.scheduler.recording import Recorded, Write, pod
+
+from podium.api.meta import Condition
+from podium.errors import PodiumError
+from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
+from podium.schedulerplugin.live.writes import GoneError
+from podium.schedulerplugin.scheduling.effects import Evict, Preemptor, Unit
+
+
+def _unit(*names: str) -> Unit:
+    return Unit("PodGroup", "team", names[0], "uid-unit", 1, tuple(pod(name) for name in names))
+
+
+EVICT = Evict(
+    key=("team", "urgent"),
+    preemptor=Preemptor("podgroup", "team", "urgent", "uid-urgent", 10),
+    nominations=((pod("u1"), "n1"), (pod("u2"), "n2")),
+    units=(_unit("v1", "v2"), _unit("v3")),
+    domain="cluster",
+    message="0/2 nodes are available",
+    cleared=(pod("low"),),
+)
+VICTIMS = tuple(each.name for each in EVICT.victims)
+NOMINATIONS = [Write("nominate", "u1", "n1"), Write("nominate", "u2", "n2")]
+CLEARS = [Write("nominate", "low")]
+MARKS = [Write("mark", name, "True") for name in VICTIMS]
+SPARES = [Write("mark", name, "False") for name in VICTIMS]
+DELETES = [Write("delete", name) for name in VICTIMS]
+ANNOUNCED = [*NOMINATIONS, *CLEARS, *MARKS]
+
+TOLD = Conditions(
+    waiting=lambda _pod: Condition("PodScheduled", "False"),
+    target=lambda _pod: Condition("DisruptionTarget", "True"),
+    spared=lambda _pod: Condition("DisruptionTarget", "False"),
+)
+
+
+def _yes() -> str:
+    return ""
+
+
+async def test_the_order() -> None:
+    """What says what will happen is done before the first delete, and all other deletes before the last."""
+    writes = Recorded()
+
+    def still() -> str:
+        writes.story.append("asked")
+        return ""
+
+    assert await carry_out(EVICT, writes, TOLD, still=still) == Carried(EVICT.victims)
+    assert writes.story == [
+        *[("begun", each) for each in ANNOUNCED],
+        *[("done", each) for each in ANNOUNCED],
+        "asked",
+        *[("begun", each) for each in DELETES[:-1]],
+        *[("done", each) for each in DELETES[:-1]],
+        ("begun", DELETES[-1]),
+        ("done", DELETES[-1]),
+    ]
+
+
+async def test_one_victim_is_the_last() -> None:
+    """There is nothing to do before it."""
+    writes = Recorded()
+    evict = EVICT._replace(units=(_unit("v1"),), nominations=(), cleared=())
+    assert await carry_out(evict, writes, TOLD, still=_yes) == Carried((pod("v1"),))
+    assert writes.begun == [MARKS[0], DELETES[0]]
+
+
+async def test_what_is_not_wanted_any_more_is_not_done() -> None:
+    """The preemptor was deleted or the mode switched off: nobody is evicted, and marks are withdrawn."""
+    writes = Recorded()
+    carried = await carry_out(EVICT, writes, TOLD, still=lambda: "preemption is off")
+    assert carried == Carried((), "preemption is off", error=False)
+    assert writes.begun == [*ANNOUNCED, *SPARES]
+
+
+async def test_a_mark_that_stands_is_not_written_again() -> None:
+    """One that an earlier process of ours wrote is withdrawn like our own when nobody goes."""
+    told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
+    writes = Recorded()
+    await carry_out(EVICT, writes, told, still=lambda: "no")
+    assert MARKS[1] not in writes.begun
+    assert SPARES[1] in writes.begun
+
+
+@pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
+async def test_the_first_error_ends_it(failing: Write) -> None:
+    """At every step: what was to come after it is not begun, and who stays no longer says that it goes."""
+    writes = Recorded({failing: PodiumError("no")})
+    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    deleted = [each for each in DELETES if each in writes.done]
+    assert carried == Carried(tuple(pod(each.pod) for each in deleted), "no", error=True)
+    if failing in ANNOUNCED:
+        assert deleted == []
+    elif failing != DELETES[-1]:
+        assert DELETES[-1] not in writes.begun
+    stay = [each.pod for each in MARKS if Write("delete", each.pod) not in deleted]
+    assert [each for each in writes.begun if each in SPARES] == [
+        Write("mark", name, "False") for name in stay
+    ]
+
+
+@pytest.mark.parametrize("gone", [*CLEARS, *MARKS], ids=lambda each: f"{each.what} {each.pod}")
+async def test_who_has_gone_is_done(gone: Write) -> None:
+    """A victim that went by itself needs no delete; the last of those that are left is the last."""
+    writes = Recorded({gone: GoneError("gone")})
+    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    left = [name for name in VICTIMS if name != gone.pod]
+    assert carried == Carried(tuple(pod(name) for name in left))
+    assert [each.pod for each in writes.begun if each.what == "delete"] == left
+
+
+async def test_when_all_have_gone_there_is_nothing_to_delete() -> None:
+    writes = Recorded({each: GoneError("gone") for each in MARKS})
+    assert await carry_out(EVICT, writes, TOLD, still=_yes) == Carried(())
+    assert writes.begun == ANNOUNCED
+
+
+async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
+    writes = Recorded({NOMINATIONS[1]: GoneError("pod team/u2 is gone")})
+    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    assert carried == Carried((), "pod team/u2 is gone", error=True)
+    assert not any(each.what == "delete" for each in writes.begun)
+
+
+@pytest.mark.parametrize("number", range(len(ANNOUNCED) + len(DELETES)))
+async def test_cancelled_it_leaves_the_record(number: int) -> None:
+    """At every write: nothing is begun any more, and no mark is withdrawn: the next leader reads them."""
+    writes = Recorded(limit=1)
+    work = asyncio.create_task(carry_out(EVICT, writes, TOLD, still=_yes))
+    writes.at(number + 1, work.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert writes.begun == [*ANNOUNCED, *DELETES][: number + 1]
+
+
+@given(
+    ends=st.dictionaries(st.sampled_from([*ANNOUNCED, *SPARES, *DELETES]), st.sampled_from(["gone", "no"])),
+    unwanted=st.booleans(),
+    limit=st.integers(1, 8),
+)
+def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
+    """No delete before all announcements, none of the last before the others, and no mark of who stays."""
+    errors = {
+        write: GoneError("gone") if end == "gone" and write.what != "delete" else PodiumError("no")
+        for write, end in ends.items()
+    }
+    writes = Recorded(errors, limit)
+    carried = asyncio.run(carry_out(EVICT, writes, TOLD, still=lambda: "unwanted" * unwanted))
+    assert writes.most <= limit
+    assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")
+    gone = {each.pod for each in MARKS if isinstance(errors.get(each), GoneError)}
+    meant = [each for each in DELETES if each.pod not in gone]
+    begun = [each for each in writes.begun if each.what == "delete"]
+    if begun:
+        assert not unwanted
+        assert set(NOMINATIONS) <= set(writes.done)
+        assert all(each in writes.done or isinstance(errors[each], GoneError) for each in [*CLEARS, *MARKS])
+    if meant and meant[-1] in begun:
+        assert set(meant[:-1]) <= set(writes.done)
+    withdrawn = {each.pod for each in writes.begun if each in SPARES}
+    marked = {each.pod for each in writes.begun if each in MARKS} - gone
+    if carried.failed:
+        told = {each.name for each in carried.deleted}
+        # Withdrawing ends with the server's patience, too, but for whoever has gone.
+        assert withdrawn == marked - told
+    else:
+        assert withdrawn == set()
+        assert {each.pod for each in meant} == {each.name for each in carried.deleted}

@@ -1,0 +1,310 @@
+"""Metrics: kube-scheduler's names after our prefix, counted from what was decided."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from podium.api.membership import GroupKey
+from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Held,
+    Planned,
+    PodRef,
+    Preemptor,
+    Rejected,
+    Report,
+    Spare,
+    Unit,
+)
+from podium.service.metrics import new_registry
+
+PREFIX = "podium_scheduler_"
+POD, GROUP = ("team", "a"), GroupKey(False, "team", "train")
+PODS = tuple(PodRef("team", name, f"uid-{name}") for name in "abc")
+VICTIMS = tuple(PodRef("other", f"victim-{number}", str(number)) for number in range(5))
+UNITS = (
+    Unit("PodGroup", "other", "one", "uid-1", 1, VICTIMS[:4]),
+    Unit("Pod", "other", "victim-4", "4", 1, VICTIMS[4:]),
+)
+
+
+def bind(key: tuple[str, str] | GroupKey, *pods: PodRef) -> Bind:
+    """Put pods on one node."""
+    return Bind(key, tuple((pod, "node-1") for pod in pods))
+
+
+def evict(key: tuple[str, str] | GroupKey, *pods: PodRef, violations: int = 0) -> Evict:
+    """Five pods in two units go for some."""
+    kind = "podgroup" if isinstance(key, GroupKey) else "pod"
+    preemptor = Preemptor(kind, "team", key[-1], "uid", 9)
+    nominations = tuple((pod, "node-1") for pod in pods)
+    return Evict(key, preemptor, nominations, UNITS, "cluster", "full", violations=violations)
+
+
+def samples(registry: CollectorRegistry) -> dict[str, float]:
+    """Give what is exposed of ours and not 0, without the buckets: `name{label=value,...}`."""
+    found = {}
+    for family in registry.collect():
+        for sample in family.samples:
+            if sample.name.startswith(PREFIX) and not sample.name.endswith("_bucket") and sample.value:
+                labels = ",".join(f"{name}={value}" for name, value in sample.labels.items())
+                name = sample.name.removeprefix(PREFIX)
+                found[f"{name}{{{labels}}}" if labels else name] = sample.value
+    return found
+
+
+class Case(NamedTuple):
+    """What a step of half a second decided; what is counted then, but for the time of the step itself."""
+
+    effects: tuple[Effect, ...]
+    want: Mapping[str, float]
+
+
+def plan(kind: str, result: str) -> dict[str, float]:
+    """What a search for room is counted as."""
+    labels = f"preemptor={kind},result={result}"
+    attempts = "preemption_attempts_total"
+    return {
+        attempts if kind == "pod" else f"workload_{attempts}{{result={result}}}": 1,
+        f"preemption_evaluation_duration_seconds_count{{{labels}}}": 1,
+        f"preemption_evaluation_duration_seconds_sum{{{labels}}}": 0.5,
+    }
+
+
+def attempts(result: str, pods: int) -> dict[str, float]:
+    """What an attempt at pods is counted as that did not end in a binding."""
+    return {
+        f"schedule_attempts_total{{result={result}}}": pods,
+        f"scheduling_attempt_duration_seconds_count{{result={result}}}": 1,
+        f"scheduling_attempt_duration_seconds_sum{{result={result}}}": 0.5,
+    }
+
+
+def group(result: str) -> dict[str, float]:
+    """What an attempt at a group is counted as."""
+    return {
+        f"podgroup_schedule_attempts_total{{result={result}}}": 1,
+        f"podgroup_scheduling_attempt_duration_seconds_count{{result={result}}}": 1,
+        f"podgroup_scheduling_attempt_duration_seconds_sum{{result={result}}}": 0.5,
+    }
+
+
+CASES = {
+    "nothing": Case((), {}),
+    "a pod is bound": Case((bind(POD, PODS[0]),), {}),
+    "a group is bound": Case((bind(GROUP, *PODS),), group("scheduled")),
+    "a pod does not fit": Case(
+        (Report(POD, PODS[:1], UNSCHEDULABLE, "full"),),
+        {**attempts("unschedulable", 1), **plan("pod", "Unschedulable")},
+    ),
+    "a group does not fit": Case(
+        (Report(GROUP, PODS, UNSCHEDULABLE, "full"),),
+        {
+            **attempts("unschedulable", 3),
+            **group("unschedulable"),
+            **plan("podgroup", "Unschedulable"),
+        },
+    ),
+    "a pod cannot be judged": Case(
+        (Report(POD, PODS[:1], SCHEDULER_ERROR, "a claim"),),
+        {**attempts("error", 1), **plan("pod", "Unschedulable")},
+    ),
+    "a gated pod was not tried": Case((Report(POD, PODS[:1], UNSCHEDULABLE, "gates", gated=True),), {}),
+    "a pod preempts": Case(
+        (evict(POD, PODS[0], violations=2),),
+        {
+            **attempts("unschedulable", 1),
+            **plan("pod", "Success"),
+            "preemption_victims_count": 1,
+            "preemption_victims_sum": 5,
+            "preemption_workload_disruptions_count{preemptor=pod}": 1,
+            "preemption_workload_disruptions_sum{preemptor=pod}": 2,
+            "preemption_pdb_violations_total{preemptor=pod}": 2,
+        },
+    ),
+    "a group preempts": Case(
+        (evict(GROUP, *PODS),),
+        {
+            **attempts("unschedulable", 3),
+            **group("waiting_on_preemption"),
+            **plan("podgroup", "Success"),
+            "workload_preemption_victims_count": 1,
+            "workload_preemption_victims_sum": 5,
+            "preemption_workload_disruptions_count{preemptor=podgroup}": 1,
+            "preemption_workload_disruptions_sum{preemptor=podgroup}": 2,
+        },
+    ),
+    "a preemption is only observed": Case(
+        (Report(POD, PODS[:1], UNSCHEDULABLE, "full"), Planned(evict(POD, PODS[0]))),
+        {
+            **attempts("unschedulable", 1),
+            **plan("pod", "Success"),
+            "observed_preemptions_total": 1,
+        },
+    ),
+    "a preemption has to wait": Case(
+        (Report(POD, PODS[:1], UNSCHEDULABLE, "full"), Held(evict(POD, PODS[0]), circle=False)),
+        {**attempts("unschedulable", 1), **plan("pod", "Success")},
+    ),
+    "some are bound and the next is not": Case(
+        (bind(POD, PODS[0]), Report(("team", "b"), PODS[1:2], UNSCHEDULABLE, "full")),
+        {**attempts("unschedulable", 1), **plan("pod", "Unschedulable")},
+    ),
+    "a kubelet had no room": Case(
+        (Rejected(PODS[0], "OutOfcpu"), Rejected(PODS[1], "OutOfexample.com/device")),
+        {"rejected_pods_total{reason=OutOfcpu}": 1, "rejected_pods_total{reason=other}": 1},
+    ),
+    "pods are spared": Case((Spare(PODS),), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_a_step_counts(case: Case) -> None:
+    registry = new_registry()
+    Metrics(registry).stepped(case.effects, 10.0, 10.5)
+    step = {
+        "scheduling_algorithm_duration_seconds_count": 1,
+        "scheduling_algorithm_duration_seconds_sum": 0.5,
+    }
+    assert samples(registry) == {**step, **case.want}
+
+
+def test_a_pod_is_counted_from_its_first_attempt_to_its_binding() -> None:
+    """It did not fit, then a bind failed, and then it was bound: the last attempt began at 20."""
+    registry = new_registry()
+    metrics = Metrics(registry)
+    pod = PODS[0]
+    metrics.stepped((Report(POD, (pod,), UNSCHEDULABLE, "full"),), 0.0, 0.5)
+    metrics.stepped((bind(POD, pod),), 10.0, 10.5)
+    metrics.not_bound(pod, 12.0)
+    metrics.stepped((bind(POD, pod),), 20.0, 20.5)
+    metrics.bound(pod, 21.0)
+    found = samples(registry)
+    assert found["schedule_attempts_total{result=error}"] == 1
+    assert found["scheduling_attempt_duration_seconds_sum{result=error}"] == 2
+    assert found["schedule_attempts_total{result=scheduled}"] == 1
+    assert found["scheduling_attempt_duration_seconds_sum{result=scheduled}"] == 1
+    assert found["pod_scheduling_attempts_sum"] == 3
+    assert found["pod_scheduling_sli_duration_seconds_sum{attempts=3}"] == 21
+
+
+def test_many_attempts_are_one_series() -> None:
+    registry = new_registry()
+    metrics = Metrics(registry)
+    for number in range(40):
+        metrics.stepped((Report(POD, PODS[:1], UNSCHEDULABLE, "full"),), float(number), number + 0.5)
+    metrics.bound(PODS[0], 50.0)
+    assert samples(registry)["pod_scheduling_sli_duration_seconds_sum{attempts=15+}"] == 50
+
+
+def test_pods_that_are_never_bound_are_forgotten_in_the_end() -> None:
+    metrics = Metrics(new_registry())
+    for start in range(0, 120_000, 10_000):
+        pods = tuple(PodRef("team", str(number), str(number)) for number in range(start, start + 10_000))
+        metrics.stepped((Report(POD, pods, UNSCHEDULABLE, "full"),), 0.0, 0.5)
+    assert len(metrics._tried) == 100_000
+    assert "119999" in metrics._tried
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_a_preemption_that_ended(error: bool) -> None:
+    """As upstream's metrics have it, and as KEP-4832 names them."""
+    registry = new_registry()
+    Metrics(registry).carried_out(evict(GROUP, *PODS), 2.0, error=error)
+    result = "error" if error else "success"
+    assert samples(registry) == {
+        f"preemption_execution_duration_seconds_count{{preemptor=podgroup,result={result}}}": 1,
+        f"preemption_execution_duration_seconds_sum{{preemptor=podgroup,result={result}}}": 2,
+        f"goroutines_execution_total{{operation=preemption,result={result}}}": 1,
+        "goroutines_duration_seconds_count{operation=preemption}": 1,
+        "goroutines_duration_seconds_sum{operation=preemption}": 2,
+    }
+
+
+def test_what_is_ours_is_counted() -> None:
+    registry = new_registry()
+    metrics = Metrics(registry)
+    metrics.limited()
+    metrics.circled()
+    metrics.shadowed("Same")
+    metrics.failed()
+    metrics.wrote("bind", "written")
+    metrics.emitted("sent")
+    assert samples(registry) == {
+        "rate_limited_total": 1,
+        "eviction_cycles_total": 1,
+        "shadow_plans_total{agreement=Same}": 1,
+        "errors_total": 1,
+        "writes_total{what=bind,result=written}": 1,
+        "events_total{result=sent}": 1,
+    }
+
+
+def test_what_others_know_is_read() -> None:
+    registry = new_registry()
+    Metrics(registry).read(
+        pending=lambda: {"active": 3, "gated": 2},
+        incoming=lambda: {("active", "PodAdd"): 5},
+        leads=lambda: True,
+        cache_ages=lambda: {"pods": 1.5},
+    )
+    assert samples(registry) == {
+        "pending_pods{queue=active}": 3,
+        "pending_pods{queue=gated}": 2,
+        "queue_incoming_pods_total{queue=active,event=PodAdd}": 5,
+        "leader": 1,
+    }
+    text = generate_latest(registry).decode()
+    assert 'podium_cache_age_seconds{resource="pods"} 1.5' in text
+    assert "# TYPE podium_scheduler_queue_incoming_pods_total counter" in text
+
+
+# Of kube-scheduler 1.37: its histograms by their first bound and how many there are, and its counters.
+UPSTREAM_HISTOGRAMS = {
+    "scheduling_attempt_duration_seconds": (0.001, 15),
+    "scheduling_algorithm_duration_seconds": (0.001, 15),
+    "pod_scheduling_sli_duration_seconds": (0.01, 20),
+    "pod_scheduling_attempts": (1, 5),
+    "podgroup_scheduling_attempt_duration_seconds": (0.001, 15),
+    "preemption_victims": (1, 7),
+    "workload_preemption_victims": (1, 11),
+    "preemption_workload_disruptions": (1, 11),
+    "preemption_evaluation_duration_seconds": (0.001, 16),
+    "preemption_execution_duration_seconds": (0.001, 16),
+    "goroutines_duration_seconds": (0.01, 20),
+}
+UPSTREAM_COUNTERS = {
+    "schedule_attempts",
+    "podgroup_schedule_attempts",
+    "preemption_attempts",
+    "workload_preemption_attempts",
+    "preemption_pdb_violations",
+    "goroutines_execution",
+    "queue_incoming_pods",
+}
+
+
+def test_names_and_buckets_are_upstreams() -> None:
+    registry = new_registry()
+    metrics = Metrics(registry)
+    metrics.read(pending=dict, incoming=dict, leads=lambda: True, cache_ages=dict)
+    metrics.stepped((evict(GROUP, *PODS), evict(POD, PODS[0])), 0.0, 0.5)
+    metrics.bound(PODS[0], 1.0)
+    metrics.carried_out(evict(GROUP, *PODS), 2.0, error=False)
+    families = {family.name.removeprefix(PREFIX): family for family in registry.collect()}
+    assert {name for name, family in families.items() if family.type == "histogram"} == set(
+        UPSTREAM_HISTOGRAMS
+    )
+    assert {name for name in UPSTREAM_COUNTERS if families[name].type == "counter"} == UPSTREAM_COUNTERS
+    assert families["pending_pods"].type == "gauge"
+    for name, (first, times) in UPSTREAM_HISTOGRAMS.items():
+        bounds = {
+            float(sample.labels["le"]) for sample in families[name].samples if sample.name.endswith("_bucket")
+        }
+        assert sorted(bounds)[:-1] == pytest.approx([first * 2**power for power in range(times)]), name

@@ -1,0 +1,497 @@
+"""The queue: what is tried next, and when what found no place is tried again: no key and no event is lost."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.scheduler.ground import Ground, waits
+
+from podium.api.membership import GroupKey
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.hints import Hints, Waiting
+from podium.schedulerplugin.scheduling.queue import Pool, Queue
+from podium.schedulerplugin.shapes import Shape
+
+A, B, C = ("team-a", "a"), ("team-a", "b"), ("team-a", "c")
+GANG = GroupKey(native=True, namespace="team-a", name="b")
+PODIUM_GANG = GANG._replace(native=False)
+ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
+
+
+class Scene:
+    """A queue and its hints."""
+
+    def __init__(self, *keys: Key) -> None:
+        self.hints = Hints()
+        self.queue = Queue(self.hints)
+        for key in keys:
+            self.queue.put(key, 5, 0.0)
+
+    def order(self, now: float = 0.0) -> list[Key]:
+        """Take all that is ACTIVE."""
+        found = []
+        while (key := self.queue.pop(now)) is not None:
+            found.append(key)
+        return found
+
+    def fail(self, key: Key, now: float, times: int = 1) -> None:
+        """Try a key so often, in vain each time."""
+        for _ in range(times):
+            self.queue.activate(key)
+            assert self.queue.pop(now) == key
+            self.queue.park(key, ROOM, now)
+
+
+@pytest.mark.parametrize(
+    "puts, order",
+    [
+        pytest.param([(A, 1, 0.0), (B, 9, 0.0)], [B, A], id="the highest priority first"),
+        pytest.param([(A, -5, 0.0), (B, 0, 0.0)], [B, A], id="priorities below zero"),
+        pytest.param([(A, 5, 9.0), (B, 5, 1.0)], [B, A], id="then who waits longest"),
+        pytest.param([(C, 5, 0.0), (A, 5, 0.0), (B, 5, 0.0)], [A, B, C], id="then by name, not by arrival"),
+        pytest.param(
+            [(GANG, 5, 0.0), (PODIUM_GANG, 5, 0.0), (C, 5, 0.0), (B, 5, 0.0)],
+            [B, PODIUM_GANG, GANG, C],
+            id="pods and groups of one name are told apart",
+        ),
+        pytest.param([(A, 1, 0.0), (B, 2, 0.0), (A, 3, 0.0)], [A, B], id="a priority that rose"),
+        pytest.param([(A, 3, 0.0), (B, 2, 0.0), (A, 1, 0.0)], [B, A], id="a priority that sank"),
+    ],
+)
+def test_order(puts: list[tuple[Key, int, float]], order: list[Key]) -> None:
+    """Keys are tried by priority, by how long they wait, by name."""
+    scene = Scene()
+    for put in puts:
+        scene.queue.put(*put)
+    assert scene.order() == order
+
+
+def test_who_failed_to_be_bound_goes_first_among_its_equals_once() -> None:
+    """`first` is before all of the same priority and behind higher ones, and ends with the next attempt."""
+    scene = Scene(A, B, C)
+    scene.queue.put(GANG, 6, 0.0)
+    scene.queue.activate(C, first=True)
+    assert scene.order() == [GANG, C, A, B]
+    for key in (A, B, C):
+        scene.queue.activate(key)
+        scene.queue.park(key, ROOM, 0.0)
+    assert scene.order() == [A, B, C]
+
+
+def test_what_is_given_back_was_never_tried() -> None:
+    """A key that was popped and not tried is where it was, with as many attempts."""
+    scene = Scene(A, B)
+    scene.queue.activate(B, first=True)
+    assert scene.queue.pop(0.0) == B
+    scene.queue.give_back(B)
+    assert scene.queue.first(0.0) == B
+    scene.fail(B, 0.0)
+    scene.queue.wake([B], 0.0)
+    assert scene.queue.due(0.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    "attempts, seconds", [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (6, 10.0), (5000, 10.0)]
+)
+def test_backoff(attempts: int, seconds: float) -> None:
+    """The wait since the last attempt doubles from 1 to 10 seconds, whatever wakes a key."""
+    scene = Scene(A)
+    scene.fail(A, 100.0, attempts)
+    scene.queue.wake([A], 100.5)
+    assert scene.queue.pool_of(A) is Pool.BACKOFF
+    assert scene.queue.due(100.5) == 100.0 + seconds
+    assert scene.queue.first(100.0 + seconds - 0.25) is None
+    assert scene.queue.first(100.0 + seconds) == A
+
+
+def test_a_backoff_that_has_passed_is_none() -> None:
+    """Who is woken long after its last attempt is tried at once."""
+    scene = Scene(A)
+    scene.fail(A, 0.0, 9)
+    scene.queue.wake([A], 10.0)
+    assert scene.queue.pool_of(A) is Pool.ACTIVE
+
+
+def test_who_was_scheduled_in_part_begins_anew() -> None:
+    """After `forget` the waits begin with 1 second."""
+    scene = Scene(GANG)
+    scene.fail(GANG, 0.0, 4)
+    scene.queue.forget(GANG)
+    scene.fail(GANG, 50.0)
+    scene.queue.wake([GANG], 50.0)
+    assert scene.queue.due(50.0) == 51.0
+
+
+def test_an_attempt_that_failed_with_an_error_backs_off() -> None:
+    """It waits from the moment it failed, though nothing is there that could help; even who is new does."""
+    scene = Scene(A, B)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.back_off(A, 7.0)
+    scene.queue.back_off(B, 7.5)
+    assert scene.queue.keys(Pool.BACKOFF) == [A, B]
+    assert scene.order(8.0) == [A]
+    assert scene.order(8.5) == [B]
+
+
+@pytest.mark.parametrize(
+    "at, due",
+    [
+        pytest.param(None, 300.0, id="the last resort"),
+        pytest.param(40.0, 40.0, id="a window that ends"),
+        pytest.param(4000.0, 300.0, id="a window that ends after the last resort"),
+    ],
+)
+def test_parked_keys_come_back_by_themselves(at: float | None, due: float) -> None:
+    """After 5 minutes a key is tried, or at the time it was told, whatever hints say."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.park(A, ROOM, 0.0, at)
+    assert scene.queue.due(0.0) == due
+    assert scene.queue.first(due - 1) is None
+    assert scene.queue.first(due) == A
+    assert not waits(scene.hints, A)
+
+
+def test_gated_keys_wait_for_who_opens_them() -> None:
+    """A gate outlasts wakes, is no attempt, and is looked at again after 5 minutes."""
+    scene = Scene(A, B)
+    scene.queue.gate(A, 0.0)
+    scene.queue.gate(A, 200.0)
+    scene.queue.wake([A], 1.0)
+    scene.queue.park(B, ROOM, 0.0)
+    scene.queue.open(B)
+    assert scene.queue.depths() == {Pool.ACTIVE: 1, Pool.BACKOFF: 0, Pool.UNSCHEDULABLE: 0, Pool.GATED: 1}
+    assert scene.order() == [B]
+    assert scene.queue.first(299.0) is None
+    assert scene.queue.first(300.0) == A
+    scene.queue.gate(A, 300.0)
+    scene.queue.open(A)
+    assert scene.queue.first(300.0) == A
+
+
+def test_a_preemptor_waits_for_its_victims_from_its_gate() -> None:
+    """From GATED a key can be parked, and is activated without a backoff."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.gate(A, 0.0)
+    scene.queue.park(A, ROOM._replace(awaited=frozenset({"u"})), 0.1)
+    assert waits(scene.hints, A)
+    scene.queue.activate(A)
+    assert scene.queue.first(0.2) == A
+    assert not waits(scene.hints, A)
+
+
+def test_who_came_where_is_counted_by_what_brought_it() -> None:
+    """Each way into a pool is counted by upstream's name; what was given back was never away."""
+    scene = Scene(A, B)
+    scene.queue.gate(B, 0.0)
+    scene.queue.open(B)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.give_back(A)
+    scene.fail(A, 0.0)
+    scene.queue.wake([A], 0.0)
+    assert scene.queue.first(1.0) == A
+    scene.queue.park(B, ROOM, 1.0)
+    assert scene.queue.pop(1.0) == A
+    scene.queue.gate(A, 1.0)
+    scene.queue.activate(A)
+    scene.queue.back_off(B, 1.0)
+    assert {f"{pool} {event}": number for (pool, event), number in scene.queue.entered.items()} == {
+        "active UnscheduledPodAdd": 2,
+        "gated UnscheduledPodUpdate": 1,
+        "active UnscheduledPodUpdate": 1,
+        "unschedulable ScheduleAttemptFailure": 1,
+        "backoff ClusterEvent": 1,
+        "active BackoffComplete": 1,
+        "gated ScheduleAttemptFailure": 1,
+        "active ForceActivate": 1,
+        "backoff ScheduleAttemptFailure": 1,
+    }
+
+
+@dataclass
+class Flight:
+    """Something that happens to a key in flight, and where it is when it is parked then."""
+
+    event: str
+    pool: Pool
+
+
+@pytest.mark.parametrize(
+    "flight",
+    [
+        pytest.param(Flight("nothing", Pool.UNSCHEDULABLE), id="nothing"),
+        pytest.param(Flight("put", Pool.BACKOFF), id="its pods changed"),
+        pytest.param(Flight("wake", Pool.BACKOFF), id="woken"),
+        pytest.param(Flight("open", Pool.ACTIVE), id="opened"),
+        pytest.param(Flight("activate", Pool.ACTIVE), id="activated"),
+        pytest.param(Flight("room", Pool.BACKOFF), id="room was made"),
+        pytest.param(Flight("node", Pool.BACKOFF), id="a node came"),
+        pytest.param(Flight("gone", Pool.BACKOFF), id="an awaited pod went"),
+        pytest.param(Flight("rules", Pool.BACKOFF), id="a class changed"),
+        pytest.param(Flight("volumes", Pool.UNSCHEDULABLE), id="claims changed, of which it has none"),
+    ],
+)
+@pytest.mark.parametrize("looked", [False, True], ids=["not looked at", "looked at"])
+def test_events_in_flight_count_when_the_key_comes_back(flight: Flight, looked: bool) -> None:
+    """What happens while a key is tried is not lost, even when others were told of it meanwhile."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    match flight.event:
+        case "put":
+            scene.queue.put(A, 5, 0.0)
+        case "wake":
+            scene.queue.wake([A], 0.0)
+        case "open":
+            scene.queue.open(A)
+        case "activate":
+            scene.queue.activate(A)
+        case "room":
+            scene.hints.note_room(1, 0)
+        case "node":
+            scene.hints.note_node(1)
+        case "gone":
+            scene.hints.note_gone("u")
+        case "rules":
+            scene.hints.note_rules()
+        case "volumes":
+            scene.hints.note_volumes()
+        case _:
+            assert flight.event == "nothing"
+    if looked:
+        scene.hints.helped(Ground())
+    scene.queue.park(A, ROOM._replace(awaited=frozenset({"u"})), 0.0)
+    assert scene.queue.pool_of(A) is flight.pool
+
+
+def test_an_event_in_flight_counts_for_a_gate_too() -> None:
+    """What would have opened a gate while a key was tried opens it."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.open(A)
+    scene.queue.gate(A, 0.0)
+    assert scene.queue.pool_of(A) is Pool.ACTIVE
+
+
+def test_who_came_anew_is_not_parked_by_an_attempt_at_the_old_one() -> None:
+    """A pod that is made anew while its namesake is tried stays to be tried."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.drop(A)
+    scene.queue.park(A, ROOM, 0.0)
+    assert A not in scene.queue
+    scene.queue.put(A, 5, 0.0)
+    scene.queue.park(A, ROOM, 0.0)
+    assert scene.queue.first(0.0) == A
+
+
+@dataclass
+class Plain:
+    """What is known of a key in the plain queue; `pool` None is in flight."""
+
+    priority: int
+    since: float
+    pool: Pool | None = Pool.ACTIVE
+    first: bool = False
+    was_first: bool = False
+    attempts: int = 0
+    tried: float = float("-inf")
+    due: float = float("inf")
+    again: Pool | None = None
+    missed: bool = False
+
+    def backoff_ends(self) -> float:
+        """Give when the backoff has passed."""
+        waits = [0.0, 1.0, 2.0, 4.0, 8.0, 10.0]
+        return self.tried + waits[min(self.attempts, 5)]
+
+
+KEYS: list[Key] = [A, B, C, GANG, PODIUM_GANG]
+keys = st.sampled_from(KEYS)
+
+
+class Interleavings(RuleBasedStateMachine):
+    """The queue against one that keeps no heaps and looks at every key each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hints = Hints()
+        self.queue = Queue(self.hints)
+        self.plain: dict[Key, Plain] = {}
+        self.now = 0.0
+
+    def active(self, found: Plain) -> None:
+        found.pool, found.due, found.again, found.missed = Pool.ACTIVE, float("inf"), None, False
+
+    def timed(self, found: Plain, pool: Pool, due: float) -> None:
+        found.pool, found.due, found.again, found.first, found.missed = pool, due, None, False, False
+
+    def retry(self, found: Plain) -> None:
+        if found.backoff_ends() > self.now:
+            self.timed(found, Pool.BACKOFF, found.backoff_ends())
+        else:
+            self.active(found)
+
+    def comes_back(self, found: Plain) -> bool:
+        """Say whether a key in flight was asked for in the meantime, and have it tried."""
+        if found.pool is not None:
+            return False
+        found.tried = self.now
+        if found.again is Pool.ACTIVE:
+            self.active(found)
+        elif found.again is Pool.BACKOFF:
+            self.retry(found)
+        return found.pool is not None
+
+    @rule(seconds=st.sampled_from([0.25, 0.5, 1.0, 2.0, 7.0, 60.0, 299.75, 300.0]))
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(key=keys, priority=st.integers(-1, 1), since=st.sampled_from([0.0, 1.0]))
+    def put(self, key: Key, priority: int, since: float) -> None:
+        self.queue.put(key, priority, since)
+        found = self.plain.setdefault(key, Plain(priority, since))
+        found.priority, found.since = priority, since
+        if found.pool is None and found.again is None:
+            found.again = Pool.BACKOFF
+
+    @rule(key=keys)
+    def drop(self, key: Key) -> None:
+        self.queue.drop(key)
+        self.plain.pop(key, None)
+
+    @rule()
+    def pop(self) -> None:
+        expected = self.settled()
+        assert self.queue.first(self.now) == expected
+        assert self.queue.pop(self.now) == expected
+        if expected is not None:
+            found = self.plain[expected]
+            found.pool, found.was_first, found.first = None, found.first, False
+            found.attempts += 1
+
+    @rule(key=keys)
+    def give_back(self, key: Key) -> None:
+        self.queue.give_back(key)
+        found = self.plain.get(key)
+        if found is not None and found.pool is None:
+            found.first = found.first or found.was_first
+            found.attempts = max(0, found.attempts - 1)
+            self.active(found)
+
+    @rule(key=keys, after=st.sampled_from([None, 5.0, 1000.0]))
+    def park(self, key: Key, after: float | None) -> None:
+        self.queue.park(key, ROOM, self.now, None if after is None else self.now + after)
+        found = self.plain.get(key)
+        if found is None or found.pool in (Pool.ACTIVE, Pool.BACKOFF):
+            return
+        if found.missed and found.again is None:
+            found.again = Pool.BACKOFF
+        if self.comes_back(found):
+            return
+        self.timed(found, Pool.UNSCHEDULABLE, self.now + min(after or 300.0, 300.0))
+
+    @rule(key=keys)
+    def gate(self, key: Key) -> None:
+        self.queue.gate(key, self.now)
+        found = self.plain.get(key)
+        if found is not None and found.pool is not Pool.GATED and not self.comes_back(found):
+            self.timed(found, Pool.GATED, self.now + 300.0)
+
+    @rule(key=keys)
+    def open(self, key: Key) -> None:
+        self.queue.open(key)
+        found = self.plain.get(key)
+        if found is not None and found.pool is None:
+            found.again = Pool.ACTIVE
+        elif found is not None and found.pool is Pool.GATED:
+            self.active(found)
+
+    @rule(key=keys)
+    def back_off(self, key: Key) -> None:
+        self.queue.back_off(key, self.now)
+        found = self.plain.get(key)
+        if found is not None:
+            found.tried, found.attempts = self.now, max(1, found.attempts)
+            self.retry(found)
+
+    @rule(key=keys, first=st.booleans())
+    def activate(self, key: Key, first: bool) -> None:
+        self.queue.activate(key, first=first)
+        found = self.plain.get(key)
+        if found is None:
+            return
+        found.first = found.first or first
+        if found.pool is None:
+            found.again = Pool.ACTIVE
+        else:
+            self.active(found)
+
+    @rule(woken=st.sets(keys))
+    def wake(self, woken: set[Key]) -> None:
+        self.queue.wake(woken, self.now)
+        for key in woken & self.plain.keys():
+            found = self.plain[key]
+            if found.pool is None and found.again is None:
+                found.again = Pool.BACKOFF
+            elif found.pool is Pool.UNSCHEDULABLE:
+                self.retry(found)
+
+    @rule(key=keys)
+    def forget(self, key: Key) -> None:
+        self.queue.forget(key)
+        if key in self.plain:
+            self.plain[key].attempts = 0
+
+    @rule(row=st.integers(0, 3))
+    def note(self, row: int) -> None:
+        """Something happens that may help whoever is being tried and finds no place."""
+        self.hints.note_node(row)
+        for found in self.plain.values():
+            found.missed = found.pool is None
+
+    @precondition(lambda self: self.plain)
+    @rule()
+    def after_five_minutes_all_are_tried(self) -> None:
+        """Whatever happened, no key is forgotten: what is not in flight is tried."""
+        self.now += 300.0
+        self.settled()
+        assert self.queue.first(self.now) == self.settled()
+        waiting = [key for key, found in self.plain.items() if found.pool is not None]
+        assert sorted(map(str, self.queue.keys(Pool.ACTIVE))) == sorted(map(str, waiting))
+
+    def settled(self) -> Key | None:
+        """Make ACTIVE what is due, and give the first by looking at all."""
+        for found in self.plain.values():
+            if found.due <= self.now:
+                self.active(found)
+        active = [key for key in KEYS if key in self.plain and self.plain[key].pool is Pool.ACTIVE]
+        return min(active, key=self.rank, default=None)
+
+    def rank(self, key: Key) -> Any:
+        found = self.plain[key]
+        kind = 1 + key.native if isinstance(key, GroupKey) else 0
+        return -found.priority, not found.first, found.since, key[-2:], kind
+
+    @invariant()
+    def same_pools(self) -> None:
+        """Every key is where it should be, once, and hints know exactly who waits for them."""
+        for key in KEYS:
+            assert (key in self.queue) == (key in self.plain)
+            pool = self.plain[key].pool if key in self.plain else None
+            assert self.queue.pool_of(key) is pool
+            assert waits(self.hints, key) == (pool is Pool.UNSCHEDULABLE)
+        pools = [found.pool for found in self.plain.values()]
+        assert self.queue.depths() == {pool: pools.count(pool) for pool in Pool}
+
+    @invariant()
+    def same_due(self) -> None:
+        """The next time at which something happens by itself is known."""
+        due = min((found.due for found in self.plain.values()), default=float("inf"))
+        expected = None if due == float("inf") else max(due, self.now)
+        assert self.queue.due(self.now) == expected
+
+
+test_interleavings = Interleavings.TestCase

@@ -1,0 +1,63 @@
+"""How many units may be evicted in a minute: never more in any minute, and nobody waits for ever."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium.schedulerplugin.scheduling.rate import EvictionRate
+
+LIMIT = 5
+
+
+@pytest.mark.parametrize(
+    "taken, units, now, seconds",
+    [
+        pytest.param([], 1, 0.0, 0.0, id="the first"),
+        pytest.param([(4, 0.0)], 1, 1.0, 0.0, id="up to the limit at once"),
+        pytest.param([(5, 0.0)], 1, 1.0, 59.0, id="one more, when the first has counted for a minute"),
+        pytest.param([(3, 0.0), (2, 30.0)], 2, 40.0, 20.0, id="two more, for the oldest two"),
+        pytest.param([(3, 0.0), (2, 30.0)], 4, 40.0, 50.0, id="more, for the younger ones too"),
+        pytest.param([(1, 0.0)], 9, 20.0, 40.0, id="more than the limit, when nothing counts"),
+        pytest.param([], 9, 0.0, 0.0, id="more than the limit, as nothing counts"),
+        pytest.param([(9, 0.0)], 1, 59.0, 1.0, id="four of nine count from the next minute"),
+        pytest.param([(9, 0.0)], 2, 60.0, 60.0, id="and leave room for one more in that"),
+    ],
+)
+def test_wait(taken: list[tuple[int, float]], units: int, now: float, seconds: float) -> None:
+    """A plan waits until what counts leaves room for it."""
+    rate = EvictionRate()
+    for number, at in taken:
+        rate.take(LIMIT, number, at)
+    assert rate.wait(LIMIT, units, now) == seconds
+    assert rate.wait(LIMIT, units, now + seconds) == 0.0
+    assert rate.wait(None, units, now) == 0.0
+
+
+def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
+    """What went without a limit, or under another process, counts."""
+    rate = EvictionRate()
+    rate.take(None, 3, 100.0)
+    rate.restore([70.0, 90.0])
+    assert rate.wait(LIMIT, 1, 100.0) == 30.0
+    assert rate.wait(6, 1, 100.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.floats(0.0, 90.0)), max_size=20), st.integers(1, 6))
+def test_never_more_in_any_minute(plans: list[tuple[int, float]], limit: int) -> None:
+    """In no minute, and not in the long run, more units go than the limit, but for one plan; none starves."""
+    rate, now = EvictionRate(), 0.0
+    taken: list[tuple[float, int]] = []
+    for units, pause in plans:
+        now += pause
+        wait = rate.wait(limit, units, now)
+        assert wait <= 60.0 * (12 / limit + 1)
+        now += wait
+        assert rate.wait(limit, units, now) == 0.0
+        rate.take(limit, units, now)
+        taken.append((now, units))
+    for start, _ in taken:
+        # Waits are rounded to a microsecond.
+        within = [units for at, units in taken if start <= at < start + 60.0 - 1e-5]
+        assert sum(within) <= limit or len(within) == 1
+        since = [units for at, units in taken if at >= start]
+        assert sum(since[:-1]) <= limit * ((now - start + 1e-5) // 60.0 + 1) or len(since) == 1

@@ -1,0 +1,170 @@
+"""The rights that docs/scheduler.md lists: enough for all that the scheduler does, and each one is used.
+
+One more process then loses the right to read pods while it runs: it says so, is not ready, and recovers.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
+from tests.fixtures.rights import NAMESPACE, Page, Right, make, used
+from tests.fixtures.servers import Server, exclusive
+from tests.live.cluster import CONTAINER, NATIVE
+from tests.reconciler.running import (
+    MERGE,
+    PODIUM_API,
+    Controller,
+    Place,
+    Space,
+    install,
+    new_class,
+    spawn,
+    until,
+)
+from tests.webhooks.running import ending
+
+from podium import crds
+from podium.api.groups import NATIVE_GROUP
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+NAME = "podium-scheduler"
+PAGE = Page("scheduler.md", NAME)
+LOW, HIGH = "rights-low", "rights-high"
+PODIUM = Path(__file__).parents[2] / ".venv" / "bin" / "podium"
+RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
+NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that has every kind that the scheduler follows, native groups and Podium's."""
+    with exclusive(NEWEST) as made:
+        install(made)
+        make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crds.records())
+        until(lambda: made.request("GET", RECORDS)[0] == 200, "records are served")
+        new_class(made, LOW, 100)
+        new_class(made, HIGH, 1000)
+        yield made
+
+
+def launch(kubeconfig: Path, folder: Path, *arguments: str) -> Controller:
+    """Start a scheduler and do not wait."""
+    line = [str(PODIUM), "scheduler", f"--kubeconfig={kubeconfig}", "--metrics-port=0", "--log-format=json"]
+    return spawn([*line, *arguments], folder)
+
+
+class Gangs:
+    """Gangs of two in a namespace, for one node that each of them fills."""
+
+    def __init__(self, where: Place, name: str) -> None:
+        self.space = Space(where)
+        self._node = f"node-{name}"
+        room = {"cpu": "2", "memory": "8Gi", "pods": "10"}
+        node = {
+            "metadata": {"name": self._node, "labels": {"rights": self.space.name}},
+            "status": {"allocatable": room, "capacity": room},
+        }
+        make(where.server, "/api/v1/nodes", node)
+
+    def gang(self, name: str, class_name: str) -> None:
+        """Make a gang with its pods."""
+        self.space.group(name, class_name)
+        asks = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
+        for index in range(2):
+            self.space.pod(
+                f"{name}-{index}",
+                name,
+                class_name,
+                schedulerName=NAME,
+                containers=[asks],
+                nodeSelector={"rights": self.space.name},
+                terminationGracePeriodSeconds=0,
+            )
+
+    def runs(self, name: str) -> Callable[[], bool]:
+        """Give what says whether both pods of a gang have a node."""
+
+        def bound() -> bool:
+            pods = [self._pod(f"{name}-{index}") for index in range(2)]
+            return all(pod.get("spec", {}).get("nodeName") == self._node for pod in pods)
+
+        return bound
+
+    def _pod(self, name: str) -> dict[str, Any]:
+        code, pod = self.space.server.request("GET", self.space.pods_path(name))
+        return pod if code == 200 else {}
+
+
+def records(server: Server) -> list[dict[str, Any]]:
+    """Give the history that the scheduler has written."""
+    code, answer = server.request("GET", RECORDS)
+    assert code == 200, answer
+    found: list[dict[str, Any]] = answer["items"]
+    return found
+
+
+def edit_records(server: Server) -> None:
+    """Change what there is of the history, so that whoever wrote it last has to read it again."""
+    for record in records(server):
+        path = f"{RECORDS}/{record['metadata']['name']}"
+        code, answer = server.request("PATCH", path, {"metadata": {"labels": {"seen": "yes"}}}, MERGE)
+        assert code == 200, answer
+
+
+def preemptors(server: Server) -> set[str]:
+    """Give the namespaces of those for whom was preempted."""
+    return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
+
+
+def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
+    """It lists where no watch begins with a list, schedules, preempts, and asks after a lost answer."""
+    lease = f"--lease={NAMESPACE}/{NAME}"
+    with Proxy(server).running() as proxy:
+        kubeconfig = PAGE.account(server).kubeconfig(tmp_path, proxy.url)
+
+        def asked() -> set[Right | None]:
+            return {used(call) for call in list(proxy.calls)}
+
+        lists = {right for right in PAGE.listed() if right.verb == "list"}
+        with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
+            older = launch(kubeconfig, tmp_path / "older", lease)
+            with ending(older):
+                older.until(lambda: lists <= asked(), "it lists")
+        newer = launch(kubeconfig, tmp_path / "newer", lease)
+        with ending(newer):
+            newer.wait_ready()
+            for name, api in (("native", NATIVE_API), ("podium", PODIUM_API)):
+                gangs = Gangs(Place(server, api), name)
+                edit_records(server)
+                with proxy.fault(Where("/binding$", "POST"), Cut(answered=True), times=1):
+                    gangs.gang("low", LOW)
+                    newer.until(gangs.runs("low"), "the lower gang runs")
+                gangs.gang("high", HIGH)
+                newer.until(gangs.runs("high"), "the higher gang runs")
+                space = gangs.space.name
+                newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
+            newer.until(lambda: PAGE.listed() <= asked(), "each right is used")
+        assert asked() - {None} == PAGE.listed()
+        assert [call for call in proxy.calls if call.code == 403] == []
+    assert "Traceback" not in newer.log
+
+
+@pytest.mark.parametrize(("code", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])
+def test_who_may_not_read_any_more_is_not_ready(
+    code: int, reason: str, server: Server, tmp_path: Path
+) -> None:
+    """Which kind it is, /readyz says; and it is ready again when it may."""
+    with Proxy(server).running() as proxy:
+        started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
+        with ending(started):
+            started.wait_ready()
+            with proxy.fault(Where("/pods$"), Refuse(code, reason)):
+                proxy.drop(Where("/pods$", watch=True))
+                started.until(lambda: started.get("/readyz")[0] == 503, "it is not ready")
+                assert "pods cannot be read: " in started.get("/readyz")[1]
+                assert f"{code} {reason}" in started.get("/readyz")[1]
+            started.wait_ready()
