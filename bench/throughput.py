@@ -29,6 +29,7 @@ from bench.results import Row, Section, spread
 from bench.workloads import LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
 from tests.fixtures.servers import Server, exclusive
 
+from podium import data
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
@@ -72,6 +73,9 @@ class Contest:
     def __init__(self, server: Server, nodes: int) -> None:
         self._server = server
         self._field = Field(server, nodes)
+        # Podium writes down what it evicts, too.
+        records = data.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
+        server.kubectl("apply", f"--filename={records}")
         self._serials = itertools.count()
 
     def kube_scheduler(self, shape: Shape) -> Turn:
@@ -96,7 +100,8 @@ class Contest:
     def bare(self, shape: Shape) -> Turn:
         """Let the bare loop do a round."""
         workload = shape.make(next(self._serials))._replace(gang=None)
-        with self._laid_out(workload, "nobody") as uids, tempfile.TemporaryDirectory() as folder:
+        uids = self._laid_out(workload, "nobody")
+        with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "steps.json"
             path.write_bytes(msgspec.json.encode([_step(*step, uids) for step in workload.steps]))
             argv = [sys.executable, "-m", "bench.barewrites", str(self._server.kubeconfig), str(path)]
@@ -105,7 +110,8 @@ class Contest:
                 busy = rig.processor_seconds(running.pid)
             if running.returncode:
                 raise PodiumError(f"bench.barewrites ended with {running.returncode}")
-            return _turn(workload, heard, heard.first, busy)
+        self._field.delete_pods(uids)
+        return _turn(workload, heard, heard.first, busy)
 
     def resident(self) -> tuple[float, float]:
         """Give MiB of Podium's scheduler with a large cluster in it, after binding some pods, and at most."""
@@ -114,11 +120,8 @@ class Contest:
             pod(f"pod-{index}", "100m", LOW, node=index % MEMORY_NODES) for index in range(MEMORY_PODS)
         ]
         workload = Workload(MEMORY_NODES, standing, [], [pod(name, "100m", LOW) for name in more], None, [])
-        with (
-            self._laid_out(workload, "podium-scheduler"),
-            _listening(self._server, workload) as heard,
-            podium_scheduling(self._server) as pid,
-        ):
+        self._laid_out(workload, "podium-scheduler")
+        with _listening(self._server, workload) as heard, podium_scheduling(self._server) as pid:
             heard.until_bound(PATIENCE_SECONDS)
             if len(heard.bound) < MEMORY_MORE:
                 raise PodiumError(f"{len(heard.bound)} of {MEMORY_MORE} pods were bound")
@@ -127,30 +130,24 @@ class Contest:
     def _turn(
         self, workload: Workload, name: str, run: Callable[[Workload], contextlib.AbstractContextManager[int]]
     ) -> Turn:
-        with (
-            self._laid_out(workload, name),
-            _listening(self._server, workload) as heard,
-            run(workload) as pid,
-        ):
+        uids = self._laid_out(workload, name)
+        with _listening(self._server, workload) as heard, run(workload) as pid:
             before, began = rig.processor_seconds(pid), time.perf_counter()
             if workload.gang:
                 self._field.make_groups([workload.gang])
             heard.until_bound(PATIENCE_SECONDS)
             busy = rig.processor_seconds(pid) - (before if workload.gang else 0)
-            return _turn(workload, heard, began if workload.gang else heard.first, busy)
+        self._field.delete_pods(uids)
+        return _turn(workload, heard, began if workload.gang else heard.first, busy)
 
-    @contextlib.contextmanager
-    def _laid_out(self, workload: Workload, scheduler: str) -> Iterator[dict[str, str]]:
-        """Have all of a workload there, but for the gang's group; gives UIDs of pods by name."""
+    def _laid_out(self, workload: Workload, scheduler: str) -> dict[str, str]:
+        """Make all of a workload but the gang's group; gives UIDs of pods by name."""
         # The bound ones too: Podium evicts no pods of another's.
         for each in (*workload.standing, *workload.wanted):
             each["spec"]["schedulerName"] = scheduler
         self._field.make_groups(workload.groups)
         pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
-        try:
-            yield {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
-        finally:
-            self._field.delete_pods(each["metadata"]["name"] for each in pods)
+        return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
 
 
 def _listening(server: Server, workload: Workload) -> contextlib.AbstractContextManager[Heard]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from tests.fixtures.proxy import ANY, Cut, Hold
+from tests.fixtures.proxy import ANY, Cut, Hold, Proxy
 from tests.fixtures.servers import ENOUGH
 from tests.reconciler.running import until
 from tests.scheduler.world import TERMS, Scheduler, World, Yard, world
@@ -17,9 +17,10 @@ HEIR_SECONDS = TERMS.lease_seconds + 15.0
 
 
 class Two(NamedTuple):
-    """The one that leads, and the one that waits."""
+    """The one that leads and its way to the server, the one that waits, and the path of their lease."""
 
     leader: Scheduler
+    way: Proxy
     heir: Scheduler
     lease: str
 
@@ -38,8 +39,8 @@ def replicas(ours: World) -> Iterator[tuple[list[Scheduler], str]]:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/podium"
     options = {"lease": (namespace, "podium")}
     with (
-        ours.scheduling("one", way=0, **options) as one,
-        ours.scheduling("two", way=1, **options) as two,
+        ours.scheduling(way=0, **options) as one,
+        ours.scheduling(way=1, **options) as two,
     ):
         yield [one, two], path
 
@@ -52,8 +53,8 @@ def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
         if each.ended:
             each.again()
     until(lambda: any(each.leads for each in both), f"one leads:{ours.log}", HEIR_SECONDS)
-    leader = next(each for each in both if each.leads)
-    return Two(leader, next(each for each in both if each is not leader), path)
+    first = 0 if both[0].leads else 1
+    return Two(both[first], ours.proxies[first], both[1 - first], path)
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def gone(scheduler: Scheduler) -> int:
 
 def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
     """Its heir goes on from the marks that it finds: the same victims, and no other."""
-    with two.leader.proxy.fault(yard.deletes, Hold(lost=True), skip=2) as held:
+    with two.way.fault(yard.deletes, Hold(lost=True), skip=2) as held:
         names = yard.gang("gang", 2, 3, 5)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         two.leader.kill()
@@ -92,7 +93,7 @@ def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
 
 def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> None:
     """It gives the lease back, so nobody waits for it."""
-    with two.leader.proxy.fault(yard.deletes, Hold(), times=1) as held:
+    with two.way.fault(yard.deletes, Hold(), times=1) as held:
         names = yard.gang("gang", 2, 3, 5)
         yard.until(lambda: held.hits == 1, "a delete is under way")
         two.leader.process.process.send_signal(signal.SIGTERM)
@@ -103,7 +104,7 @@ def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> N
 
 def test_the_lease_is_stolen(yard: Yard, two: Two) -> None:
     """Who had it ends with an error; the thief never renews it, and one of ours goes on."""
-    with two.leader.proxy.fault(yard.deletes, Hold(lost=True)) as held:
+    with two.way.fault(yard.deletes, Hold(lost=True)) as held:
         names = yard.gang("gang", 2, 3, 5)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         yard.ask("PATCH", two.lease, {"spec": {"holderIdentity": "thief"}})
@@ -114,27 +115,27 @@ def test_the_lease_is_stolen(yard: Yard, two: Two) -> None:
 
 def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
     """It wakes up when the other has gone on: nothing of what was in its hands is sent any more."""
-    with two.leader.proxy.fault(yard.deletes, Hold(lost=True), skip=1) as held:
+    with two.way.fault(yard.deletes, Hold(lost=True), skip=1) as held:
         names = yard.gang("gang", 2, 3, 5)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         os.kill(two.leader.process.pid, signal.SIGSTOP)
     yard.until_bound(names, HEIR_SECONDS + 30)
     pods = yard.pods_where()
-    before = len(two.leader.proxy.writes(pods))
+    before = len(two.way.writes(pods))
     yard.pod("more", 3, 7)
     yard.until_bound(["more"])
     os.kill(two.leader.process.pid, signal.SIGCONT)
     assert gone(two.leader) == 1
     # At most what the system stopped between the look at the lease and the network, held to a UID.
-    assert {call.code for call in two.leader.proxy.writes(pods)[before:]} <= {404, 409, 422}
+    assert {call.code for call in two.way.writes(pods)[before:]} <= {404, 409, 422}
     assert sorted(yard.evicted())[:6] == EXPECTED
     assert len(yard.evicted()) == 9
 
 
 def test_a_leader_that_is_cut_off(yard: Yard, two: Two) -> None:
     """It cannot renew, so it stops before the other begins."""
-    with two.leader.proxy.fault(ANY, Cut(answered=False)):
-        two.leader.proxy.drop(ANY)
+    with two.way.fault(ANY, Cut(answered=False)):
+        two.way.drop(ANY)
         names = yard.gang("gang", 2, 3, 5)
         assert gone(two.leader) == 1
         yard.until_bound(names, HEIR_SECONDS + 30)

@@ -49,7 +49,7 @@ def preempt(yard: Yard) -> list[str]:
     return [*(f"lone-{index}" for index in range(LONE)), *yard.gang("gang", GANG, 3, 5)]
 
 
-def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler, *, untouched: bool = True) -> None:
+def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
     """Wait until all are bound; then look at what that has cost."""
     nodes = yard.until_bound(names, 90)
     assert len({*nodes.values()}) == len(names)
@@ -82,7 +82,7 @@ def test_trouble_with_writes(trouble: str, yard: Yard, scheduler: Scheduler) -> 
     """Again and again, while everybody preempts."""
     kind, fault, times = TROUBLES[trouble]
     where: Where = getattr(yard, kind)
-    with scheduler.proxy.fault(where, fault, times=times) as rule:
+    with yard.world.proxy.fault(where, fault, times=times) as rule:
         names = preempt(yard)
         all_is_well(yard, names, scheduler)
     assert rule.hits > 0
@@ -101,15 +101,15 @@ def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) ->
     """They are cut as they are, and fail three times more."""
     path, fault = WATCHES[trouble]
     where = Where(path, watch=True)
-    with scheduler.proxy.fault(where, fault, times=3):
+    with yard.world.proxy.fault(where, fault, times=3):
         names = preempt(yard)
-        scheduler.proxy.drop(where)
+        yard.world.proxy.drop(where)
         all_is_well(yard, names, scheduler)
 
 
 def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
     """It is sent again, to the same pod, which is gone or goes; nobody else has to."""
-    with scheduler.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
+    with yard.world.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
         yard.pod("high", 3, 5)
         yard.until_bound(["high"])
     assert rule.hits >= 3

@@ -1,17 +1,21 @@
 """The custom resource and the history on real API servers: accepted, bounded, and written by who leads."""
 
 import asyncio
+import json
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner, Result
 from tests.fixtures.servers import Server, exclusive
 from tests.history.store import NAME, party, plan
 
 from podium import crds
+from podium.api import times
 from podium.api.records import (
     MAX_PLANS,
     MAX_RESOURCES,
@@ -25,6 +29,7 @@ from podium.api.records import (
     PreemptionRecord,
     RecordedPlan,
 )
+from podium.cli.main import command
 from podium.controlplane.process import wait_until
 from podium.controlplane.releases import RELEASES
 from podium.kube.connection import Connection, connect
@@ -222,7 +227,16 @@ async def test_a_namespace_that_is_not_there(own: Server) -> None:
     assert "nowhere" in said
 
 
-async def test_a_server_without_the_resource(server_without: Server) -> None:
-    """It is said what to apply, once, though the end tries again."""
-    (said,) = await written(server_without, "default", plan(0))
-    assert "podium manifests crds" in said
+def report(server: Server, *args: str) -> Result:
+    return CliRunner().invoke(command, ["report", "--kubeconfig", str(server.kubeconfig), *args])
+
+
+def test_the_report_of_a_live_cluster(own: Server) -> None:
+    """Of all namespaces, or of one."""
+    one, other = own.new_namespace(), own.new_namespace()
+    now = msgspec.structs.replace(plan(0), time=times.written(datetime.now(UTC)))
+    old = msgspec.structs.replace(now, time="2020-01-01T00:00:00Z")
+    assert create(own, one, now, old)[0] == create(own, other, now)[0] == 201
+    assert json.loads(report(own, "-o", "json", "-n", one).stdout)["plans"] == 1
+    assert json.loads(report(own, "-o", "json").stdout)["plans"] == 2
+    assert json.loads(report(own, "-o", "json", "-n", one, "--since", "99999d").stdout)["plans"] == 2

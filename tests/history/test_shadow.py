@@ -3,9 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.preemption.clusters import NOW, NS
 from tests.preemption.scene import group, node, pod
 from tests.scheduling import builders
@@ -150,6 +153,50 @@ def test_a_schedulers_words_may_come_in_any_order() -> None:
     assert world.told[0].podCount == 1
 
 
+def test_who_is_bound_before_it_was_planned_for_is_planned_for() -> None:
+    """A scheduler is done in milliseconds where victims have no grace period: it is looked at as it was."""
+    world = World(node("n1", 2), pod("low", 2, 1, node="n1"), pod("high", 2, 10))
+    world.refuse("high", "n1")
+    world.tell_to_go("low")
+    world.remove("low")
+    world.bind("high", "n1")
+    world.step()
+    assert world.agreements == [Agreement.SAME]
+    # And is followed again.
+    world.state.apply(pod("next", 2, 20))
+    world.refuse("next")
+    world.step()
+    world.step(WAIT)
+    assert [unit.name for unit in world.told[1].units] == ["high"]
+
+
+def test_one_after_the_other_in_no_time() -> None:
+    """The room that one was given is no more there for the next."""
+    names = [f"high-{at}" for at in range(3)]
+    lows = [pod(f"low-{at}", 2, 1, node=f"n{at}") for at in range(3)]
+    world = World(*(node(f"n{at}", 2) for at in range(3)), *lows, *(pod(name, 2, 10) for name in names))
+    for at, name in enumerate(names):
+        world.refuse(name, f"n{at}")
+        world.tell_to_go(f"low-{at}")
+        world.remove(f"low-{at}")
+        world.bind(name, f"n{at}")
+        world.step(0.5)
+    assert world.agreements == [Agreement.SAME] * 3
+
+
+def test_who_waits_no_more_and_was_never_looked_at_is_let_go() -> None:
+    """More come and go than there are plans in the time."""
+    names = [f"high-{at}" for at in range(40)]
+    world = World(*CLUSTER, *(pod(name, 2, 10) for name in names))
+    for name in names:
+        world.refuse(name)
+        world.remove(name)
+    for _ in range(20):
+        world.step(0.5)
+    assert world.shadow.due() is None
+    assert 5 < len(world.told) < 15
+
+
 def test_a_plan_that_came_too_late() -> None:
     """The victims had gone for the shadow too: the plan saw another cluster than the scheduler did."""
     world = World(*CLUSTER, pod("high", 2, 10))
@@ -177,6 +224,20 @@ def test_who_comes_in_a_victims_place_is_seen_in_time() -> None:
     world.step(WAIT)
     (told,) = world.told
     assert (told.agreement, [unit.uid for unit in told.units]) == (Agreement.THEY_DID_NOT, ["another"])
+
+
+def test_another_choice_among_equals_is_alike() -> None:
+    world = World(
+        *(node("n1", 2), node("n2", 2), pod("one", 2, 1, node="n1"), pod("two", 2, 1, node="n2")),
+        pod("high", 2, 10),
+    )
+    world.refuse("high")
+    world.step()
+    world.refuse("high", "n2")
+    world.tell_to_go("two")
+    world.bind("high", "n2")
+    world.step()
+    assert world.agreements == [Agreement.ALIKE]
 
 
 def test_they_preempt_where_podium_would_not() -> None:
@@ -308,3 +369,55 @@ def test_a_victim_counts_for_one_preemptor() -> None:
     world.bind("second", "n1")
     world.step()
     assert [(each.preemptor.name, each.theirPods) for each in world.told] == [("first", 1), ("second", 0)]
+
+
+NAMES = ("low", "a", "b", "high", "g-0", "g-1")
+OPERATIONS = st.tuples(
+    st.sampled_from(["refuse", "nominate", "mark", "remove", "bind", "make", "step", "step", "wait"]),
+    st.sampled_from(NAMES),
+    st.sampled_from(["n1", "n2"]),
+)
+
+
+def made(name: str) -> Schedulable:
+    """Make a pod of the random tests: a preemptor, a member of a preempting group, or one that runs."""
+    uid = uuid4().hex
+    if name.startswith("g-"):
+        return pod(name, 1, 8, group="g", uid=uid)
+    if name == "high":
+        return pod(name, 2, 10, uid=uid)
+    return pod(name, 2 if name == "low" else 1, 1, node="n1" if name == "low" else "n2", uid=uid)
+
+
+@given(st.lists(OPERATIONS, max_size=40))
+def test_whatever_happens_it_follows(operations: list[tuple[str, str, str]]) -> None:
+    """When all is quiet its picture is the cluster's, nothing waits for ever, and nobody is told of twice."""
+    world = World(node("n1", 2), node("n2", 2), group("g", 8, 2), *map(made, NAMES))
+    for operation, name, where in operations:
+        there = (NS, name) in world.state.pods
+        match operation:
+            case "step":
+                world.step(0.3)
+            case "wait":
+                world.step(WAIT)
+            case "make":
+                if not there:
+                    world.state.apply(made(name))
+            case _ if not there:
+                continue
+            case "refuse":
+                world.refuse(name)
+            case "nominate":
+                world.refuse(name, where)
+            case "mark":
+                world.tell_to_go(name)
+            case "remove":
+                world.remove(name)
+            case _:
+                world.bind(name, where)
+    for _ in range(20):
+        world.step(WAIT)
+    assert world.shadow.due() is None
+    assert world.shadow._state.pods == world.state.pods
+    plans = [(plan.preemptor.uid, plan.time) for plan in world.told]
+    assert len(plans) == len(set(plans))

@@ -211,7 +211,10 @@ class Following(RuleBasedStateMachine):
             return
         # One after the other; what was missed once is so for long.
         self.asked += 1
-        preemptor = PREEMPTORS[self.asked % len(PREEMPTORS)]
+        self.compare(PREEMPTORS[self.asked % len(PREEMPTORS)])
+
+    def compare(self, preemptor: Name | GroupKey) -> None:
+        """Ask both engines."""
         kept = answer(lambda: self.engine.plan(preemptor, self.now))
         anew = answer(lambda: self.made_anew().plan(preemptor, self.now))
         assert kept == anew, preemptor

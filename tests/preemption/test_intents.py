@@ -1,5 +1,6 @@
 """What a live scheduler has decided itself rules over what the server shows, and counts in every decision."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.preemption.scene import (
     pod,
     told_to_go,
 )
-from tests.preemption.test_engine_follows import NAMES, NODES, Following, apart, pods, settings_of
+from tests.preemption.test_engine_follows import NAMES, NODES, Following, answer, apart, pods, settings_of
 
 from podium.api.groups import RESERVED
 from podium.errors import PodiumError
@@ -117,6 +118,30 @@ def test_the_priority_of_a_reservation_is_the_groups() -> None:
     engine.nominate((NS, "high-0"), "n1")
     assert engine.priority_of(row(engine, "high-0")) == 7
     assert where(engine, "next") == ""
+
+
+@pytest.mark.parametrize(
+    "objects,node_name",
+    [
+        pytest.param([], "n1", id="it is free"),
+        pytest.param([pod("low", 2, 0, node="n1")], None, id="not yet"),
+        pytest.param([pod("other", 2, 6, status=PENDING)], None, id="a higher one holds it too"),
+        pytest.param([pod("other", 2, 4, status=PENDING)], "n1", id="a lower one holds it too"),
+    ],
+)
+def test_a_pod_that_fits_where_its_node_is_reserved_goes_there(
+    objects: list[Any], node_name: str | None
+) -> None:
+    _, engine = live(node("n1"), node("n2"), objects, pod("high", 3, 5))
+    engine.nominate((NS, "high"), "n1")
+    found = engine.as_reserved((NS, "high"))
+    assert (None if found is None else engine.snapshot.names[found]) == node_name
+
+
+def test_who_holds_no_node_has_none_to_go_to() -> None:
+    _, engine = live(node("n1"), group("g", 1), gang("g", [None], status=PENDING), pod("high", 3, 5))
+    assert engine.as_reserved((NS, "high")) is None
+    assert engine.as_reserved((NS, "g-0")) is None
 
 
 # --- who is leaving ---------------------------------------------------------------------------------------
@@ -344,6 +369,83 @@ def test_lone_pods_placed_together_are_placed_as_one_by_one(
     assert together == one_by_one
 
 
+# --- pods that are alike ----------------------------------------------------------------------------------
+
+TWINS = ("twin-0", "twin-1")
+
+
+@pytest.mark.parametrize("lower", [0, 5], ids=["it preempts", "nothing is lower"])
+def test_the_same_is_decided_for_a_like_pod_as_if_it_had_asked_first(lower: int) -> None:
+    _, engine = live(node("n1"), pod("low", 4, lower, node="n1"), pod("twin-0", 3, 5), pod("twin-1", 3, 5))
+    first, second = (engine.decide((NS, name), NOW) for name in TWINS)
+    assert set(second.placed) == ({row(engine, "twin-1")} if lower == 0 else set())
+    assert list(second.placed.values()) == list(first.placed.values())
+    assert engine.explain(second, NOW) == Engine(engine.view).plan((NS, "twin-1"), NOW)
+
+
+CHANGES = pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _, state: state.remove(pod("low", 4, 5, node="n1")), id="a pod went"),
+        pytest.param(lambda _, state: state.apply(node("n2")), id="a node came"),
+        pytest.param(lambda engine, _: engine.nominate((NS, "other"), ""), id="a reserved node is given up"),
+        pytest.param(lambda engine, _: engine.forget(row(engine, "bound")), id="a binding failed"),
+        pytest.param(lambda _, state: state.apply(pod("low", 4, 0, node="n1")), id="it is worth less"),
+        pytest.param(lambda _, state: state.serve_native(False), id="another API"),
+    ],
+)
+
+
+@CHANGES
+def test_what_was_decided_is_forgotten_when_something_changes(change: Any) -> None:
+    state, engine = live(
+        node("n1"), node("n3", 3), pod("low", 4, 5, node="n1"), pod("bound", 3, 5),
+        pod("other", 3, 9, status=PENDING), [pod(name, 3, 5) for name in TWINS],
+    )  # fmt: skip
+    engine.assume(row(engine, "bound"), engine.snapshot.row["n3"])
+    before = engine.decide((NS, "twin-0"), NOW)
+    assert engine.waits((NS, "twin-1"))
+    assert engine.place_lone([(NS, "twin-1")]) == {}
+    change(engine, state)
+    assert not engine.waits((NS, "twin-1"))
+    after = engine.decide((NS, "twin-1"), NOW)
+    assert after.refusals is not before.refusals
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda engine: engine.nominate((NS, "other"), "n1"), id="a node is reserved"),
+        pytest.param(lambda engine: engine.doom([row(engine, "low")]), id="one has to go"),
+        pytest.param(lambda engine: engine.spare([row(engine, "low")]), id="one need not go"),
+    ],
+)
+def test_where_no_room_comes_free_who_waits_waits_but_is_decided_anew(change: Any) -> None:
+    low = pod("low", 4, 0, node="n1")
+    _, engine = live(node("n1"), low, pod("other", 3, 9), [pod(name, 3, 5) for name in TWINS])
+    before = engine.decide((NS, "twin-0"), NOW)
+    change(engine)
+    assert engine.waits((NS, "twin-1"))
+    assert engine.decide((NS, "twin-1"), NOW).refusals is not before.refusals
+
+
+@pytest.mark.parametrize(
+    "change", [pod("more", 3, 5), pod("twin-0", 3, 5, status={"conditions": [{"type": "PodScheduled"}]})]
+)
+def test_pods_that_only_wait_change_no_decision(change: Any) -> None:
+    state, engine = live(node("n1"), pod("low", 4, 5, node="n1"), [pod(name, 3, 5) for name in TWINS])
+    before = engine.decide((NS, "twin-0"), NOW)
+    state.apply(change)
+    assert engine.decide((NS, "twin-1"), NOW).refusals is before.refusals
+
+
+def test_the_next_second_is_another_question() -> None:
+    """A toleration may have run out."""
+    _, engine = live(node("n1"), pod("low", 4, 5, node="n1"), [pod(name, 3, 5) for name in TWINS])
+    before = engine.decide((NS, "twin-0"), NOW)
+    assert engine.decide((NS, "twin-1"), NOW + timedelta(seconds=1)).refusals is not before.refusals
+
+
 # --- whatever happens -------------------------------------------------------------------------------------
 
 
@@ -378,6 +480,17 @@ class Living(Following):
             self.engine.forget(pod_row)
         else:
             self.engine.assume(pod_row, node_row)
+
+    @rule(first=st.sampled_from(TWINS), others=st.lists(pods, max_size=1), cpu=st.sampled_from([1, 2, 3]))
+    def ask_for_twins(self, first: str, others: list[dict[str, Any]], cpu: int) -> None:
+        """What is known of one is said of the other, whatever waits beside them."""
+        for name in TWINS:
+            self.state.apply(pod(name, cpu, 3))
+        answer(lambda: self.engine.plan((NS, first), self.now))
+        for fields in others:
+            self.state.apply(pod("beside", **fields | {"uid": "beside"}))
+        for name in TWINS:
+            self.compare((NS, name))
 
     def uid(self, name: str, *, uid: str, namespace: str = NS, **_: Any) -> str:
         return f"{uid}-{namespace}-{name}"

@@ -15,7 +15,7 @@ class Ground:
     A key of `reserved` is a pod's row: what it reserves on its node is room only for who is beside it.
     """
 
-    suitable: set[tuple[Shape, int]] = field(default_factory=set)
+    suitable_for: set[tuple[Shape, int]] = field(default_factory=set)
     room: dict[tuple[Shape, int], int] = field(default_factory=dict)
     reserved: dict[int, int] = field(default_factory=dict)
     asked: int = 0
@@ -23,15 +23,25 @@ class Ground:
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Say whether a node suits a shape."""
         self.asked += 1
-        return (shape, node_row) in self.suitable
+        return (shape, node_row) in self.suitable_for
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
         """Say whether there is room on it now."""
         self.asked += 1
         least = self.room.get((shape, node_row))
         held = any(node == node_row for row, node in self.reserved.items() if row not in beside)
-        suits = (shape, node_row) in self.suitable
+        suits = (shape, node_row) in self.suitable_for
         return suits and least is not None and priority >= least and not held
+
+    def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+        """Give those of many nodes that suit a shape."""
+        self.asked += 1
+        return [row for row in node_rows if (shape, row) in self.suitable_for]
+
+    def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+        """Give those of many nodes that have room, for whatever priority."""
+        self.asked += 1
+        return [row for row in node_rows if (shape, row) in self.room]
 
 
 def waits(hints: Hints, key: Key) -> bool:

@@ -54,6 +54,8 @@ class World:
         self.hold_binds = False
         self.hold_evictions = False
         self.lingering = False
+        # Why no bind succeeds, if none does.
+        self.failing = ""
         self.held: list[Bind | Evict] = []
         self.apply(*objects)
         self.restart()
@@ -174,7 +176,7 @@ class World:
             if self.hold_binds:
                 self.held.append(effect)
             else:
-                self._bind(effect, "")
+                self._bind(effect, self.failing)
         elif isinstance(effect, Evict):
             if self.hold_evictions:
                 self.held.append(effect)
@@ -185,8 +187,9 @@ class World:
         for ref, node in bind.pods:
             pod = self._live(ref)
             if pod is None or failed:
-                self.scheduler.unbound(bind.key, ref, node, self.moment, settled=pod is None)
+                self.scheduler.unbound(bind.key, ref, node, settled=pod is None)
                 continue
+            self.scheduler.bound(bind.key)
             spec = msgspec.structs.replace(pod.spec, nodeName=node)
             condition = {
                 "type": "PodScheduled",

@@ -11,7 +11,7 @@ from tests.scheduler.ground import Ground
 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.hints import Helped, Hints, Waiting
+from podium.schedulerplugin.scheduling.hints import Helped, Hints, Place, Waiting
 from podium.schedulerplugin.selectors import Requirement, Selector
 from podium.schedulerplugin.shapes import PodTerm, Shape, SpreadConstraint
 
@@ -50,10 +50,10 @@ def told(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> H
     return hints.helped(ground)
 
 
-SUITABLE = Ground(suitable={(SMALL, 1)})
-ROOMY = Ground(suitable={(SMALL, 1)}, room={(SMALL, 1): 0})
-CROWDED = Ground(suitable={(SMALL, 1)}, room={(SMALL, 1): 6})
-MINE = Ground(suitable={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
+SUITABLE = Ground(suitable_for={(SMALL, 1)})
+ROOMY = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0})
+CROWDED = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 6})
+MINE = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
 
 CASES = [
     ("a node that suits", SUITABLE, waiting(), lambda hints: hints.note_node(1), True),
@@ -70,7 +70,13 @@ CASES = [
     ("room elsewhere", ROOMY, waiting(), lambda hints: hints.note_room(2, 0), False),
     ("room reserved by higher ones", CROWDED, waiting(), lambda hints: hints.note_room(1, 0), False),
     ("room reserved by another", MINE, waiting(), lambda hints: hints.note_room(1, 0), False),
-    ("room reserved by itself", MINE, waiting(rows=(7,)), lambda hints: hints.note_room(1, 0), True),
+    (
+        "room reserved by itself",
+        MINE,
+        waiting(reserved=(Place(7, SMALL, 1),)),
+        lambda hints: hints.note_room(1, 0),
+        True,
+    ),
     ("an equal left who was in the way", SUITABLE, waiting(), lambda hints: hints.note_room(1, 5), True),
     (
         "a protected one left who was in the way",
@@ -225,18 +231,45 @@ def test_changes_count_once() -> None:
 
 
 def test_pods_that_are_alike_are_asked_about_once() -> None:
-    """A thousand copies cost as many questions as one, and a flood of changes costs none."""
+    """A thousand copies cost as many questions as one, whoever has a node reserved elsewhere."""
     hints, ground = Hints(), Ground()
     for number in range(1000):
-        hints.wait(("team-a", str(number)), waiting())
+        place = Place(number, SMALL, 100 + number)
+        hints.wait(("team-a", str(number)), waiting(reserved=(place,)))
     for row in range(10):
         hints.note_room(row, 0)
     assert hints.helped(ground) == Helped([], [])
     assert ground.asked == 10
-    for row in range(1000):
-        hints.note_room(row, 0)
-    assert len(hints.helped(ground).helped) == 1000
-    assert ground.asked == 10
+
+
+def test_a_flood_of_changes_is_asked_about_at_once() -> None:
+    """Of a thousand nodes those without room are left out by one question; many others will do."""
+    crowd = {(SMALL, row): 9 for row in range(1000)}
+    few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
+    many = Ground(room=crowd, suitable_for=set(crowd))
+    helped: list[Key]
+    for ground, helped, asked in ((few, [], 6), (many, [A], 1)):
+        hints = Hints()
+        hints.wait(A, waiting())
+        for row in range(1000):
+            hints.note_room(row, 0)
+        assert hints.helped(ground) == Helped([], helped)
+        assert ground.asked == asked
+        for row in range(1000):
+            hints.note_node(row)
+        assert hints.helped(ground) == Helped([], [A])
+        assert ground.asked == asked + 1
+
+
+def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
+    """Room on one of the nodes that are reserved for it is not enough, though for another it would be."""
+    places = (Place(7, SMALL, 1), Place(8, LARGE, 2))
+    entry = Waiting((SMALL, LARGE), 5, may_preempt=True, awaited=frozenset({"u"}), reserved=places)
+    ground = Ground({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
+    assert told(ground, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
+    ground.room[LARGE, 2] = 0
+    assert told(ground, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
+    assert told(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
 
 
 def test_many_neighbours_stand_for_all() -> None:

@@ -1,4 +1,4 @@
-"""The scheduler without a cluster: what it has done for a few objects, and what it does when a write fails."""
+"""The scheduler without a cluster: what it does for a few objects, and what when a write fails."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,6 +172,18 @@ def test_a_bind_that_fails_is_repeated_on_the_same_node() -> None:
     world.run()
     world.apply(pod("b", priority=5))
     world.release(failed="500")
+    assert world.bound() == {"a": "n1"}
+
+
+def test_binds_that_fail_again_and_again_are_tried_later_each_time() -> None:
+    """A pod that the server does not take keeps nobody else busy."""
+    world = World(node("n1", 1), pod("a"))
+    world.failing = "403"
+    world.run()
+    world.later(20)
+    assert len([effect for effect in world.effects if isinstance(effect, Bind)]) == 5
+    world.failing = ""
+    world.later(10)
     assert world.bound() == {"a": "n1"}
 
 
@@ -374,10 +386,30 @@ def test_evictions_have_a_rate() -> None:
     assert len(world.evicted()) == 4
 
 
-def test_a_window_waits_for_an_autoscaler() -> None:
-    """Nobody goes before its end, which the message names."""
+def _slow() -> Any:
+    """Make a class whose preemptors wait for new nodes."""
     slow = priority_class("slow", 10)
     slow.metadata.annotations = {"scheduling.podium.dev/preemption-delay": "90s"}
+    return slow
+
+
+def test_a_window_is_not_begun_anew_by_another_process() -> None:
+    """Since when a pod finds no room is in its condition."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "lastTransitionTime": "2026-01-01T11:59:00Z",
+    }
+    high = pod("high", 1, 10, priorityClassName="slow", status={"conditions": [condition]})
+    world = World(node(cpu=1), _slow(), running("low", "n1"), high)
+    world.run()
+    assert "waiting until 2026-01-01T12:00:30Z for new nodes" in world.message("high")
+
+
+def test_a_window_waits_for_an_autoscaler() -> None:
+    """Nobody goes before its end, which the message names."""
+    slow = _slow()
     world = World(node(cpu=1), slow, running("low", "n1"), pod("high", 1, 10, priorityClassName="slow"))
     world.run()
     assert "waiting until 2026-01-01T12:01:30Z for new nodes" in world.message("high")

@@ -33,19 +33,16 @@ _SHOWN = 6000
 
 
 class Scheduler:
-    """One scheduler: a process, and its way to the API server, which the next process takes."""
+    """One scheduler: a process, and the next one when it has ended."""
 
     def __init__(
-        self, proxy: Proxy, folder: Path, lease: tuple[str, str] | None = None, **settings: Any
+        self, kubeconfig: Path, folder: Path, lease: tuple[str, str] | None = None, **settings: Any
     ) -> None:
         """Be started by `start`; `settings` are those of SchedulerConfiguration."""
         folder.mkdir(parents=True)
-        self.proxy = proxy
         self.file = folder / "configuration.json"
         self._folder = folder
-        self._wanted = Wanted(
-            kubeconfig=str(proxy.kubeconfig(folder)), config=str(self.file), lease=lease, terms=TERMS
-        )
+        self._wanted = Wanted(kubeconfig=str(kubeconfig), config=str(self.file), lease=lease, terms=TERMS)
         self._count = 0
         self.configure(**settings)
         self.process: Controller
@@ -125,6 +122,7 @@ class World:
         self.ledger = ledger
         self.folder = folder
         self.schedulers: list[Scheduler] = []
+        self._count = 0
 
     @property
     def proxy(self) -> Proxy:
@@ -136,9 +134,12 @@ class World:
         return "".join(each.log for each in self.schedulers)
 
     @contextlib.contextmanager
-    def scheduling(self, name: str = "scheduler", *, way: int = 0, **options: Any) -> Iterator[Scheduler]:
-        """Have a scheduler run, through one of the proxies."""
-        made = Scheduler(self.proxies[way], self.folder / name, **options)
+    def scheduling(self, *, way: int | None = 0, **options: Any) -> Iterator[Scheduler]:
+        """Have a scheduler run, through one of the proxies or (None) straight, where speed is the matter."""
+        self._count += 1
+        folder = self.folder / f"scheduler-{self._count}"
+        kubeconfig = self.server.kubeconfig if way is None else self.proxies[way].kubeconfig(self.folder)
+        made = Scheduler(kubeconfig, folder, **options)
         self.schedulers.append(made)
         with made.running():
             yield made

@@ -44,6 +44,8 @@ class Agreement(StrEnum):
     """What the other scheduler did where a shadow planned."""
 
     SAME = "Same"
+    # As many other pods, of the same priorities: where several plans cost the same, chance decides.
+    ALIKE = "Alike"
     OTHER_VICTIMS = "OtherVictims"
     # It preempted nobody while the pod waited.
     THEY_DID_NOT = "TheyDidNot"

@@ -3,7 +3,7 @@
 The library knows kubeconfig files, credential plugins and TLS; its call path and its models cost more than
 the request itself, so reads go straight to an aiohttp session, bytes in and bytes out, and writes, of which
 there are thousands a minute, over kept connections of our own; where a proxy is between, writes take the
-session, too. The library is asked for the credential at every request, for tokens expire while a process runs.
+session, too. It asks the library for the credential at every request, for tokens expire while a process runs.
 
 What the server certainly did not do (429) is asked again, as late as it says. A write whose answer was lost
 is never repeated here: only its caller knows whether twice is harmless. (Behind a proxy aiohttp sends a PUT
@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -91,16 +92,20 @@ class _Call(NamedTuple):
         return f"{self.method} {self.path}"
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """What a server said."""
+
     code: int
     headers: Mapping[str, str]
     body: bytes
 
     def is_busy(self, again: tuple[int, ...]) -> bool:
+        """Whether it is one of these codes, and says that the request may be sent again."""
         return self.code in again and (self.code == 429 or "Retry-After" in self.headers)
 
     @property
     def retry_after(self) -> float:
+        """Seconds to wait before that, or 0."""
         return _wait(self.headers["Retry-After"]) if "Retry-After" in self.headers else 0.0
 
 
@@ -114,7 +119,6 @@ class Connection:
         self.context = target.context
         self.namespace = target.namespace
         self.server: str = target.configuration.host
-        self._prefix = urlsplit(self.server).path.rstrip("/")
         self._configuration = target.configuration
         self._session = session
         self._options = options
@@ -167,7 +171,7 @@ class Connection:
         call = _Call("GET", path, query)
         async with self._open(call, silence) as response:
             if response.status != 200:
-                raise self._refusal(call, _Answer(response.status, response.headers, await response.read()))
+                raise self._refusal(call, Answer(response.status, response.headers, await response.read()))
             yield b""
             async for line in response.content:
                 if not line.endswith(b"\n"):
@@ -184,27 +188,23 @@ class Connection:
             return answer.body
         raise self._refusal(call, answer)
 
-    async def _once(self, call: _Call) -> _Answer:
+    async def _once(self, call: _Call) -> Answer:
         if call.method == "GET" or self._writes is None:
             async with self._open(call, _SILENCE_SECONDS) as response:
-                return _Answer(response.status, response.headers, await response.read())
+                return Answer(response.status, response.headers, await response.read())
         headers = await self._headers(call)
-        target = (
-            f"{self._prefix}{call.path}?{urlencode(call.query)}" if call.query else self._prefix + call.path
-        )
+        target = call.path + _query(tuple(call.query.items()))
         with self._in_words(call):
-            return _Answer(
-                *await self._writes.ask(
-                    call.method,
-                    target,
-                    headers,
-                    call.data or b"",
-                    connecting=_CONNECT_SECONDS,
-                    silence=_SILENCE_SECONDS,
-                )
+            return await self._writes.ask(
+                call.method,
+                target,
+                headers,
+                call.data or b"",
+                connecting=_CONNECT_SECONDS,
+                silence=_SILENCE_SECONDS,
             )
 
-    def _refusal(self, call: _Call, answer: _Answer) -> RefusedError:
+    def _refusal(self, call: _Call, answer: Answer) -> RefusedError:
         said = _status(answer.body)
         return RefusedError(
             self.server, str(call), answer.code, said.reason, said.message, retry_after=answer.retry_after
@@ -378,6 +378,12 @@ def _in_cluster(config: Any, configuration: Any) -> Target:
     except (config.ConfigException, OSError) as error:
         raise PodiumError(_one_line(f"no kubeconfig, and the pod's service account: {error}")) from None
     return Target(configuration, "in-cluster", namespace)
+
+
+@lru_cache(64)
+def _query(items: tuple[tuple[str, str], ...]) -> str:
+    """Give what stands behind a path; most writes have the same there."""
+    return f"?{urlencode(items)}" if items else ""
 
 
 def _status(body: bytes) -> _Status:

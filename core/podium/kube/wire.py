@@ -10,11 +10,13 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import SplitResult
 
 from aiohttp import ClientPayloadError, StreamReader
 from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
+
+from podium.kube.connection import Answer
 
 # Go's server closes a connection that was idle for 90 s; one that it may just be closing takes no request.
 _IDLE_SECONDS = 60.0
@@ -23,14 +25,6 @@ _LARGEST = 16 << 20
 _PIECE = 64 << 10
 # llhttp's bounds for one line and for the number of header fields.
 _LINE, _FIELDS = 8190, 128
-
-
-class Answer(NamedTuple):
-    """What came back, whatever it says."""
-
-    code: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Unhindered:
@@ -58,6 +52,7 @@ class Pool:
         secure = server.scheme == "https"
         self._host = server.hostname or ""
         self._port = server.port or (443 if secure else 80)
+        self._prefix = server.path.rstrip("/")
         self._authority = server.netloc.rpartition("@")[2]
         self._context = context if secure else None
         self._name = (server_hostname or self._host) if secure else None
@@ -74,7 +69,7 @@ class Pool:
         connecting: float,
         silence: float,
     ) -> Answer:
-        """Send one request and give its answer; `target` is path and query, encoded.
+        """Send one request and give its answer; `target` is path and query behind the URL, encoded.
 
         Raises TimeoutError when the answer was not complete in `silence` seconds, or there was no connection
         in `connecting`, ConnectionError when the connection was lost, OSError when there is none to be had,
@@ -83,8 +78,7 @@ class Pool:
         request = self._head(method, target, headers, len(body)) + body
         exchange = self._rested() or await self._connect(connecting)
         try:
-            async with asyncio.timeout(silence):
-                answer = await exchange.ask(request)
+            answer = await exchange.ask(request, silence)
         except BaseException:
             # Whoever is cancelled or late leaves an answer behind, which is nobody else's.
             exchange.abort()
@@ -112,7 +106,7 @@ class Pool:
         if " " in target or not (target + "".join(fields.values())).isprintable():
             raise ValueError("a space or a control character in its path or headers")
         lines = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
-        return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
+        return f"{method} {self._prefix}{target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
     def _rested(self) -> "_Exchange | None":
         """Give the connection that was used last, so that those which are too many come to rest."""
@@ -178,11 +172,16 @@ class _Exchange(asyncio.Protocol):
         """Whether it still does, after a rest."""
         return self.ready and self._loop.time() - self._idle_since < _IDLE_SECONDS
 
-    async def ask(self, request: bytes) -> Answer:
-        """Send a request and wait for its answer."""
+    async def ask(self, request: bytes, seconds: float) -> Answer:
+        """Send a request and wait for its answer, for so long."""
         self._answer = self._loop.create_future()
+        # A quarter of what asyncio.timeout costs.
+        late = self._loop.call_later(seconds, self._fail, TimeoutError())
         self._transport.write(request)
-        return await self._answer
+        try:
+            return await self._answer
+        finally:
+            late.cancel()
 
     def abort(self) -> None:
         """Close at once: TLS' goodbye would outlive who asked."""

@@ -22,6 +22,7 @@ import structlog
 from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
+from podium.kube.wire import UNHINDERED
 from podium.service.limits import Limits, Load
 from podium.service.messages import Ask, Reply, Route, Tally, head, is_of, plain, target
 
@@ -64,21 +65,6 @@ class _State(enum.Enum):
     OVER = enum.auto()  # the last answer is on its way; what comes is thrown away
 
 
-class _Unhindered:
-    """What the parser asks to pause reading: nothing, for each of its pieces is taken from it at once."""
-
-    connected = True
-
-    def pause_reading(self) -> None:
-        """Go on."""
-
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on."""
-
-
-_UNHINDERED: Any = _Unhindered()
-
-
 class Turn:
     """The requests that came in one turn of the event loop: read first, then judged, then answered.
 
@@ -114,7 +100,7 @@ class Exchange(asyncio.Protocol):
         self._loop = loop
         # One request at a time: the parser keeps what a client sends ahead, for at most one read.
         self._parser = HttpRequestParser(
-            _UNHINDERED,
+            UNHINDERED,
             loop,
             _PIECE,
             max_line_size=_LINE,

@@ -19,7 +19,7 @@ from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.schedulerplugin.arrays import Int32s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser
@@ -28,6 +28,7 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.explain import Explainer
 from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored
+from podium.schedulerplugin.preemption.memo import Kind, Memo
 from podium.schedulerplugin.preemption.naming import Said, plainly
 from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.nominations import Nominations
@@ -66,7 +67,9 @@ class Engine:
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
         self._leaving = is_leaving if intents is None else intents.leaving
-        self._nominated = Nominations(self.snapshot, stored if intents is None else intents.nomination)
+        says = stored if intents is None else intents.nomination
+        self._nominated = Nominations(self.snapshot, says, self.priority_of)
+        self._memo = Memo()
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
@@ -75,16 +78,18 @@ class Engine:
     def apply(self, before: object, after: object) -> None:
         """Follow one change of an object."""
         changed = before if after is None else after
-        row = self.snapshot.pod_row.get(_name(changed)) if isinstance(changed, Schedulable) else None
+        if isinstance(changed, Schedulable):
+            self._apply_pod(changed, before, after)
+            return
+        self._memo.forget()
         self.snapshot.apply(before, after)
         match changed:
-            case Schedulable() as pod:
-                if self._intents is not None:
-                    self._intents.follow(_pod(before), _pod(after))
-                self._apply_pod(pod, row)
             case PodGroup() as group:
                 key = GroupKey(group.native, group.ref.namespace, group.ref.name)
-                self._touch(self._groups.rows.get(key, ()))
+                rows = self._groups.rows.get(key, ())
+                self._touch(rows)
+                for row in rows:
+                    self._nominated.note(row)
             case PodDisruptionBudget():
                 self.budgets.apply(_budget(before), _budget(after))
             case PriorityClass():
@@ -112,12 +117,21 @@ class Engine:
         if isinstance(found, Refused):
             return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
         second = seconds(now)
+        kind = self._kind(found)
+        known = self._memo.recall(kind, found, second) if kind is not None else None
+        if known is not None:
+            return known
         units, _ = self.units(for_group=self._as_group(found), now=second)
         with self._trying():
             self._nominate(found.priority, found.rows)
             decider = Decider(self, units, second)
-            alone = self.settings.semantics is Semantics.PODS and found.group is not None
-            return decider.decide_each(found) if alone else decider.decide(found)
+            if self.settings.semantics is Semantics.PODS and found.group is not None:
+                return decider.decide_each(found)
+            decision = decider.decide(found, waits=kind is not None and self._memo.waits(kind))
+        if kind is not None:
+            shape = self.snapshot.shapes[kind[0]]
+            self._memo.keep(kind, decision, second, by_room=self.placer.chain.plain(shape))
+        return decision
 
     def resume(self, target: Name | GroupKey, victims: Collection[int], now: datetime) -> Decision | None:
         """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
@@ -138,9 +152,11 @@ class Engine:
         """Say who is to be placed for a pod or a group, or why nobody; it raises as `plan` does."""
         if self.view.native_served != self._native:
             self._native = self.view.native_served
+            self._memo.forget()
             for row in self.snapshot.pod_row.values():
                 pod = self.snapshot.pods[row]
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
+            self._nominated.note_all()
         return wanted(self.view, self.snapshot, target, self.settings, said, self._leaving)
 
     def place_lone(self, targets: Sequence[Name]) -> dict[Name, int]:
@@ -157,7 +173,11 @@ class Engine:
                 break
             assert not rows or found.priority == priority, "they are of one priority"
             priority = found.priority
+            if self._waits(found):
+                break
             rows += found.rows
+        if not rows:
+            return {}
         with self._trying():
             self._nominate(priority, rows)
             placed = self.placer.place_many(rows)
@@ -165,6 +185,21 @@ class Engine:
             target: placed[row]
             for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
         }
+
+    def as_reserved(self, target: Name) -> int | None:
+        """Give the node row that is reserved for a lone pod, if the pod fits there as things are."""
+        found = self._lone(target)
+        if found is None:
+            return None
+        (row,) = found.rows
+        node = self.snapshot.row.get(self.nomination(row))
+        shape = self.snapshot.shapes[self.snapshot.shape.item(row)]
+        return node if node is not None and self.has_room(shape, node, found.priority, found.rows) else None
+
+    def waits(self, target: Name) -> bool:
+        """Say whether it is known, since the last change, that a lone pod does not fit as things are."""
+        found = self._lone(target)
+        return found is not None and self._waits(found)
 
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Say whether a node would take a pod of a shape if it were empty."""
@@ -190,22 +225,34 @@ class Engine:
                 self.snapshot.assume(row, node_row)
             return chain.fits(shape, node_row)
 
+    def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+        """Give those of many nodes that suit a shape (see `suits`)."""
+        return _among(node_rows, self.placer.chain.static(shape))
+
+    def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+        """Give those of many nodes that have the room for a shape now, whatever is reserved there."""
+        return _among(node_rows, self.placer.chain.roomy(shape))
+
     def nominate(self, pod: Name, node: str) -> None:
         """Reserve a node for a pending pod from now on, none if empty, whatever its status says."""
         assert self._intents is not None, "only a live scheduler has intents"
         row = self.snapshot.pod_row[pod]
+        # A node that it gives up is room for others.
+        (self._memo.forget if self._nominated.of(row) else self._memo.forget_plans)()
         self._intents.nominate(pod, self.snapshot.uids[row], node)
         self._nominated.note(row)
 
     def doom(self, rows: Collection[int]) -> None:
         """Count pods as leaving from now on: they are told to go."""
         assert self._intents is not None, "only a live scheduler has intents"
+        self._memo.forget_plans()
         self._intents.doom(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
     def spare(self, rows: Collection[int]) -> None:
         """Count pods as leaving no more, unless they are being deleted."""
         assert self._intents is not None, "only a live scheduler has intents"
+        self._memo.forget_plans()
         self._intents.spare(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
@@ -275,25 +322,46 @@ class Engine:
 
     def _nominate(self, priority: int, rows: Collection[int]) -> None:
         """Count pods, but for these, on the nodes that are reserved for them, of no lower priority."""
-        held = [
-            (row, node)
-            for row, node in self._nominated.held()
-            if row not in rows and self.priority_of(row) >= priority
-        ]
-        if held:
-            pods, nodes = zip(*held, strict=True)
-            self.snapshot.assume_many(np.array(pods, np.intp), np.array(nodes, np.int32))
+        pods, nodes = self._nominated.counted(priority, rows)
+        if len(pods):
+            self.snapshot.assume_many(pods, nodes)
 
-    def _apply_pod(self, pod: Schedulable, before: int | None) -> None:
-        """Follow a pod, which had the row `before`."""
-        row = self.snapshot.pod_row.get(_name(pod))
+    def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
+        """Follow a pod."""
+        snapshot = self.snapshot
+        had, met = snapshot.pod_row.get(_name(pod)), snapshot.shapes_met
+        concerned = self._concerns(had)
+        snapshot.apply(before, after)
+        if self._intents is not None:
+            self._intents.follow(_pod(before), _pod(after))
+        row = snapshot.pod_row.get(_name(pod))
+        if row is not None:
+            self._regroup(row, membership(pod, native_served=self._native))
+            self._nominated.note(row)
+        elif had is not None:
+            self._nominated.note(had)
+            self._regroup(had, None)
+        # Others' decisions look at no pod that only waits, but for the terms that a new shape brings.
+        if concerned or self._concerns(row) or met != snapshot.shapes_met:
+            self._memo.forget()
+
+    def _concerns(self, row: int | None) -> bool:
+        """Say whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
         if row is None:
-            if before is not None:
-                self._nominated.note(before)
-                self._regroup(before, None)
-            return
-        self._regroup(row, membership(pod, native_served=self._native))
-        self._nominated.note(row)
+            return False
+        return (
+            self.snapshot.node.item(row) >= 0 or row in self._groups.group_of or bool(self._nominated.of(row))
+        )
+
+    def _waits(self, found: Wanted) -> bool:
+        kind = self._kind(found)
+        return kind is not None and self._memo.waits(kind)
+
+    def _kind(self, found: Wanted) -> Kind | None:
+        """Give what of a lone pod decides, None for who is none, or holds a node."""
+        if found.group is not None or self._nominated.of(found.rows[0]):
+            return None
+        return self.snapshot.shape.item(found.rows[0]), found.priority, found.barred
 
     def _regroup(self, row: int, key: GroupKey | None) -> None:
         """Note a pod's group, and that its unit and the one it leaves are to be worked out."""
@@ -309,10 +377,12 @@ class Engine:
 
     def _moved(self, pod_row: int, _shape_id: int, _node_row: int, _sign: int) -> None:
         if not self._planning:
+            self._memo.forget()
             self._touch((pod_row,))
 
     def _moved_many(self, pod_rows: Rows, _shape_ids: Int32s, _node_rows: Int32s, _sign: int) -> None:
         if not self._planning:
+            self._memo.forget()
             self._touch(pod_rows.tolist())
 
 
@@ -337,6 +407,12 @@ def _objects(view: View) -> Iterator[object]:
     """Give what a snapshot is made of, what others wait for first."""
     for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
+
+
+def _among(rows: Collection[int], mask: Bools) -> list[int]:
+    wanted = np.fromiter(rows, np.intp, len(rows))
+    there: list[int] = wanted[mask[wanted]].tolist()
+    return there
 
 
 def _name(pod: Schedulable) -> Name:

@@ -27,7 +27,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture
 def shared(both: World) -> Iterator[Yard]:
     """A yard whose nodes are anybody's."""
-    with both.scheduling("shared"), both.yard() as made:
+    with both.scheduling(), both.yard() as made:
         yield made
 
 
@@ -40,7 +40,7 @@ def reserve(yard: Yard, name: str) -> None:
 def test_reserved_nodes_are_podiums_and_are_never_over_committed(both: World) -> None:
     """A flood of pods of both; each goes to its own nodes, preemptors of ours evict none of the others'."""
     with (
-        both.scheduling("reserving", schedulerName=RESERVING, reservedNodes=RESERVED),
+        both.scheduling(schedulerName=RESERVING, reservedNodes=RESERVED),
         both.yard(RESERVING) as yard,
     ):
         ours, theirs = [f"r{index}" for index in range(4)], [f"n{index}" for index in range(4)]

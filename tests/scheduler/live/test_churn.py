@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from bench.rig import resident
-from tests.fixtures.proxy import Cut, Delay, Fault, Refuse, Where
+from tests.fixtures.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
 from tests.fixtures.servers import FULL
 from tests.reconciler.history import group_of
 from tests.reconciler.running import MERGE
@@ -61,19 +61,19 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @contextlib.contextmanager
-def trouble(chance: random.Random, scheduler: Scheduler) -> Iterator[None]:
+def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterator[None]:
     """Have some requests fail in one of three times; seldom kill the process, or cut its watches."""
     what = chance.random()
     if what < 0.03:
         scheduler.kill()
         scheduler.again()
     elif what < 0.1:
-        scheduler.proxy.drop(Where(watch=True))
+        proxy.drop(Where(watch=True))
     if what > 0.3:
         yield
         return
     where = Where("/pods/", method=chance.choice(["POST", "PATCH", "DELETE"]))
-    with scheduler.proxy.fault(where, chance.choice(FAULTS), times=5):
+    with proxy.fault(where, chance.choice(FAULTS), times=5):
         yield
 
 
@@ -340,7 +340,7 @@ def test_nothing_is_ever_wrong_and_nobody_is_forgotten(ours: World) -> None:
         while time.monotonic() < end:
             rest = min(end, time.monotonic() + BETWEEN_SECONDS)
             while time.monotonic() < rest:
-                with trouble(churn.random, scheduler):
+                with trouble(churn.random, scheduler, ours.proxy):
                     for _ in range(20):
                         churn.change()
                 assert judge.problems() == [], f"seed {seed}{ours.log}"

@@ -28,7 +28,7 @@ def full(yard: Yard) -> None:
 def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:
     """Plans are counted, and nobody is told anything; with enforce the pod that waits preempts at once."""
     with (
-        plain.scheduling("observer", schedulerName=OBSERVER, preemption="observe") as scheduler,
+        plain.scheduling(schedulerName=OBSERVER, preemption="observe") as scheduler,
         plain.yard(OBSERVER) as yard,
     ):
         full(yard)
@@ -45,7 +45,7 @@ def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: 
 
 def test_off_is_off(plain: World) -> None:
     with (
-        plain.scheduling("off", schedulerName="podium-off", preemption="off"),
+        plain.scheduling(schedulerName="podium-off", preemption="off"),
         plain.yard("podium-off") as yard,
     ):
         full(yard)
@@ -58,7 +58,7 @@ def test_off_is_off(plain: World) -> None:
 def test_a_rate_is_kept(plain: World) -> None:
     """One unit a minute: the second preemptor waits for its turn and evicts nobody till then."""
     with (
-        plain.scheduling("slow", schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
+        plain.scheduling(schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
         plain.yard("podium-slow") as yard,
     ):
         full(yard)

@@ -24,9 +24,9 @@ def history_table(summary: Summary, layout: Layout) -> str:
     """Write the summary in the layout's width."""
     layout.paragraph(f"{count(summary.plans, 'plan')} from {summary.since} to {summary.until}.", style="bold")
     for sums in summary.modes:
-        layout.paragraph(mode_line(sums))
+        layout.paragraph(visible(mode_line(sums)))
     if line := agreement_line(summary):
-        layout.paragraph(line)
+        layout.paragraph(visible(line))
     if summary.cycles:
         circles = count(len(summary.cycles), "circle")
         layout.paragraph(f"Workloads evicted each other in {circles}.", style="error")

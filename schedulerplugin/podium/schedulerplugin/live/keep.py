@@ -85,7 +85,7 @@ def _shared(part: _T) -> _T:
     """Give the first of all parts that are equal."""
     if part is None:
         return part
-    first = _first(type(part), _ENCODER.encode(part))
+    first = _first(type(part).__name__, _ENCODER.encode(part))
     if not first:
         first.append(part)
     found: _T = first[0]
@@ -93,7 +93,7 @@ def _shared(part: _T) -> _T:
 
 
 @lru_cache(_KINDS)
-def _first(kind: type, mark: bytes) -> list[Any]:  # noqa: ARG001 - they are what tells parts apart
+def _first(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - they are what tells parts apart
     return []
 
 

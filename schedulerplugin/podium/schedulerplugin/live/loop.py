@@ -160,6 +160,7 @@ class Loop:
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:
+            self._scheduler.bound(bind.key)
             self._metrics.bound(pod, self._clock())
             self._emit(notes.scheduled(pod, node))
             return
@@ -167,7 +168,7 @@ class Loop:
         self._metrics.not_bound(pod, self._clock())
         if not settled:
             self._say("not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)})
-        self._scheduler.unbound(bind.key, pod, node, self._moment(), settled=settled)
+        self._scheduler.unbound(bind.key, pod, node, settled=settled)
         self.wake()
 
     async def _evict(self, evict: Evict) -> None:

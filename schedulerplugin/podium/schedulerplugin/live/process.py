@@ -56,7 +56,7 @@ KINDS = (
     Kind.VOLUME,
 )
 # A backlog of thousands is bound in seconds; one event for each would be as much to write as the binds.
-_EVENTS = Pace(burst=200, seconds=0.02, room=5000)
+_EVENTS = Pace(burst=100, seconds=0.05, room=2000)
 # As far back as it matters who evicted whom.
 _PAST = timedelta(minutes=30)
 _DROPPED_FIRST = ("Scheduled",)

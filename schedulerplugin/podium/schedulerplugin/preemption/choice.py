@@ -84,18 +84,19 @@ class Chooser:
 
     def node(self) -> Chosen | None:
         """Choose a node for the pod; None where preemption helps on none."""
-        best, equal = self._cheapest()
+        best, equal, made = self._cheapest()
         if best is None:
             return None
         names = self._snapshot.names
         equal.sort(key=lambda row: names[row] or "")
         ties = tuple(names[row] or "" for row in equal)
         if len(equal) == 1 or not self._looks_ahead():
-            return Chosen(self._plan(equal[0]), ties)
-        return Chosen(min(map(self._plan, equal[:FORESIGHT]), key=self._cascade), ties)
+            return Chosen(made.get(equal[0]) or self._plan(equal[0]), ties)
+        plans = [made.get(row) or self._plan(row) for row in equal[:FORESIGHT]]
+        return Chosen(min(plans, key=self._cascade), ties)
 
-    def _cheapest(self) -> tuple[Cost | None, list[int]]:
-        """Give the least cost, and the nodes whose plans have it."""
+    def _cheapest(self) -> tuple[Cost | None, list[int], dict[int, Found]]:
+        """Give the least cost, the nodes whose plans have it, and those of the plans that had to be made."""
         shape = self.planner.stage.shapes[0]
         accepted, refused = self._placer.chain.settled(shape, self._victims_shapes())
         candidates = self._candidates(shape, refused)
@@ -118,6 +119,7 @@ class Chooser:
         best, equal = self._by_sums(sums, level, safe)
         bound = np.where(agree | (bound == NOT_ENOUGH), bound, -SHIFT)
         bound[candidates & self._table.long] = -SHIFT
+        made: dict[int, Found] = {}
         rows = np.flatnonzero((bound != NOT_ENOUGH) & ~safe)
         for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
             if best is not None and (violations[row], bound[row]) > best[:2]:
@@ -126,9 +128,10 @@ class Chooser:
             if plan is None or (best is not None and plan.cost > best):
                 continue
             if plan.cost != best:
-                best, equal = plan.cost, []
+                best, equal, made = plan.cost, [], {}
             equal.append(row)
-        return best, equal
+            made[row] = plan
+        return best, equal, made
 
     def _without_violating(self, sums: Sums, level: Int64s, nodes: Bools) -> "_Lawful":
         """Look on some nodes for plans that violate no budget, which are sums as well."""

@@ -42,12 +42,13 @@ class Decider:
         self._placer = engine.placer
         self._semantics = engine.settings.semantics
 
-    def decide(self, found: Wanted) -> Decision:
-        """Decide for pods that are placed together."""
+    def decide(self, found: Wanted, *, waits: bool = False) -> Decision:
+        """Decide for pods that are placed together; `waits`: they are known not to fit as things are."""
         released = self._semantics is not Semantics.KEP
         nominated = self._reserved(found.rows)
         # By the spec a better place than the reserved one may be taken; kube-scheduler looks for none.
-        placed, refusals = self._try(found, nominated if released else {})
+        tried = (None, self._refused(found.rows[0])) if waits else None
+        placed, refusals = tried or self._try(found, nominated if released else {})
         if placed is None and nominated and not released:
             placed = self._as_reserved(found, nominated)
         if placed is not None:
@@ -181,8 +182,12 @@ class Decider:
             placed = self._placer.place_many(found.rows, nominated=nominated)
             if len(placed) >= found.needed:
                 return placed, None
-            row = next(row for row in found.rows if row not in placed)
-            return None, self._placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
+            return None, self._refused(next(row for row in found.rows if row not in placed))
+
+    def _refused(self, row: int) -> Refusals:
+        """Say what refuses a pod on each node."""
+        snapshot = self._snapshot
+        return self._placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
 
     def _reserved(self, rows: tuple[int, ...]) -> dict[int, int]:
         """Give the node rows that are reserved for pods."""

@@ -1,53 +1,111 @@
-"""Which pending pods hold room on a node that was reserved for them, by row and by node.
+"""Which pending pods hold room on a node that was reserved for them, and how much they count.
 
 A preemption takes its time, and the room it makes belongs to its preemptor: whoever is decided about
-meanwhile, of no higher priority, has to count the preemptor as if it stood there already. These are few
-among many pods, and every decision asks for them, so they are kept, in step with pods and intents.
+meanwhile, of no higher priority, has to count the preemptor as if it stood there already. A burst of
+preemptors is hundreds of them in every decision, so they lie in arrays, in step with pods and intents.
 """
 
 from collections.abc import Callable, Collection, Iterator
 
+import numpy as np
+
 from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.arrays import Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.snapshot import Snapshot
+
+_FEWEST = 16
+_NO_NODE = -1
 
 
 class Nominations:
-    """The reservations of a snapshot's pods; `says` gives the node (empty: none) that one pod names.
+    """The reservations of a snapshot's pods: `says` gives the node (empty: none) that a pod names.
 
-    A pod that counts on a node, for its binding is on the way, holds no other.
+    `worth` gives the priority of a pod's row; `note` the pod when that, or what it says, may have changed. A
+    pod that counts on a node, for its binding is on the way, holds no other.
     """
 
-    def __init__(self, snapshot: Snapshot, says: Callable[[Schedulable], str]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, says: Callable[[Schedulable], str], worth: Callable[[int], int]
+    ) -> None:
         self._snapshot = snapshot
         self._says = says
-        self._node: dict[int, str] = {}
+        self._worth = worth
+        self._names: dict[int, str] = {}
         self._rows: dict[str, set[int]] = {}
+        # By place: pod and node rows, and what the pod counts as; what ends gives its place to the last.
+        self._place: dict[int, int] = {}
+        self._pods: Rows = np.zeros(0, np.intp)
+        self._nodes: Int32s = np.zeros(0, np.int32)
+        self._priority: Int64s = np.zeros(0, np.int64)
+        self._nodes_at = snapshot.node_revision
 
     def note(self, row: int) -> None:
         """Read anew what the pod on a row says, if there is one."""
         pod = self._snapshot.pods[row]
-        node = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
-        before = self._node.pop(row, "")
-        if before:
-            self._rows[before].discard(row)
-            if not self._rows[before]:
-                del self._rows[before]
-        if node:
-            self._node[row] = node
-            self._rows.setdefault(node, set()).add(row)
+        name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
+        if name != self._names.get(row, ""):
+            self._drop(row)
+            if name:
+                self._add(row, name)
+        if name:
+            self._priority[self._place[row]] = self._worth(row)
+
+    def note_all(self) -> None:
+        """Read all of them anew."""
+        for row in tuple(self._names):
+            self.note(row)
 
     def of(self, row: int) -> str:
         """Give the node that is reserved for a pod, known or not; empty for none."""
-        return self._node.get(row, "") if self._snapshot.node.item(row) < 0 else ""
+        return self._names.get(row, "") if self._snapshot.node.item(row) < 0 else ""
+
+    def counted(self, priority: int, but: Collection[int]) -> tuple[Rows, Int32s]:
+        """Give the pods of no lower priority, and none of these, that hold a node; and the nodes, by rows."""
+        self._settle()
+        held = len(self._place)
+        pods, nodes = self._pods[:held], self._nodes[:held]
+        counts = (self._priority[:held] >= priority) & (nodes != _NO_NODE) & (self._snapshot.node[pods] < 0)
+        counts[[self._place[row] for row in but if row in self._place]] = False
+        return pods[counts], nodes[counts]
 
     def held(self) -> Iterator[tuple[int, int]]:
         """Give the pods that hold a node that exists, with it, by rows."""
-        snapshot = self._snapshot
-        for row, name in self._node.items():
-            node = snapshot.row.get(name)
-            if node is not None and snapshot.node.item(row) < 0:
-                yield row, node
+        pods, nodes = self.counted(-(2**63), ())
+        return zip(pods.tolist(), nodes.tolist(), strict=True)
 
     def on(self, node_row: int) -> Collection[int]:
         """Give the pods for which a node is reserved, those that count on one among them."""
         return self._rows.get(self._snapshot.names[node_row] or "", ())
+
+    def _add(self, row: int, name: str) -> None:
+        self._names[row] = name
+        self._rows.setdefault(name, set()).add(row)
+        place = self._place[row] = len(self._place)
+        if place == len(self._pods):
+            size = max(_FEWEST, 2 * place)
+            self._pods, self._nodes = grown(self._pods, size), grown(self._nodes, size)
+            self._priority = grown(self._priority, size)
+        self._pods[place] = row
+        self._nodes[place] = self._snapshot.row.get(name, _NO_NODE)
+
+    def _drop(self, row: int) -> None:
+        name = self._names.pop(row, "")
+        if not name:
+            return
+        self._rows[name].discard(row)
+        if not self._rows[name]:
+            del self._rows[name]
+        place, last = self._place.pop(row), len(self._place)
+        if place != last:
+            moved = self._pods.item(last)
+            self._place[moved] = place
+            for array in (self._pods, self._nodes, self._priority):
+                array[place] = array[last]
+
+    def _settle(self) -> None:
+        """Find the nodes anew if some came or went."""
+        if self._nodes_at == self._snapshot.node_revision:
+            return
+        self._nodes_at = self._snapshot.node_revision
+        for row, place in self._place.items():
+            self._nodes[place] = self._snapshot.row.get(self._names[row], _NO_NODE)

@@ -5,7 +5,7 @@ unit can be given back beside the preemptor is asked for thousands of units. For
 only the answer is a subtraction on the few nodes they were put on; for others every filter is asked again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -231,9 +231,8 @@ class NodeStage(Stage):
         """Give units back in order where there is room; say which."""
         back = []
         for lead in leads.tolist():
-            wants = self._of(lead)
-            left = [have - less for have, less in zip(self._left, wants, strict=True)]
-            if not any(have < 0 < less for have, less in zip(left, wants, strict=True)):
+            left = _beside(self._left, self._of(lead))
+            if left is not None:
                 self._left = left
                 back.append(lead)
         return back
@@ -297,14 +296,22 @@ class _Room:
         for node, wanted in unit:
             left = self._left[node]
             before.append((node, left))
-            less = [have - want for have, want in zip(left, wanted, strict=True)]
-            # What a pod does not want it does not need to fit beside.
-            if any(have < 0 < want for have, want in zip(less, wanted, strict=True)):
+            less = _beside(left, wanted)
+            if less is None:
                 for at, was in reversed(before):
                     self._left[at] = was
                 return False
             self._left[node] = less
         return True
+
+
+def _beside(left: list[int], wanted: Sequence[int]) -> list[int] | None:
+    """Give what is left once so much is taken; None where it does not fit.
+
+    What is not wanted need not be there: a node may be in debt with it.
+    """
+    less = [have - want for have, want in zip(left, wanted, strict=True)]
+    return None if any(have < 0 < want for have, want in zip(less, wanted, strict=True)) else less
 
 
 def _asked(shape: Shape) -> Shape:

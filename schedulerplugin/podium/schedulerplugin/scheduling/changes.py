@@ -12,10 +12,14 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.protection import protected
+from podium.schedulerplugin.preemption.toleration import exemption
 from podium.schedulerplugin.scheduling.effects import Key, PodRef
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.plans import pod_ref
+from podium.schedulerplugin.settings import Budgets
 from podium.state import Readable
+from podium.view import Name
 
 # A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
 _NO_ROOM = "OutOf"
@@ -34,6 +38,8 @@ class Changes:
         self._engine = engine
         self._hints = hints
         self._is_ours = is_ours
+        # Where pods without a node count, for they are being bound to it, or it is reserved for them.
+        self._meant: dict[Name, str] = {}
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
         """Note one change of an object, of which the engine knows already; give this to State.observe."""
@@ -63,6 +69,14 @@ class Changes:
         found = membership(pod, native_served=self._engine.view.native_served)
         return found if found is not None else pod_ref(pod).key
 
+    def mean(self, pod: Name, node: str) -> None:
+        """Note on which node a pod counts that the server shows on none, empty for no node any more."""
+        left = self._meant.pop(pod, "")
+        if node:
+            self._meant[pod] = node
+        if left and left != node:
+            self._room(left, None)
+
     def _pod(self, before: Schedulable | None, after: Schedulable | None) -> None:
         if before is not None and _is_bound(before):
             self._bound_changed(before, after)
@@ -70,20 +84,32 @@ class Changes:
             self._room(_nomination(before), before)
         if after is not None and _is_bound(after) and (before is None or not _is_bound(before)):
             self._hints.note_neighbour(after, left=False)
+        self._settle(before, after)
         if not _says_the_same(before, after):
             self.touched.update(
                 self.key(pod) for pod in (before, after) if pod is not None and self._is_ours(pod)
             )
 
+    def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
+        """Forget where a pod was meant to be that is somewhere now, or gone."""
+        pod = before if after is None else after
+        name = pod_ref(pod).key if pod is not None else None
+        if name not in self._meant:
+            return
+        if after is None or after.finished or (before is not None and not _same_pod(before, after)):
+            self.mean(name, "")
+        elif _is_bound(after):
+            self.mean(name, after.spec.nodeName or "")
+            del self._meant[name]
+
     def _bound_changed(self, before: Schedulable, after: Schedulable | None) -> None:
         """Note what a pod frees that leaves its node, or asks for less."""
-        gone = after is None or after.finished or after.metadata.uid != before.metadata.uid
-        if gone:
+        if after is None or after.finished or not _same_pod(before, after):
             self._hints.note_gone(before.metadata.uid or "")
             if not before.finished:
                 self._room(before.spec.nodeName or "", before)
                 self._hints.note_neighbour(before, left=True)
-        elif after is not None:
+        else:
             if before.spec.containers != after.spec.containers or _resized(before, after):
                 self._room(before.spec.nodeName or "", before)
             if before.metadata.labels != after.metadata.labels:
@@ -95,11 +121,12 @@ class Changes:
                 self.rejected.append((pod_ref(after), reason))
                 self.touched.add(self.key(after))
 
-    def _room(self, node: str, pod: Schedulable) -> None:
-        """Note that a pod leaves room on a node."""
+    def _room(self, node: str, pod: Schedulable | None) -> None:
+        """Note that a pod leaves room on a node; None for one that nobody could have evicted."""
         row = self._engine.snapshot.row.get(node)
         if row is not None:
-            self._hints.note_room(row, pod.spec.priority or 0)
+            level = None if pod is None else withstood(self._engine, pod)
+            self._hints.note_room(row, level or 0, protected=level is None)
 
     def _node(self, before: Readable | None, after: Readable | None) -> None:
         """Note a node that came or offers something else; one that went takes with it what counted on it."""
@@ -117,8 +144,26 @@ class Changes:
                     self.touched.add(self.key(pod))
 
 
+def withstood(engine: Engine, pod: Schedulable) -> int | None:
+    """Give the highest priority that a pod may have withstood, None for all; who is above counted on it."""
+    view, settings = engine.view, engine.settings
+    key = membership(pod, native_served=view.native_served)
+    group = view.groups.get(key) if key is not None else None
+    class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
+    if settings.budgets is Budgets.STRICT or protected(pod, settings, class_name, view.classes) is not None:
+        return None
+    granted = exemption(view.classes.get(class_name), class_name)
+    own = pod.spec.priority or 0
+    level = own if group is None else max(own, group.priority or 0)
+    return level if granted is None else max(level, granted.minimum - 1)
+
+
 def _as_pod(obj: Readable | None) -> Schedulable | None:
     return obj if isinstance(obj, Schedulable) else None
+
+
+def _same_pod(before: Schedulable, after: Schedulable) -> bool:
+    return before.metadata.uid == after.metadata.uid
 
 
 def _is_bound(pod: Schedulable) -> bool:

@@ -6,18 +6,23 @@ kept with what refused it, and a change is held against that. Pods that are alik
 about once, and all changes since the last look at once.
 
 A hint may wrongly say that something helps (one attempt for nothing, after a backoff), never the contrary:
-where the exact question costs more than an attempt, the answer is yes.
+where the exact question costs more than an attempt, the answer is yes. Who has nodes reserved waits for
+these: what becomes free there is nobody else's, and he is asked about by himself.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar
 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
-# So many places are asked about for one kind of pods; more cost as much as an attempt.
-_MOST_PLACES = 32
+# So many places are asked about one by one; of more, those without room are left out at once.
+_FEW_PLACES = 32
+# So many are asked about for one kind of pods; more cost as much as an attempt.
+_MOST_PLACES = 256
+_MOST_NEIGHBOURS = 32
 _HOSTNAME = "kubernetes.io/hostname"
 
 _Labels = tuple[tuple[str, str], ...]
@@ -36,20 +41,34 @@ class Ground(Protocol):
         Pods that a node is reserved for count there unless they are of lower priority, or in `beside` (rows).
         """
 
+    def suitable(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
+        """Give those of many nodes that would do for such a pod, were they empty."""
+
+    def roomy(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
+        """Give those of many nodes that have the room for such a pod now, were none reserved."""
+
+
+class Place(NamedTuple):
+    """A node (by row) that is reserved for a pod (by row) of a shape."""
+
+    pod: int
+    shape: Shape
+    node: int
+
 
 class Waiting(NamedTuple):
     """What could help an entry that found no place.
 
     `shapes` are those of its pods. `may_preempt` says that it counted on the room of whom it may evict, of
     lower priority; who could not be evicted is in its way until he goes. `awaited` are the UIDs of leaving
-    pods: once all are gone it is to be tried at once. `rows` are its pods that hold a reserved node.
+    pods: once all are gone it is to be tried at once. `reserved` are the nodes that its pods hold.
     """
 
     shapes: tuple[Shape, ...]
     priority: int
     may_preempt: bool
     awaited: frozenset[str] = frozenset()
-    rows: tuple[int, ...] = ()
+    reserved: tuple[Place, ...] = ()
 
 
 class Seen(NamedTuple):
@@ -75,7 +94,6 @@ class _Kind(NamedTuple):
     shape: Shape
     priority: int
     may_preempt: bool
-    rows: tuple[int, ...]
 
 
 class _News:
@@ -106,6 +124,7 @@ class Hints:
         self._kinds: dict[_Kind, dict[Key, None]] = {}
         self._left: dict[Key, set[str]] = {}
         self._awaiting: dict[str, dict[Key, None]] = {}
+        self._holders: dict[int, dict[Key, None]] = {}
         self._news = _News()
         self.seen = self._looked = Seen()
 
@@ -120,6 +139,8 @@ class Hints:
         self._waiting[key] = waiting
         for kind in _kinds(waiting):
             self._kinds.setdefault(kind, {})[key] = None
+        for place in waiting.reserved:
+            self._holders.setdefault(place.node, {})[key] = None
         if waiting.awaited:
             self._left[key] = set(waiting.awaited)
             for uid in waiting.awaited:
@@ -132,6 +153,8 @@ class Hints:
             return
         for kind in _kinds(waiting):
             _remove(self._kinds, kind, key)
+        for node in {place.node for place in waiting.reserved}:
+            _remove(self._holders, node, key)
         for uid in self._left.pop(key, ()):
             _remove(self._awaiting, uid, key)
 
@@ -158,7 +181,7 @@ class Hints:
     def note_neighbour(self, pod: Schedulable, *, left: bool) -> None:
         """Note a pod that came to a node or left one, or (both) whose labels changed."""
         news = self._news
-        if len(news.neighbours) < _MOST_PLACES:
+        if len(news.neighbours) < _MOST_NEIGHBOURS:
             labels = tuple(sorted((pod.metadata.labels or {}).items()))
             news.neighbours.add((pod.metadata.namespace or "", labels))
         else:
@@ -198,6 +221,10 @@ class Hints:
         for kind, keys in self._kinds.items():
             if _helps(news, kind, ground):
                 helped.update(keys)
+        holders = (self._holders[row] for row in news.rooms if row in self._holders)
+        for key in dict.fromkeys(chain.from_iterable(holders)):
+            if key not in helped and key not in ready and _lands(self._waiting[key], ground):
+                helped[key] = None
         return Helped(list(ready), [key for key in helped if key not in ready])
 
     def missed(self, waiting: Waiting, seen: Seen) -> bool:
@@ -221,10 +248,7 @@ class Hints:
 
 
 def _kinds(waiting: Waiting) -> list[_Kind]:
-    return [
-        _Kind(shape, waiting.priority, waiting.may_preempt, waiting.rows)
-        for shape in dict.fromkeys(waiting.shapes)
-    ]
+    return [_Kind(shape, waiting.priority, waiting.may_preempt) for shape in dict.fromkeys(waiting.shapes)]
 
 
 def _remove(index: dict[_At, dict[Key, None]], at: _At, key: Key) -> None:
@@ -244,19 +268,24 @@ def _helps(news: _News, kind: _Kind, ground: Ground) -> bool:
         or (news.volumes and _has_volumes(shape))
         or (bool(news.nodes) and _looks_around(shape))
         or _sees(shape, news)
-        or len(news.nodes) + len(news.rooms) > _MOST_PLACES
     ):
         return True
-    if any(ground.suits(shape, row) for row in news.nodes):
-        return True
-    for row, level in news.rooms.items():
-        # What it could have evicted it has counted on; gone, that helps only where it fits at once.
-        if kind.may_preempt and level >= kind.priority:
-            if ground.suits(shape, row):
-                return True
-        elif ground.has_room(shape, row, kind.priority, kind.rows):
+    # What it could have evicted it has counted on; gone, that helps only where it fits at once.
+    blocked = {row for row, level in news.rooms.items() if kind.may_preempt and level >= kind.priority}
+    may_suit, may_fit = blocked | news.nodes, news.rooms.keys() - blocked
+    if len(may_suit) <= _FEW_PLACES:
+        if any(ground.suits(shape, row) for row in may_suit):
             return True
-    return False
+    elif ground.suitable(shape, may_suit):
+        return True
+    rows = may_fit if len(may_fit) <= _FEW_PLACES else ground.roomy(shape, may_fit)
+    return len(rows) > _MOST_PLACES or any(ground.has_room(shape, row, kind.priority, ()) for row in rows)
+
+
+def _lands(waiting: Waiting, ground: Ground) -> bool:
+    """Say whether there is room now for each pod of an entry on the node that it holds."""
+    own = frozenset(place.pod for place in waiting.reserved)
+    return all(ground.has_room(place.shape, place.node, waiting.priority, own) for place in waiting.reserved)
 
 
 def _has_volumes(shape: Shape) -> bool:

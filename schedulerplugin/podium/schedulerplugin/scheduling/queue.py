@@ -216,11 +216,11 @@ class Queue:
         elif entry is not None and entry.pool is Pool.GATED:
             self._enter(key, entry, Pool.ACTIVE, Event.UPDATED)
 
-    def back_off(self, key: Key, now: float) -> None:
-        """Have a key whose attempt failed just now tried again, later each time."""
+    def back_off(self, key: Key, now: float, failures: int = 1) -> None:
+        """Have a key tried again that failed just now, the last of so many times at least; ever later."""
         entry = self._entries.get(key)
         if entry is not None:
-            entry.tried, entry.attempts = now, max(entry.attempts, 1)
+            entry.tried, entry.attempts = now, max(entry.attempts, failures)
             self._again(key, entry, Pool.BACKOFF, Event.FAILED, now)
 
     def activate(self, key: Key, *, first: bool = False) -> None:

@@ -12,13 +12,17 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from podium.api.membership import membership
+from podium.api.meta import instant
+from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.scheduling import wait, words
+from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
 from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identity_of, identity_of_group
 from podium.schedulerplugin.scheduling.rate import EvictionRate
@@ -65,7 +69,7 @@ class Restraint:
         live, now = self._live(), moment.seconds
         if live.mode is Mode.OFF:
             return Hold(Why.OFF, "it is switched off")
-        self.failed(evict.key, moment)
+        self.failed(engine, evict.key, wanted, moment)
         until = wait.deadline(self._since[evict.key], _delay(engine, wanted))
         if until is not None and until > moment.now:
             pause = (until - moment.now).total_seconds()
@@ -97,9 +101,11 @@ class Restraint:
         for by, of in _pairs(engine, evict, wanted):
             self._evictions.note(by, of, moment.seconds)
 
-    def failed(self, key: Key, moment: Moment) -> None:
-        """Note that an entry found no room: its window for new nodes has begun."""
-        self._since.setdefault(key, moment.now)
+    def failed(self, engine: Engine, key: Key, wanted: Wanted, moment: Moment) -> None:
+        """Note that an entry found no room: its window for new nodes has begun, if it had not."""
+        if key not in self._since:
+            told = (_told(engine.snapshot.pods[row]) for row in wanted.rows)
+            self._since[key] = min([moment.now, *(time for time in told if time is not None)])
 
     def done(self, key: Key) -> None:
         """Note that an entry waits no more."""
@@ -115,6 +121,17 @@ def expiry(engine: Engine, wanted: Wanted, moment: Moment) -> float | None:
     if not len(ends):
         return None
     return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
+
+
+def _told(pod: Schedulable | None) -> datetime | None:
+    """Give since when a pod says that it finds no room; None if it does not say so, or not when."""
+    condition = pod.status.condition(POD_SCHEDULED) if pod is not None and pod.status is not None else None
+    if condition is None or (condition.status, condition.reason) != ("False", UNSCHEDULABLE):
+        return None
+    try:
+        return instant(condition.lastTransitionTime or "")
+    except msgspec.ValidationError:
+        return None
 
 
 def _delay(engine: Engine, wanted: Wanted) -> timedelta:

@@ -35,7 +35,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Report,
     Spare,
 )
-from podium.schedulerplugin.scheduling.hints import Hints, Waiting
+from podium.schedulerplugin.scheduling.hints import Hints, Place, Waiting
 from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
 from podium.schedulerplugin.scheduling.recovery import Begun, begun
@@ -64,7 +64,9 @@ class Scheduler:
         self._later: set[Key] = set()
         # Which plan was held back last, by the UIDs of its victims, and why.
         self._held: dict[Key, tuple[frozenset[str], Why]] = {}
-        self._failures: dict[Key, int] = {}
+        # How often in a row binds of an entry failed, and which are to be tried again.
+        self._unbound: dict[Key, int] = {}
+        self._retried: set[Key] = set()
         # What the last step tried.
         self.tried: list[Key] = []
 
@@ -106,10 +108,15 @@ class Scheduler:
         self.tried = [] if first is None else [first]
         if first is None:
             return effects
-        if isinstance(first, GroupKey) or self._reserved(first):
+        if isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
-        else:
+        elif not self._reserved(first):
             self._run(first, effects, moment)
+        elif (node := self.engine.as_reserved(first)) is not None:
+            # A better place may be taken, but need not be looked for.
+            self._bind(first, {self.engine.snapshot.pod_row[first]: node}, effects)
+        else:
+            self._cycle(first, effects, moment)
         return effects
 
     def due(self, now: float) -> float | None:
@@ -132,7 +139,11 @@ class Scheduler:
         least = 1 if group is None or group.min_count is None else group.min_count
         return sum(not pod.finished and not self._waits(pod) for pod in self._pods(key)) >= least
 
-    def unbound(self, key: Key, pod: PodRef, node: str, moment: Moment, *, settled: bool) -> None:
+    def bound(self, key: Key) -> None:
+        """Note that a pod of an entry was bound."""
+        self._unbound.pop(key, None)
+
+    def unbound(self, key: Key, pod: PodRef, node: str, *, settled: bool) -> None:
         """Note that a bind failed: `settled` if there is nothing to repeat, for the pod is gone or bound.
 
         It stood on its node until now; from now on the node is reserved for it, and it is tried first.
@@ -141,16 +152,14 @@ class Scheduler:
         if row is None:
             return
         self.engine.forget(row)
-        self._changes.touched.add(key)
         if settled:
+            # What became of it is on its way here; to try again before would be to fail again.
+            self._changes.mean(pod.key, "")
             return
+        self._changes.touched.add(key)
         self.engine.nominate(pod.key, node)
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self._settle([], moment)
-        if failures == 1:
-            self.queue.activate(key, first=True)
-        else:
-            self.queue.back_off(key, moment.seconds)
+        self._unbound[key] = self._unbound.get(key, 0) + 1
+        self._retried.add(key)
 
     def preempted(self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment) -> list[Report]:
         """Note that a preemption ended; `why` it failed, empty where all victims were told to go.
@@ -204,6 +213,10 @@ class Scheduler:
 
     def _run(self, first: Name, effects: list[Effect], moment: Moment) -> None:
         """Place lone pods of one priority one after the other, as long as they fit; the next is looked at."""
+        if self.engine.waits(first):
+            # One that is like it found no place a moment ago; nobody need be taken along.
+            self._cycle(first, effects, moment)
+            return
         queue, now = self.queue, moment.seconds
         run = [first]
         priority = self._priority(first)
@@ -253,6 +266,8 @@ class Scheduler:
         pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
         for row, node in placed.items():
             engine.assume(row, node)
+        for ref, name in pods:
+            self._changes.mean(ref.key, name)
         self._forget(key)
         if isinstance(key, GroupKey):
             self._changes.touched.add(key)
@@ -323,7 +338,7 @@ class Scheduler:
     ) -> None:
         """Have an entry wait until something changes that could help it."""
         self._unreserve(wanted.rows)
-        self._restraint.failed(key, moment)
+        self._restraint.failed(self.engine, key, wanted, moment)
         at = expiry(self.engine, wanted, moment)
         self._park(key, wanted.rows, wanted.priority, moment, at=at, may_preempt=not wanted.barred)
         self._report(key, wanted, words.refusal(decision), effects)
@@ -346,7 +361,11 @@ class Scheduler:
             priority=priority,
             may_preempt=may_preempt,
             awaited=awaited,
-            rows=tuple(row for row in rows if engine.nomination(row)),
+            reserved=tuple(
+                Place(row, snapshot.shapes[snapshot.shape.item(row)], node)
+                for row in rows
+                if (node := snapshot.row.get(engine.nomination(row))) is not None
+            ),
         )
         self.queue.park(key, waiting, moment.seconds, at)
 
@@ -378,12 +397,25 @@ class Scheduler:
             found = self._found(key)
             if found is None:
                 self._forget(key)
+                if not any(True for _ in self._pods(key)):
+                    self._unbound.pop(key, None)
             elif isinstance(found, Refused):
                 self._gate(key, found, effects, moment)
             else:
                 self.queue.put(key, found.priority, self._since(key))
                 self.queue.open(key)
                 self.queue.wake((key,), now)
+                if key in self._retried:
+                    self._retried.discard(key)
+                    self._retry(key, now)
+
+    def _retry(self, key: Key, now: float) -> None:
+        """Have an entry tried first of which a bind failed, and later each time it fails again."""
+        failures = self._unbound[key]
+        if failures == 1:
+            self.queue.activate(key, first=True)
+        else:
+            self.queue.back_off(key, now, failures)
 
     def _found(self, key: Key) -> Wanted | Refused | None:
         """Say who of an entry is to be placed, None if nobody of it waits for us."""
@@ -414,21 +446,28 @@ class Scheduler:
         self.queue.drop(key)
         self._restraint.done(key)
         self._held.pop(key, None)
-        self._failures.pop(key, None)
 
     def _reserve(self, rows: Iterable[int], pods: Iterable[tuple[PodRef, str]]) -> None:
         """Reserve nodes for pods of an entry, and no other for any of its rows."""
         reserved = {pod.key: node for pod, node in pods}
         for row in rows:
             pod = ref_at(self.engine, row)
-            node = reserved.get(pod.key, "")
-            if self.engine.nomination(row) != node:
-                self.engine.nominate(pod.key, node)
+            node, held = reserved.get(pod.key, ""), self.engine.nomination(row)
+            if held != node:
+                self._nominate(pod.key, held, node)
+
+    def _nominate(self, pod: Name, held: str, node: str) -> None:
+        """Reserve a node for a pod instead of the one that it held; either may be none."""
+        self._changes.mean(pod, held)
+        self.engine.nominate(pod, node)
+        self._changes.mean(pod, node)
 
     def _outrank(self, pods: Iterable[PodRef]) -> None:
         """End the reservations of pods of lower priority, which are to be looked at anew."""
         for pod in tuple(pods):
-            self.engine.nominate(pod.key, "")
+            row = self._row(pod)
+            if row is not None:
+                self._nominate(pod.key, self.engine.nomination(row), "")
             found = self.engine.view.pods.get(pod.key)
             if isinstance(found, Schedulable) and self._is_ours(found):
                 self._changes.touched.add(self._changes.key(found))
@@ -440,7 +479,8 @@ class Scheduler:
         """Give the pods of an entry, whatever has become of them."""
         view = self.engine.view
         found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
-        return (pod for pod in found if isinstance(pod, Schedulable))
+        # A lone pod may have been made anew as a member of a group.
+        return (pod for pod in found if isinstance(pod, Schedulable) and self._changes.key(pod) == key)
 
     def _waits(self, pod: Schedulable) -> bool:
         """Say whether a pod is one of ours that has no node, and is on the way to none."""

@@ -47,6 +47,7 @@ _MARKS = 8192
 class _Mark(NamedTuple):
     """A pod that another scheduler told to go."""
 
+    name: Name
     node: str
     group: GroupKey | None
     priority: int
@@ -82,7 +83,8 @@ class Shadow:
         # Who waits no more, and whether it is gone.
         self._over: dict[Key, bool] = {}
         self._marks: dict[str, _Mark] = {}
-        # Victims that stay as they were: what they are by now, and until when; and those that are known.
+        # Who stays as it was, victims and who is yet to be planned for: what it is by now, and until when.
+        # The UIDs of victims of whom this is over are known.
         self._held: dict[Name, Schedulable | None] = {}
         self._until: dict[Name, float] = {}
         self._known: dict[str, None] = {}
@@ -99,8 +101,9 @@ class Shadow:
         self._state.serve_native(self._view.native_served)
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
-            name = (changed.metadata.namespace or "", changed.metadata.name or "")
-            if name in self._held or self._tells_to_go(before, changed):
+            name = _name(changed)
+            stays = self._key(changed) in self._waiting or self._tells_to_go(before, changed)
+            if name in self._held or (stays and name in self._state.pods):
                 self._held[name] = after if isinstance(after, Schedulable) else None
                 return
         if after is not None:
@@ -110,7 +113,7 @@ class Shadow:
 
     def due(self) -> float | None:
         """Say when `step` has something to do (seconds of the steady clock); None: when something changes."""
-        if self._over or len(self._until) < len(self._held):
+        if len(self._until) < len(self._held) or not self._over.keys() <= self._waiting.keys():
             return float("-inf")
         times = [*(made.until for made in self._made.values()), *self._until.values()]
         if self._waiting:
@@ -122,31 +125,40 @@ class Shadow:
         now, told = moment.seconds, []
         for name in self._held:
             self._until.setdefault(name, now + _HOLD_SECONDS)
-        for key, gone in self._over.items():
-            told += self._compare(key, gone=gone)
-            self._waiting.pop(key, None)
-            self._done.discard(key)
-            self._nodes.pop(key, None)
-        self._over.clear()
-        for key in [key for key, made in self._made.items() if made.until <= now]:
-            told += self._compare(key, gone=False)
         if self._waiting and now >= self._next:
             key = next(iter(self._waiting))
             del self._waiting[key]
             self._next = now + _PAUSE_SECONDS
             self._plan(key, moment)
+            self._until.update((name, now) for name in self._pods(key) if name in self._until)
+        for key in [key for key in self._over if key not in self._waiting]:
+            told += self._compare(key, gone=self._over.pop(key))
+            self._done.discard(key)
+            self._nodes.pop(key, None)
+        for key in [key for key, made in self._made.items() if made.until <= now]:
+            told += self._compare(key, gone=False)
         for name in [name for name, until in self._until.items() if until <= now]:
             self._let_go(name)
         return told
 
+    def _pods(self, key: Key) -> list[Name]:
+        """Name the pods of an entry."""
+        if isinstance(key, GroupKey):
+            return [(key.namespace, member) for member in self._state.members(key)]
+        return [key]
+
     def _let_go(self, name: Name) -> None:
-        """Follow what became of a victim."""
+        """Follow what became of a pod; who was to be planned for and waits no more is passed over."""
         del self._until[name]
         after, before = self._held.pop(name), self._state.pods.get(name)
-        if before is not None:
-            self._known[before.metadata.uid or ""] = None
-            if len(self._known) > _MARKS:
-                del self._known[next(iter(self._known))]
+        if isinstance(before, Schedulable):
+            key = self._key(before)
+            if key in self._over:
+                self._waiting.pop(key, None)
+            if before.spec.nodeName:
+                self._known[before.metadata.uid or ""] = None
+                if len(self._known) > _MARKS:
+                    del self._known[next(iter(self._known))]
         if after is not None:
             self._state.apply(after)
         elif before is not None:
@@ -183,8 +195,11 @@ class Shadow:
             return []
         theirs = self._attributed(key, made.plan.preemptor.priority)
         agreement = _agreement(made, theirs, gone=gone)
-        for uid in theirs:
+        for uid, mark in theirs.items():
             del self._marks[uid]
+            # Whoever comes next finds them gone.
+            if mark.name in self._until:
+                self._until[mark.name] = float("-inf")
         if agreement is None:
             return []
         return [msgspec.structs.replace(made.plan, agreement=agreement, theirPods=len(theirs))]
@@ -232,14 +247,17 @@ class Shadow:
         group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
         priority = group.priority if group is not None else pod.spec.priority
         self._marks[pod.metadata.uid or ""] = _Mark(
-            pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
+            _name(pod), pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
         )
         if len(self._marks) > _MARKS:
             del self._marks[next(iter(self._marks))]
 
     def _key(self, pod: Schedulable) -> Key:
-        name = (pod.metadata.namespace or "", pod.metadata.name or "")
-        return membership(pod, native_served=self._view.native_served) or name
+        return membership(pod, native_served=self._view.native_served) or _name(pod)
+
+
+def _name(pod: Schedulable) -> Name:
+    return pod.metadata.namespace or "", pod.metadata.name or ""
 
 
 def _objects(view: View) -> Iterator[Readable]:
@@ -262,7 +280,11 @@ def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agree
         return Agreement.UNKNOWN if gone else Agreement.THEY_DID_NOT
     if not made.victims:
         return Agreement.WE_WOULD_NOT
-    return Agreement.SAME if made.victims == theirs.keys() else Agreement.OTHER_VICTIMS
+    if made.victims == theirs.keys():
+        return Agreement.SAME
+    priorities = sorted(unit.priority for unit in made.plan.units for _ in range(unit.pods))
+    alike = priorities == sorted(mark.priority for mark in theirs.values())
+    return Agreement.ALIKE if alike else Agreement.OTHER_VICTIMS
 
 
 def _is_refused(pod: Schedulable) -> bool:

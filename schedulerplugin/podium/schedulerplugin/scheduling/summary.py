@@ -16,7 +16,7 @@ from podium.schedulerplugin.scheduling.history import identity, moment_of
 from podium.schedulerplugin.scheduling.loops import Evictions, Identity
 
 # What agrees, or says nothing about agreement, is no difference.
-_NO_DIFFERENCE = (Agreement.SAME, Agreement.TOO_LATE, Agreement.UNKNOWN)
+_NO_DIFFERENCE = (Agreement.SAME, Agreement.ALIKE, Agreement.TOO_LATE, Agreement.UNKNOWN)
 
 
 class Amount(msgspec.Struct, frozen=True):

@@ -1,8 +1,10 @@
-"""The rights that docs/scheduler.md lists: enough for all that the scheduler does, and each one is used.
+"""The process as docs/scheduler.md says it is: which rights it needs, when it is ready, and who leads.
 
-One more process then loses the right to read pods while it runs: it says so, is not ready, and recovers.
+Under an account that has the page's rights and no other it does everything once, through a proxy that hears
+what is asked. Others lose a right while they run, or take over from each other.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ NAME = "podium-scheduler"
 PAGE = Page("scheduler.md", NAME)
 LOW, HIGH = "rights-low", "rights-high"
 PODIUM = Path(__file__).parents[2] / ".venv" / "bin" / "podium"
+LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
@@ -168,3 +171,32 @@ def test_who_may_not_read_any_more_is_not_ready(
                 assert "pods cannot be read: " in started.get("/readyz")[1]
                 assert f"{code} {reason}" in started.get("/readyz")[1]
             started.wait_ready()
+
+
+def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:
+    """Who is told to stop gives the lease back; who waits lists all kinds anew before it schedules."""
+    lease = f"--lease={server.new_namespace('lease-')}/scheduler"
+    with Proxy(server).running() as proxy:
+
+        def lists() -> Counter[str]:
+            return Counter(call.path for call in list(proxy.calls) if "sendInitialEvents" in call.query)
+
+        first = launch(server.kubeconfig, tmp_path / "first", lease)
+        with ending(first):
+            first.wait_ready()
+            first.until(lambda: LEADS in first.get("/metrics")[1], "it leads")
+            second = launch(proxy.kubeconfig(tmp_path), tmp_path / "second", lease)
+            with ending(second):
+                second.wait_ready()
+                assert "\npodium_scheduler_leader 0.0" in second.get("/metrics")[1]
+                before = lists()
+                assert set(before.values()) == {1}
+                assert first.stop() == 0
+                second.until(lambda: LEADS in second.get("/metrics")[1], "the other leads")
+                second.until(lambda: lists() == before + before, "it has listed all anew")
+                gangs = Gangs(Place(server, NATIVE_API), "taken")
+                gangs.gang("train", HIGH)
+                second.until(gangs.runs("train"), "it schedules")
+    said = [event["event"] for event in first.events]
+    assert said[-3:] == ["stopping", "lease released", "stopped"]
+    assert [event["event"] for event in second.events].count("scheduling") == 1

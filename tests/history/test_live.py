@@ -1,0 +1,84 @@
+"""The history that a running scheduler leaves: of its own preemptions, and of a shadow of kube-scheduler."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from bench.kubescheduler import scheduling
+from tests.reconciler.running import until
+from tests.scheduler.world import NAME, World, Yard, world
+
+from podium import crds
+from podium.api.records import RECORD_VERSION, Agreement, PreemptionRecord, RecordedPlan
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+OTHER = "default-scheduler"
+RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with kube-scheduler, and the custom resource."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made, scheduling(made.server):
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        code, answer = made.server.request("POST", path, crds.records())
+        assert code == 201, answer
+        until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def records_namespace(both: World) -> Iterator[str]:
+    """A scheduler with a shadow, and where it keeps its history."""
+    namespace = both.server.new_namespace("records-")
+    with both.scheduling(shadow=True, recordsNamespace=namespace):
+        yield namespace
+
+
+@pytest.fixture
+def yard(both: World, records_namespace: str) -> Iterator[Yard]:
+    """A yard of one test, under that scheduler."""
+    with both.yard() as made:
+        yield made
+
+
+def plans(yard: Yard) -> list[RecordedPlan]:
+    """Give what is written down about a yard."""
+    code, read = yard.server.request("GET", RECORDS)
+    assert code == 200, read
+    records = msgspec.convert(read["items"], list[PreemptionRecord])
+    return [plan for record in records for plan in record.plans if plan.preemptor.namespace == yard.name]
+
+
+def written(yard: Yard, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan:
+    """Wait for a plan that is as it should be, and give it."""
+    until(lambda: any(map(reached, plans(yard))), "it is written down")
+    return next(plan for plan in plans(yard) if reached(plan))
+
+
+def test_a_preemption_of_our_own(yard: Yard) -> None:
+    """A gang that needs a whole group's room: one plan, with who it was for and who went."""
+    yard.nodes(2)
+    yard.running_gang("low", ["n0", "n1"], 4, 1, whole=True)
+    yard.until_bound(yard.gang("high", 2, 4, 5))
+    plan = written(yard, lambda plan: plan.mode == "Enforced")
+    assert (plan.result, plan.domain, plan.unitCount, plan.podCount) == ("Evicted", "cluster", 1, 2)
+    assert (plan.preemptor.kind, plan.preemptor.name, plan.preemptor.priority) == ("PodGroup", "high", 5)
+    (unit,) = plan.units
+    assert (unit.kind, unit.name, unit.priority, unit.pods) == ("PodGroup", "low", 1, 2)
+
+
+def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
+    """There is one way only, and it is done in no time: the shadow looks at the cluster as it was."""
+    yard.nodes(2)
+    yard.pod("low", 4, 1, schedulerName=OTHER)
+    yard.pod("middle", 4, 5, schedulerName=OTHER)
+    yard.until_bound(["low", "middle"])
+    yard.pod("high", 4, 9, schedulerName=OTHER)
+    yard.until_bound(["high"])
+    plan = written(yard, lambda plan: plan.mode == "Shadow")
+    assert (plan.agreement, plan.theirPods) == (Agreement.SAME, 1)
+    assert (plan.preemptor.name, [unit.name for unit in plan.units]) == ("high", ["low"])
+    assert yard.touched() == [], f"{NAME} itself does nothing about it"

@@ -1,0 +1,150 @@
+"""Whoever can be helped is tried again as soon as he is, and not by the queue's last resort after 5 minutes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.preemption.clusters import NS
+from tests.preemption.scene import group, node, priority_class
+from tests.scheduler.rig import World, pod
+
+from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+
+# Longer than the longest backoff.
+SOON = 11.0
+
+
+def running(name: str, cpu: int = 1, priority: int = 0, **kwargs: Any) -> Any:
+    """Make a pod of ours that runs on n1."""
+    return pod(name, cpu, priority, node="n1", **kwargs)
+
+
+def held(binds: bool = False, evictions: bool = False, lingering: bool = False) -> Callable[[World], None]:
+    """Have effects take time."""
+
+    def begin(world: World) -> None:
+        world.hold_binds, world.hold_evictions, world.lingering = binds, evictions, lingering
+
+    return begin
+
+
+def gone(*names: str) -> Callable[[World], None]:
+    """Delete pods."""
+    return lambda world: world.die(*names)
+
+
+def released(failed: str = "") -> Callable[[World], None]:
+    """Let effects end."""
+
+    def end(world: World) -> None:
+        world.lingering = False
+        world.release(failed=failed)
+
+    return end
+
+
+def comes(*objects: Any) -> Callable[[World], None]:
+    """Create objects."""
+    return lambda world: world.apply(*objects)
+
+
+@dataclass
+class Case:
+    """Objects, what happens (the scheduler works after each), who waits until the last of it, and where then."""
+
+    objects: list[Any]
+    steps: list[Callable[[World], None]]
+    waits: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+HIGH = pod("high", 2, 10)
+BY_GROUP = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only=SCHEDULER_NAME)
+
+CASES = {
+    "a pod that is being bound is deleted": Case(
+        [node("n1", 1), pod("a")], [held(binds=True), comes(pod("b")), gone("a")], "b"
+    ),
+    "a pod whose bind fails is deleted": Case(
+        [node("n1", 1), pod("a")],
+        [held(binds=True), comes(pod("b")), lambda world: (world.die("a"), world.release(failed="500"))],  # type: ignore[list-item,func-returns-value]
+        "b",
+    ),
+    "a preemptor is deleted whose victims are gone": Case(
+        [node("n1", 1), running("low")],
+        [held(evictions=True), comes(pod("high", 1, 10)), gone("low"), comes(pod("b", 1, 5)), gone("high")],
+        "b",
+    ),
+    "a preemption fails whose victims are gone": Case(
+        [node("n1", 2), node("n2", 2), running("low", 2)],
+        [
+            *(held(evictions=True), comes(HIGH), gone("low"), comes(pod("b", 1, 5, nodeSelector={"x": "y"}))),
+            *(comes(node("n1", 2, labels={"x": "y"})), released("the server said no")),
+        ],
+        "b",
+    ),
+    "a gang that waits for victims loses a member": Case(
+        [node("n1", 1), node("n2", 1), running("low")],
+        [
+            held(lingering=True),
+            comes(group("g", 10, 2), pod("g-0", 1, 10, group="g"), pod("g-1", 1, 10, group="g")),
+            comes(pod("b", 1, 5)),
+            gone("g-0"),
+        ],
+        "b",
+    ),
+    "a pod of another scheduler goes that stood in the way": Case(
+        [node("n1", 2), running("other", schedulerName="other"), running("low"), HIGH],
+        [gone("other")],
+        "high",
+    ),
+    "a pod goes whose class tolerated it": Case(
+        [
+            *(node("n1", 2), priority_class("patient", 0, minimum=100, seconds=-1)),
+            *(running("other", priorityClassName="patient"), running("low"), HIGH),
+        ],
+        [gone("other")],
+        "high",
+    ),
+    "a pod goes that its group protected": Case(
+        [node("n1", 2), group("g", 10, 1), running("other", group="g"), running("low"), HIGH],
+        [gone("other")],
+        "high",
+        {"engine": BY_GROUP},
+    ),
+    "a pod goes that a budget protected": Case(
+        [node("n1", 2), running("other", 1, 10), running("low"), HIGH],
+        [gone("other")],
+        "high",
+        {"engine": Settings(budgets=Budgets.STRICT, evict_only=SCHEDULER_NAME)},
+    ),
+    "an awaited pod goes, and another lingers": Case(
+        [node("n1", 2), running("low-1"), running("low-2")],
+        [
+            *(held(lingering=True), comes(pod("high", 2, 10)), comes(node("n2", 1))),
+            gone("low-1", "low-2"),
+        ],
+        "high",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_is_helped_is_tried_soon(name: str) -> None:
+    """Each case as its name says: the last thing that happens helps, and nothing before."""
+    case = CASES[name]
+    world = World(case.objects, **case.settings)
+    world.run()
+    for step in case.steps[:-1]:
+        step(world)
+        world.run()
+        world.later(1)
+        assert case.waits not in world.bound()
+    case.steps[-1](world)
+    world.hold_binds = world.hold_evictions = world.lingering = False
+    world.run()
+    world.later(SOON)
+    assert (NS, case.waits) in world.state.pods
+    assert case.waits in world.bound()
