@@ -168,6 +168,8 @@ async def test_an_answer_may_be_the_last(case: tuple[str, bytes, bytes]) -> None
         assert (await ask(pool)).body == body
         # A close is heard a moment after the answer.
         await asyncio.wait_for(_all_lost(pool), 30)
+        assert pool._idle == []
+        assert pool._all == set()
         assert (await ask(pool)).body == b"ok"
     assert peer.connections == [1, 2]
 

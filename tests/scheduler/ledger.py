@@ -49,10 +49,11 @@ class Ledger:
         moment = max(each.version for watch, count in past for each in watch.seen[:count])
         for watch, count in past:
             there = {each.uid: each for each in watch.seen[:count]}
+            # A bind may be under way to a node that has just gone: it had room.
             watch.seen[:count] = [
-                each._replace(version=moment, type="ADDED")
+                each._replace(version=moment)
                 for each in there.values()
-                if each.type != "DELETED"
+                if each.type != "DELETED" or watch is self.nodes
             ]
 
     def problems(self, deletes: Iterable[Call] = (), namespace: str = "") -> list[str]:

@@ -26,7 +26,7 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 
 def main(wanted: Wanted) -> int:
-    """Be a replica until told to stop; give the exit code."""
+    """Be a replica until asked to stop; give the exit code."""
     options = Options(
         kubeconfig=wanted.kubeconfig,
         elects=wanted.lease is not None,

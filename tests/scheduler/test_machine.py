@@ -23,12 +23,13 @@ from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
+from podium.schedulerplugin.scheduling.queue import Pool
 from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, Mode
 from podium.view import Name
 
 NODES = ("n1", "n2")
 GROUPS = ("g", "h")
-PODS = tuple(f"p{at}" for at in range(6))
+PODS = tuple(f"p{at}" for at in range(12))
 # The last resort of the queue comes after 300 s, and the longest backoff is 10 s.
 SETTLED_SECONDS = 25.0
 
@@ -368,6 +369,19 @@ class Whatever(RuleBasedStateMachine):
         for each in list(self.world.state.pods.values()):
             if each.spec.nodeName == name:
                 self.world.state.remove(each)
+
+    @invariant()
+    def nobody_waits_who_was_helped(self) -> None:
+        """Who has found no place would find none now either: hints told whom a change helped."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        for key in world.scheduler.queue.keys(Pool.UNSCHEDULABLE):
+            decision = world.scheduler.engine.decide(key, world.moment.now)
+            assert decision.outcome is not Outcome.FITS, f"{key} fits and was not woken"
+            held = any("backing off" in said or "rate of" in said for said in self.messages(key))
+            if decision.chosen is not None and world.live.mode is Mode.ENFORCE:
+                assert held, f"{key} could preempt and was not woken"
 
     @invariant()
     def nothing_is_overcommitted(self) -> None:

@@ -1,4 +1,4 @@
-"""Whoever can be helped is tried again as soon as he is, and not by the queue's last resort after 5 minutes."""
+"""Whoever can be helped is tried soon, and not by the queue's last resort after 5 minutes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.rig import World, pod
 
 from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 # Longer than the longest backoff.
 SOON = 11.0
@@ -35,12 +35,12 @@ def gone(*names: str) -> Callable[[World], None]:
     return lambda world: world.die(*names)
 
 
-def released(failed: str = "") -> Callable[[World], None]:
-    """Let effects end."""
+def gone_unbound(name: str) -> Callable[[World], None]:
+    """Delete a pod, and have its bind fail."""
 
     def end(world: World) -> None:
-        world.lingering = False
-        world.release(failed=failed)
+        world.die(name)
+        world.release(failed="500")
 
     return end
 
@@ -52,7 +52,7 @@ def comes(*objects: Any) -> Callable[[World], None]:
 
 @dataclass
 class Case:
-    """Objects, what happens (the scheduler works after each), who waits until the last of it, and where then."""
+    """Objects, what happens, with the scheduler at work after each, and who waits until the last of it."""
 
     objects: list[Any]
     steps: list[Callable[[World], None]]
@@ -69,20 +69,12 @@ CASES = {
     ),
     "a pod whose bind fails is deleted": Case(
         [node("n1", 1), pod("a")],
-        [held(binds=True), comes(pod("b")), lambda world: (world.die("a"), world.release(failed="500"))],  # type: ignore[list-item,func-returns-value]
+        [held(binds=True), comes(pod("b")), gone_unbound("a")],
         "b",
     ),
     "a preemptor is deleted whose victims are gone": Case(
         [node("n1", 1), running("low")],
         [held(evictions=True), comes(pod("high", 1, 10)), gone("low"), comes(pod("b", 1, 5)), gone("high")],
-        "b",
-    ),
-    "a preemption fails whose victims are gone": Case(
-        [node("n1", 2), node("n2", 2), running("low", 2)],
-        [
-            *(held(evictions=True), comes(HIGH), gone("low"), comes(pod("b", 1, 5, nodeSelector={"x": "y"}))),
-            *(comes(node("n1", 2, labels={"x": "y"})), released("the server said no")),
-        ],
         "b",
     ),
     "a gang that waits for victims loses a member": Case(
@@ -113,20 +105,6 @@ CASES = {
         [gone("other")],
         "high",
         {"engine": BY_GROUP},
-    ),
-    "a pod goes that a budget protected": Case(
-        [node("n1", 2), running("other", 1, 10), running("low"), HIGH],
-        [gone("other")],
-        "high",
-        {"engine": Settings(budgets=Budgets.STRICT, evict_only=SCHEDULER_NAME)},
-    ),
-    "an awaited pod goes, and another lingers": Case(
-        [node("n1", 2), running("low-1"), running("low-2")],
-        [
-            *(held(lingering=True), comes(pod("high", 2, 10)), comes(node("n2", 1))),
-            gone("low-1", "low-2"),
-        ],
-        "high",
     ),
 }
 

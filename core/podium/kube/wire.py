@@ -91,15 +91,21 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections, also those that wait for an answer."""
-        lost = [exchange.lost for exchange in self._all]
-        for exchange in self._all:
+        exchanges = list(self._all)
+        for exchange in exchanges:
             exchange.abort()
-        if lost:
-            await asyncio.wait(lost)
+        if exchanges:
+            await asyncio.wait([exchange.lost for exchange in exchanges])
+
+    def entered(self, exchange: "_Exchange") -> None:
+        """Hear of a new connection."""
+        self._all.add(exchange)
 
     def left(self, exchange: "_Exchange") -> None:
         """Hear that a connection is gone."""
         self._all.discard(exchange)
+        if exchange in self._idle:
+            self._idle.remove(exchange)
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], length: int) -> bytes:
         fields = {"Host": self._authority, **headers, "Content-Length": str(length)}
@@ -132,7 +138,6 @@ class Pool:
             raise
         except OSError as error:
             raise OSError(f"cannot connect to {self._authority}: {error}") from None
-        self._all.add(exchange)
         return exchange
 
 
@@ -191,6 +196,7 @@ class _Exchange(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection whose handshake is done."""
         self._transport = cast("asyncio.Transport", transport)
+        self._pool.entered(self)
 
     def data_received(self, data: bytes) -> None:
         """Take what came of an answer."""

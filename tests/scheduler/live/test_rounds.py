@@ -57,6 +57,7 @@ def _together(some: Callable[[int], None]) -> None:
         thread.join()
 
 
+@pytest.mark.timeout(ROUNDS * PATIENCE_SECONDS)
 def test_everybody_is_bound_every_time(quick: World) -> None:
     """And three pods a preemptor are all that goes; no node ever holds more than it has."""
     with quick.yard() as yard:

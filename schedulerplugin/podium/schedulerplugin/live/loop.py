@@ -155,7 +155,7 @@ class Loop:
 
     async def _bind(self, bind: Bind) -> None:
         await bind_all(self._writes, bind, partial(self._bound, bind))
-        if isinstance(bind.key, GroupKey) and self._scheduler.satisfied(bind.key):
+        if isinstance(bind.key, GroupKey) and self._scheduler.entries.satisfied(bind.key):
             self._statuses.placed(bind.key, "All required pods have been successfully scheduled")
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:

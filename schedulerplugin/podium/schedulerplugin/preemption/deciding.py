@@ -57,7 +57,9 @@ class Decider:
         leaving = np.flatnonzero(self._units.leaving & (self._snapshot.node >= 0))
         if not released and len(leaving):
             self._snapshot.lift_many(leaving)
-            placed = self._as_reserved(found, nominated) or self._try(found)[0]
+            placed = self._as_reserved(found, nominated)
+            if placed is None and nominated:
+                placed = self._as_reserved(found, {})
             if placed is not None:
                 return self._without_victims(found, placed, refusals)
         if found.barred:

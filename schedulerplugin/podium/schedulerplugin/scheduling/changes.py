@@ -5,8 +5,6 @@ our own conditions), so what a change means is told from before and after, at on
 could help is worked out later, once for many changes.
 """
 
-from collections.abc import Callable
-
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
@@ -15,6 +13,7 @@ from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
 from podium.schedulerplugin.scheduling.effects import Key, PodRef
+from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
@@ -31,13 +30,13 @@ class Changes:
     `gated` says that all entries that are held back are to be looked at.
     """
 
-    def __init__(self, engine: Engine, hints: Hints, is_ours: Callable[[Schedulable], bool]) -> None:
+    def __init__(self, engine: Engine, hints: Hints, entries: Entries) -> None:
         self.touched: set[Key] = set()
         self.rejected: list[tuple[PodRef, str]] = []
         self.gated = False
         self._engine = engine
         self._hints = hints
-        self._is_ours = is_ours
+        self._entries = entries
         # Where pods without a node count, for they are being bound to it, or it is reserved for them.
         self._meant: dict[Name, str] = {}
 
@@ -64,11 +63,6 @@ class Changes:
             case _:
                 pass
 
-    def key(self, pod: Schedulable) -> Key:
-        """Give the entry that a pod waits in: its group's, or its own."""
-        found = membership(pod, native_served=self._engine.view.native_served)
-        return found if found is not None else pod_ref(pod).key
-
     def mean(self, pod: Name, node: str) -> None:
         """Note on which node a pod counts that the server shows on none, empty for no node any more."""
         left = self._meant.pop(pod, "")
@@ -87,7 +81,9 @@ class Changes:
         self._settle(before, after)
         if not _says_the_same(before, after):
             self.touched.update(
-                self.key(pod) for pod in (before, after) if pod is not None and self._is_ours(pod)
+                self._entries.key(pod)
+                for pod in (before, after)
+                if pod is not None and self._entries.is_ours(pod)
             )
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
@@ -115,11 +111,11 @@ class Changes:
             if before.metadata.labels != after.metadata.labels:
                 self._hints.note_neighbour(before, left=True)
                 self._hints.note_neighbour(after, left=False)
-        if after is not None and after.finished and not before.finished and self._is_ours(after):
+        if after is not None and after.finished and not before.finished and self._entries.is_ours(after):
             reason = (after.status.reason if after.status is not None else None) or ""
             if reason.startswith(_NO_ROOM):
                 self.rejected.append((pod_ref(after), reason))
-                self.touched.add(self.key(after))
+                self.touched.add(self._entries.key(after))
 
     def _room(self, node: str, pod: Schedulable | None) -> None:
         """Note that a pod leaves room on a node; None for one that nobody could have evicted."""
@@ -138,10 +134,10 @@ class Changes:
         gone = before.metadata.name if isinstance(before, SchedulableNode) else ""
         rows = self._engine.snapshot.pod_row
         for name, pod in self._engine.view.pods.items():
-            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._is_ours(pod):
+            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._entries.is_ours(pod):
                 row = rows.get(name)
                 if row is not None and self._engine.nomination(row) == gone:
-                    self.touched.add(self.key(pod))
+                    self.touched.add(self._entries.key(pod))
 
 
 def withstood(engine: Engine, pod: Schedulable) -> int | None:

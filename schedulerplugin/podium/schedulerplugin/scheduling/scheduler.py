@@ -10,11 +10,8 @@ write that fails takes back exactly what it stood for.
 from collections.abc import Callable, Iterable, Sequence
 
 from podium.api.membership import GroupKey
-from podium.api.meta import instant
-from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
@@ -35,10 +32,12 @@ from podium.schedulerplugin.scheduling.effects import (
     Report,
     Spare,
 )
+from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints, Place, Waiting
 from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
 from podium.schedulerplugin.scheduling.recovery import Begun, begun
+from podium.schedulerplugin.scheduling.reservations import Reservations
 from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 from podium.view import Name
@@ -57,8 +56,10 @@ class Scheduler:
         self._live = live
         self._restraint = restraint
         self.name = live().scheduler_name
-        self._changes = Changes(engine, self._hints, self._is_ours)
+        self.entries = Entries(engine, self.name)
+        self._changes = Changes(engine, self._hints, self.entries)
         self.apply = self._changes.apply
+        self._reservations = Reservations(engine, self._changes, self.entries)
         self._preempting: dict[Key, Evict] = {}
         # Of those, which changed meanwhile.
         self._later: set[Key] = set()
@@ -74,13 +75,11 @@ class Scheduler:
         """Take up all that waits, a first list having been read; end what an earlier process had begun."""
         effects: list[Effect] = []
         waiting: dict[str, Key] = {}
-        view, changes = self.engine.view, self._changes
-        for pod in view.pods.values():
-            if isinstance(pod, Schedulable) and self._waits(pod):
-                key = changes.key(pod)
-                group = view.groups.get(key) if isinstance(key, GroupKey) else None
-                waiting[(pod if group is None else group).metadata.uid or ""] = key
-                changes.touched.add(key)
+        groups = self.engine.view.groups
+        for key, pod in self.entries.waiting():
+            group = groups.get(key) if isinstance(key, GroupKey) else None
+            waiting[(pod if group is None else group).metadata.uid or ""] = key
+            self._changes.touched.add(key)
         self._settle(effects, moment)
         for each in begun(self.engine, self.name):
             evict = self._resumed(waiting.get(each.preemptor), each, moment)
@@ -110,7 +109,7 @@ class Scheduler:
             return effects
         if isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
-        elif not self._reserved(first):
+        elif not self.entries.reserved(first):
             self._run(first, effects, moment)
         elif (node := self.engine.as_reserved(first)) is not None:
             # A better place may be taken, but need not be looked for.
@@ -133,12 +132,6 @@ class Scheduler:
         for key in self.tried:
             self.queue.back_off(key, moment.seconds)
 
-    def satisfied(self, key: GroupKey) -> bool:
-        """Say whether as many members of a group have a node as it needs, or are on the way to one."""
-        group = self.engine.view.groups.get(key)
-        least = 1 if group is None or group.min_count is None else group.min_count
-        return sum(not pod.finished and not self._waits(pod) for pod in self._pods(key)) >= least
-
     def bound(self, key: Key) -> None:
         """Note that a pod of an entry was bound."""
         self._unbound.pop(key, None)
@@ -148,7 +141,7 @@ class Scheduler:
 
         It stood on its node until now; from now on the node is reserved for it, and it is tried first.
         """
-        row = self._row(pod)
+        row = self.entries.row(pod)
         if row is None:
             return
         self.engine.forget(row)
@@ -172,16 +165,16 @@ class Scheduler:
             self._later.discard(key)
             self._changes.touched.add(key)
         if not why:
-            awaited = frozenset(pod.uid for pod in evict.victims if self._row(pod) is not None)
+            awaited = frozenset(pod.uid for pod in evict.victims if self.entries.row(pod) is not None)
             if awaited:
-                self._park(key, self._rows(evict), evict.preemptor.priority, moment, awaited=awaited)
+                self._park(key, self.entries.rows(evict), evict.preemptor.priority, moment, awaited=awaited)
             else:
                 self.queue.open(key)
             return []
         gone = set(deleted)
-        rows = (self._row(pod) for pod in evict.victims if pod not in gone)
+        rows = (self.entries.row(pod) for pod in evict.victims if pod not in gone)
         self.engine.spare([row for row in rows if row is not None])
-        self._unreserve(self._rows(evict))
+        self._reservations.end(self.entries.rows(evict))
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
         return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
@@ -202,7 +195,7 @@ class Scheduler:
             return found.why
         engine, snapshot = self.engine, self.engine.snapshot
         for pod, name in evict.nominations:
-            row, node = self._row(pod), snapshot.row.get(name)
+            row, node = self.entries.row(pod), snapshot.row.get(name)
             if row is None:
                 continue
             if node is None or engine.nomination(row) != name:
@@ -219,12 +212,12 @@ class Scheduler:
             return
         queue, now = self.queue, moment.seconds
         run = [first]
-        priority = self._priority(first)
+        priority = self.entries.priority(first)
         while len(run) < _RUN:
             key = queue.first(now)
-            if key is None or isinstance(key, GroupKey) or self._priority(key) != priority:
+            if key is None or isinstance(key, GroupKey) or self.entries.priority(key) != priority:
                 break
-            if self._reserved(key):
+            if self.entries.reserved(key):
                 break
             queue.pop(now)
             run.append(key)
@@ -278,8 +271,10 @@ class Scheduler:
     ) -> None:
         """Reserve nodes for who needs nothing but that leaving pods go."""
         pods = placements(self.engine, decision)
-        self._outrank(ref_at(self.engine, row) for row in outranked(self.engine, wanted, decision))
-        self._reserve(wanted.rows, pods)
+        self._reservations.outrank(
+            ref_at(self.engine, row) for row in outranked(self.engine, wanted, decision)
+        )
+        self._reservations.give(wanted.rows, pods)
         uids = self.engine.snapshot.uids
         awaited = frozenset(uids[row] for row in decision.awaited)
         self._park(key, wanted.rows, wanted.priority, moment, awaited=awaited)
@@ -293,7 +288,7 @@ class Scheduler:
         evict = eviction(self.engine, key, decision, seconds(moment.now), message)
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
         if hold is not None:
-            self._unreserve(wanted.rows)
+            self._reservations.end(wanted.rows)
             self._park(key, wanted.rows, wanted.priority, moment, at=hold.until)
             self._report(key, wanted, f"{message} preemption: {hold.why}", effects)
             victims = frozenset(pod.uid for pod in evict.victims)
@@ -326,9 +321,9 @@ class Scheduler:
     def _carry_out(self, evict: Evict, rows: Iterable[int], moment: Moment) -> None:
         """Count a preemption as done: nodes reserved, victims leaving, and nobody looks at it meanwhile."""
         engine = self.engine
-        self._outrank(evict.cleared)
-        self._reserve(rows, evict.nominations)
-        engine.doom([row for pod in evict.victims if (row := self._row(pod)) is not None])
+        self._reservations.outrank(evict.cleared)
+        self._reservations.give(rows, evict.nominations)
+        engine.doom([row for pod in evict.victims if (row := self.entries.row(pod)) is not None])
         self._preempting[evict.key] = evict
         self._held.pop(evict.key, None)
         self.queue.gate(evict.key, moment.seconds)
@@ -337,7 +332,7 @@ class Scheduler:
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
     ) -> None:
         """Have an entry wait until something changes that could help it."""
-        self._unreserve(wanted.rows)
+        self._reservations.end(wanted.rows)
         self._restraint.failed(self.engine, key, wanted, moment)
         at = expiry(self.engine, wanted, moment)
         self._park(key, wanted.rows, wanted.priority, moment, at=at, may_preempt=not wanted.barred)
@@ -394,15 +389,15 @@ class Scheduler:
             if key in self._preempting:
                 self._later.add(key)
                 continue
-            found = self._found(key)
+            found = self.entries.wanted(key)
             if found is None:
                 self._forget(key)
-                if not any(True for _ in self._pods(key)):
+                if not any(True for _ in self.entries.pods(key)):
                     self._unbound.pop(key, None)
             elif isinstance(found, Refused):
                 self._gate(key, found, effects, moment)
             else:
-                self.queue.put(key, found.priority, self._since(key))
+                self.queue.put(key, found.priority, self.entries.since(key))
                 self.queue.open(key)
                 self.queue.wake((key,), now)
                 if key in self._retried:
@@ -417,24 +412,12 @@ class Scheduler:
         else:
             self.queue.back_off(key, now, failures)
 
-    def _found(self, key: Key) -> Wanted | Refused | None:
-        """Say who of an entry is to be placed, None if nobody of it waits for us."""
-        waiting = next((pod for pod in self._pods(key) if self._waits(pod)), None)
-        if waiting is None:
-            return None
-        try:
-            # Of a group that does not exist its members know what they wait for.
-            exists = not isinstance(key, GroupKey) or key in self.engine.view.groups
-            return self.engine.wanted(key if exists else pod_ref(waiting).key)
-        except PodiumError:
-            return None
-
     def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
-        pods = [pod for pod in self._pods(key) if self._waits(pod)]
-        rows = [row for pod in pods if (row := self._row(pod_ref(pod))) is not None]
-        self._unreserve(rows)
-        self.queue.put(key, max((pod.spec.priority or 0 for pod in pods), default=0), self._since(key))
+        pods = [pod for pod in self.entries.pods(key) if self.entries.waits(pod)]
+        rows = [row for pod in pods if (row := self.entries.row(pod_ref(pod))) is not None]
+        self._reservations.end(rows)
+        self.queue.put(key, max((pod.spec.priority or 0 for pod in pods), default=0), self.entries.since(key))
         self.queue.gate(key, moment.seconds)
         # Of its gates a pod is told by the API server.
         told = tuple(pod_ref(pod) for pod in pods if not pod.spec.schedulingGates)
@@ -446,77 +429,3 @@ class Scheduler:
         self.queue.drop(key)
         self._restraint.done(key)
         self._held.pop(key, None)
-
-    def _reserve(self, rows: Iterable[int], pods: Iterable[tuple[PodRef, str]]) -> None:
-        """Reserve nodes for pods of an entry, and no other for any of its rows."""
-        reserved = {pod.key: node for pod, node in pods}
-        for row in rows:
-            pod = ref_at(self.engine, row)
-            node, held = reserved.get(pod.key, ""), self.engine.nomination(row)
-            if held != node:
-                self._nominate(pod.key, held, node)
-
-    def _nominate(self, pod: Name, held: str, node: str) -> None:
-        """Reserve a node for a pod instead of the one that it held; either may be none."""
-        self._changes.mean(pod, held)
-        self.engine.nominate(pod, node)
-        self._changes.mean(pod, node)
-
-    def _outrank(self, pods: Iterable[PodRef]) -> None:
-        """End the reservations of pods of lower priority, which are to be looked at anew."""
-        for pod in tuple(pods):
-            row = self._row(pod)
-            if row is not None:
-                self._nominate(pod.key, self.engine.nomination(row), "")
-            found = self.engine.view.pods.get(pod.key)
-            if isinstance(found, Schedulable) and self._is_ours(found):
-                self._changes.touched.add(self._changes.key(found))
-
-    def _unreserve(self, rows: Iterable[int]) -> None:
-        self._reserve(rows, ())
-
-    def _pods(self, key: Key) -> Iterable[Schedulable]:
-        """Give the pods of an entry, whatever has become of them."""
-        view = self.engine.view
-        found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
-        # A lone pod may have been made anew as a member of a group.
-        return (pod for pod in found if isinstance(pod, Schedulable) and self._changes.key(pod) == key)
-
-    def _waits(self, pod: Schedulable) -> bool:
-        """Say whether a pod is one of ours that has no node, and is on the way to none."""
-        if pod.spec.nodeName or pod.finished or not self._is_ours(pod):
-            return False
-        row = self._row(pod_ref(pod))
-        return row is not None and self.engine.snapshot.node.item(row) < 0
-
-    def _is_ours(self, pod: Schedulable) -> bool:
-        return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self.name
-
-    def _row(self, pod: PodRef) -> int | None:
-        """Give the row of a pod, None if it is gone, or another has its name."""
-        snapshot = self.engine.snapshot
-        row = snapshot.pod_row.get(pod.key)
-        return row if row is not None and snapshot.uids[row] == pod.uid else None
-
-    def _rows(self, evict: Evict) -> list[int]:
-        """Give the rows of the preemptor's pods that are there still."""
-        rows = (self._row(pod) for pod, _ in evict.nominations)
-        return [row for row in rows if row is not None]
-
-    def _reserved(self, key: Name) -> bool:
-        """Say whether a lone pod has a node reserved."""
-        row = self.engine.snapshot.pod_row.get(key)
-        return row is not None and bool(self.engine.nomination(row))
-
-    def _priority(self, key: Name) -> int:
-        pod = self.engine.view.pods[key]
-        return pod.spec.priority or 0
-
-    def _since(self, key: Key) -> float:
-        """Give when an entry began to wait, in seconds since 1970: its group's time, or its own."""
-        view = self.engine.view
-        obj = view.groups.get(key) if isinstance(key, GroupKey) else view.pods.get(key)
-        if obj is None:
-            obj = next(iter(self._pods(key)), None)
-        written = obj.metadata.creationTimestamp if obj is not None else None
-        return instant(written).timestamp() if written else 0.0

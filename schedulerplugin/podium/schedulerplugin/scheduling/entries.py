@@ -1,0 +1,103 @@
+"""What an entry of the queue is made of: its pods, which of them wait for us, and how it stands to others.
+
+A lone pod is an entry, and a group is one with all its pods, whether it exists yet or not. What a pod waits
+for is told from the cluster and from what was decided and is not there yet: a pod that is on the way to a
+node waits no more.
+"""
+
+from collections.abc import Iterable
+
+from podium.api.membership import GroupKey, membership
+from podium.api.meta import instant
+from podium.api.schedulable import Schedulable
+from podium.errors import PodiumError
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.target import Refused, Wanted
+from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
+from podium.schedulerplugin.scheduling.plans import pod_ref
+from podium.view import Name
+
+
+class Entries:
+    """Answers about the entries of one scheduler, of that schedulerName, in the cluster of an engine."""
+
+    def __init__(self, engine: Engine, scheduler: str) -> None:
+        self._engine = engine
+        self._scheduler = scheduler
+
+    def is_ours(self, pod: Schedulable) -> bool:
+        """Say whether a pod is ours to schedule."""
+        return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler
+
+    def key(self, pod: Schedulable) -> Key:
+        """Give the entry that a pod waits in: its group's, or its own."""
+        found = membership(pod, native_served=self._engine.view.native_served)
+        return found if found is not None else pod_ref(pod).key
+
+    def pods(self, key: Key) -> Iterable[Schedulable]:
+        """Give the pods of an entry, whatever has become of them."""
+        view = self._engine.view
+        found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
+        # A lone pod may have been made anew as a member of a group.
+        return (pod for pod in found if isinstance(pod, Schedulable) and self.key(pod) == key)
+
+    def waits(self, pod: Schedulable) -> bool:
+        """Say whether a pod is one of ours that has no node, and is on the way to none."""
+        if pod.spec.nodeName or pod.finished or not self.is_ours(pod):
+            return False
+        row = self.row(pod_ref(pod))
+        return row is not None and self._engine.snapshot.node.item(row) < 0
+
+    def waiting(self) -> Iterable[tuple[Key, Schedulable]]:
+        """Give all pods that wait, each with its entry."""
+        for pod in self._engine.view.pods.values():
+            if isinstance(pod, Schedulable) and self.waits(pod):
+                yield self.key(pod), pod
+
+    def wanted(self, key: Key) -> Wanted | Refused | None:
+        """Say who of an entry is to be placed, None if nobody of it waits for us."""
+        waiting = next((pod for pod in self.pods(key) if self.waits(pod)), None)
+        if waiting is None:
+            return None
+        try:
+            # Of a group that does not exist its members know what they wait for.
+            exists = not isinstance(key, GroupKey) or key in self._engine.view.groups
+            return self._engine.wanted(key if exists else pod_ref(waiting).key)
+        except PodiumError:
+            return None
+
+    def satisfied(self, key: GroupKey) -> bool:
+        """Say whether as many members of a group have a node as it needs, or are on the way to one."""
+        group = self._engine.view.groups.get(key)
+        least = 1 if group is None or group.min_count is None else group.min_count
+        return sum(not pod.finished and not self.waits(pod) for pod in self.pods(key)) >= least
+
+    def since(self, key: Key) -> float:
+        """Give when an entry began to wait, in seconds since 1970: its group's time, or its own."""
+        view = self._engine.view
+        obj = view.groups.get(key) if isinstance(key, GroupKey) else view.pods.get(key)
+        if obj is None:
+            obj = next(iter(self.pods(key)), None)
+        written = obj.metadata.creationTimestamp if obj is not None else None
+        return instant(written).timestamp() if written else 0.0
+
+    def priority(self, key: Name) -> int:
+        """Give the priority of a lone pod."""
+        return self._engine.view.pods[key].spec.priority or 0
+
+    def reserved(self, key: Name) -> bool:
+        """Say whether a lone pod has a node reserved."""
+        row = self._engine.snapshot.pod_row.get(key)
+        return row is not None and bool(self._engine.nomination(row))
+
+    def row(self, pod: PodRef) -> int | None:
+        """Give the row of a pod, None if it is gone, or another has its name."""
+        snapshot = self._engine.snapshot
+        row = snapshot.pod_row.get(pod.key)
+        return row if row is not None and snapshot.uids[row] == pod.uid else None
+
+    def rows(self, evict: Evict) -> list[int]:
+        """Give the rows of a preemptor's pods that are there still."""
+        rows = (self.row(pod) for pod, _ in evict.nominations)
+        return [row for row in rows if row is not None]
