@@ -1,9 +1,12 @@
 """The bench measures what it says: its requests get a patch, its sections replace themselves and no other."""
 
+from collections import Counter
+from typing import Any
+
 import msgspec
 import pytest
 from bench import __main__ as bench
-from bench import results, reviews, stages
+from bench import results, reviews, stages, workloads
 from bench.results import Row, Section
 
 from podium.service.messages import Ask, Reply
@@ -69,3 +72,33 @@ class TestResults:
         """`python -m bench tea` says which parts there are, and measures nothing."""
         assert bench.main(["tea"]) == 2
         assert capsys.readouterr().err == f"no part tea: there are {', '.join(bench.PARTS)}\n"
+
+
+def _milli(pod: Any) -> int:
+    """Give what a pod asks for, in thousandths of a cpu."""
+    text = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [workloads.basic(3, 12), workloads.lone(5), workloads.gang(4, 7)],
+    ids=["basic", "lone", "gang"],
+)
+def test_the_bare_loop_writes_what_a_scheduler_must(workload: workloads.Workload) -> None:
+    """Its decisions place every pod, overload no node, and none of their victims could stay."""
+    standing = {pod["metadata"]["name"]: pod for pod in workload.standing}
+    wanted = {pod["metadata"]["name"]: pod for pod in workload.wanted}
+    load = Counter[str]()
+    for pod in standing.values():
+        load[pod["spec"]["nodeName"]] += _milli(pod)
+    placed = [place for places, _ in workload.steps for place in places]
+    gone = [standing[name] for _, victims in workload.steps for name in victims]
+    assert sorted(name for name, _ in placed) == sorted(wanted)
+    for victim in gone:
+        load[victim["spec"]["nodeName"]] -= _milli(victim)
+    for name, node in placed:
+        load[node] += _milli(wanted[name])
+    assert max(load.values()) <= 4000
+    assert len(load) <= workload.nodes
+    assert all(load[victim["spec"]["nodeName"]] + _milli(victim) > 4000 for victim in gone)

@@ -156,3 +156,16 @@ def test_strict_budgets_split_no_group_to_get_by() -> None:
 def test_budgets_of_another_namespace_guard_nobody() -> None:
     plan = strict(node("n1"), low("low", 4, labels=APP), budget(namespace="team-b"), pod("high", 2, 5))
     assert victims(plan) == ["low"]
+
+
+def test_where_the_lowest_would_violate_the_next_lowest_of_all_nodes_is_taken() -> None:
+    """And not the next lowest of those that need as few pods."""
+    plan = planned(
+        node("n1"), node("n2"), node("n3"),
+        low("guarded", 4, 0, "n1", labels={"app": "a"}),
+        low("one", 4, 20, "n2"),
+        [low("first", 1, -10, "n3"), low("second", 3, 10, "n3")],
+        budget(allowed=0),
+        pod("high", 4, 50),
+    )  # fmt: skip
+    assert (victims(plan), plan.minimalPriority) == (["second", "first"], 10)

@@ -6,7 +6,19 @@ They are those that are being deleted, for whatever reason, and those that a pre
 from typing import Any
 
 import pytest
-from tests.preemption.scene import gang, group, node, of, placed, planned, pod, spared, told_to_go, victims
+from tests.preemption.scene import (
+    ZONE,
+    gang,
+    group,
+    node,
+    of,
+    placed,
+    planned,
+    pod,
+    spared,
+    told_to_go,
+    victims,
+)
 from tests.preemption.test_budgets import budget
 
 from podium.schedulerplugin.preemption.outcome import Outcome
@@ -137,3 +149,23 @@ def test_another_disruption_is_no_preemption(condition: dict[str, str]) -> None:
     """Such a pod may well stay; it is a potential victim as others are."""
     low = pod("low", 4, 1, node="n1", status={"conditions": [condition]})
     assert victims(planned(node("n1"), low, pod("high", 3, 5))) == ["low"]
+
+
+@LEAVING
+def test_who_leaves_another_node_is_awaited_where_its_company_is_not_wanted(leaving: dict[str, Any]) -> None:
+    """There is room, but a pod bound at once would stand beside one that it must not stand with."""
+    zone = {ZONE: "z"}
+    apart = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}
+    plan = planned(
+        node("n1", labels=zone),
+        node("n2", labels=zone),
+        pod("going", 4, 1, node="n2", labels={"app": "b"}, **leaving),
+        pod(
+            "high",
+            1,
+            5,
+            affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        ),
+    )
+    assert (plan.outcome, placed(plan)) == (Outcome.FITS_AFTER_PREEMPTION, {"high": "n1"})
+    assert plan.message == "fits on node n1 once 1 pod that is leaving already has gone: team-a/going"

@@ -200,7 +200,7 @@ class World:
             self.state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
 
     def _evict(self, evict: Evict, failed: str) -> None:
-        objection = failed or self.scheduler.objection(evict.key)
+        objection = failed or self.scheduler.objection(evict.key, self.moment)
         if not objection:
             for ref in evict.victims:
                 pod = self._live(ref)

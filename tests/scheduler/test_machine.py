@@ -5,6 +5,7 @@ with its process. Each bind and each eviction is judged when it is decided, by r
 once nothing is held any more, whoever fits must be bound without waiting for the queue's last resort.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -132,6 +133,8 @@ class Judged(World):
 
 
 _names = st.sampled_from(PODS)
+_slow = st.sampled_from(["", "", "binds", "evictions", "victims"])
+_which = st.integers(0, 11)
 _seldom = st.sampled_from([False, False, False, True])
 _fields = st.fixed_dictionaries(
     {
@@ -164,9 +167,10 @@ class Whatever(RuleBasedStateMachine):
         for at in range(min(sum(sizes), len(PODS))):
             self.create(PODS[at], {"group": "g" if grouped and at < 3 else ""})
 
-    @rule(name=_names, fields=_fields)
-    def create(self, name: str, fields: dict[str, Any]) -> None:
+    @rule(name=_names, fields=_fields, slow=_slow)
+    def create(self, name: str, fields: dict[str, Any], slow: str = "") -> None:
         """A pod is made, perhaps in the place of one of its name."""
+        self.hold(slow)
         self.gone((fields.get("namespace", NS), name))
         self.uids += 1
         self.world.run(pod(name, **fields, uid=f"u{self.uids}"))
@@ -176,13 +180,14 @@ class Whatever(RuleBasedStateMachine):
         members=st.sets(_names, min_size=1, max_size=4),
         size=st.integers(1, 2),
         priority=st.sampled_from([5, 10, 20]),
-        whole=st.booleans(),
+        slow=_slow,
     )
-    def create_gang(self, key: str, members: set[str], size: int, priority: int, whole: bool) -> None:
-        """A gang comes at once, all of one priority."""
+    def create_gang(self, key: str, members: set[str], size: int, priority: int, slow: str) -> None:
+        """A gang comes at once, all of one priority; those of h go as a whole."""
+        self.hold(slow)
         for each in list(self.world.state.members(key_of(group(key))).values()):
             self.world.state.remove(each)
-        self.world.apply(group(key, priority, len(members), whole=whole))
+        self.world.apply(group(key, priority, len(members), whole=key == "h"))
         for name in sorted(members):
             self.gone((NS, name))
             self.uids += 1
@@ -204,22 +209,24 @@ class Whatever(RuleBasedStateMachine):
         foreign = pod(name, size, priority, node=where, schedulerName="other", uid=f"u{self.uids}")
         self.world.run(foreign)
 
-    @rule(name=_names)
-    def ungate(self, name: str) -> None:
-        found = self.world.state.pods.get((NS, name))
-        if isinstance(found, Schedulable) and found.spec.schedulingGates:
+    @rule(which=_which)
+    def ungate(self, which: int) -> None:
+        """The gates of a pod are removed."""
+        for found in self.one(which, lambda each: bool(each.spec.schedulingGates)):
             spec = msgspec.structs.replace(found.spec, schedulingGates=None)
             self.world.run(msgspec.structs.replace(found, spec=spec))
 
-    @rule(name=_names, namespace=st.sampled_from([NS, NS, NS, "kube-system"]))
-    def delete(self, name: str, namespace: str) -> None:
-        self.gone((namespace, name))
-        self.world.run()
+    @rule(which=_which, pending=st.booleans())
+    def delete(self, which: int, pending: bool) -> None:
+        """A pod is gone at once: one that waits, or one that runs."""
+        for found in self.one(which, lambda each: bool(each.spec.nodeName) != pending):
+            self.world.state.remove(found)
+            self.world.run()
 
-    @rule(name=_names)
-    def finish(self, name: str) -> None:
-        found = self.world.state.pods.get((NS, name))
-        if isinstance(found, Schedulable) and found.spec.nodeName:
+    @rule(which=_which)
+    def finish(self, which: int) -> None:
+        """A pod runs to its end."""
+        for found in self.one(which, lambda each: bool(each.spec.nodeName) and not each.finished):
             status = msgspec.convert({"phase": "Succeeded"}, type(found.status))
             self.world.run(msgspec.structs.replace(found, status=status))
 
@@ -276,22 +283,15 @@ class Whatever(RuleBasedStateMachine):
             self.collect(name)
             self.world.run()
 
-    @rule(binds=st.booleans(), evictions=st.booleans(), lingering=st.booleans())
-    def hold(self, binds: bool, evictions: bool, lingering: bool) -> None:
-        """From now on effects take time."""
-        self.world.hold_binds, self.world.hold_evictions = binds, evictions
-        self.world.lingering = lingering
-
     @precondition(lambda self: self.world.held)
     @rule(failed=st.sampled_from(["", "", "500"]))
     def release(self, failed: str) -> None:
         self.world.release(failed=failed)
 
-    @rule(name=_names)
-    def die(self, name: str) -> None:
+    @rule(which=_which)
+    def die(self, which: int) -> None:
         """A victim's grace ends."""
-        found = self.world.state.pods.get((NS, name))
-        if found is not None and found.metadata.deletionTimestamp is not None:
+        for found in self.one(which, lambda each: each.metadata.deletionTimestamp is not None):
             self.world.state.remove(found)
             self.world.run()
 
@@ -301,6 +301,7 @@ class Whatever(RuleBasedStateMachine):
         self.world.scheduler.switched()
         self.world.run()
 
+    @precondition(lambda self: self.world.held or self.world.lingering)
     @rule()
     def restart(self) -> None:
         """A process dies with all that it had under way, and another begins."""
@@ -335,6 +336,18 @@ class Whatever(RuleBasedStateMachine):
                 assert any("backing off" in each or "rate of" in each for each in said), (
                     f"{key} {name}: {said}"
                 )
+
+    def hold(self, slow: str) -> None:
+        """From now on effects of a kind take time, until all that is held is released."""
+        self.world.hold_binds |= slow == "binds"
+        self.world.hold_evictions |= slow == "evictions"
+        self.world.lingering |= slow == "victims"
+
+    def one(self, which: int, wanted: Callable[[Schedulable], bool]) -> list[Schedulable]:
+        """Give one of the pods that are wanted, if there are any."""
+        pods = [each for each in self.world.state.pods.values() if isinstance(each, Schedulable)]
+        found = sorted(filter(wanted, pods), key=lambda each: each.metadata.uid or "")
+        return found[which % len(found) :][:1] if found else []
 
     def gone(self, key: Name) -> None:
         """Remove a pod if there is one."""

@@ -248,9 +248,7 @@ def test_a_strict_budget_is_not_spent_twice() -> None:
 
 
 def test_a_victims_group_that_loses_priority_wakes_who_waits() -> None:
-    world = World(
-        node(cpu=1), group("v", 20, 1), running("v-0", priority=20, group="v"), pod("high", 1, 10)
-    )
+    world = World(node(cpu=1), group("v", 20, 1), running("v-0", priority=20, group="v"), pod("high", 1, 10))
     world.run()
     assert not world.evictions()
     world.run(group("v", 0, 1))
@@ -364,3 +362,115 @@ def test_an_undeletable_victim_does_not_cost_others_for_ever() -> None:
     world.run()
     world.later(3600)
     assert count < 20
+
+
+def test_a_window_is_not_cut_short_by_a_status_that_a_tenant_wrote() -> None:
+    """It began no earlier than the pod."""
+    slow = priority_class("slow", 10)
+    slow.metadata.annotations = {"scheduling.podium.dev/preemption-delay": "90s"}
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "lastTransitionTime": "0001-01-01T00:00:00Z",
+    }
+    high = pod("high", 1, 10, priorityClassName="slow", status={"conditions": [condition]})
+    high.metadata.creationTimestamp = "2026-01-01T12:00:00Z"
+    world = World(node(cpu=1), slow, running("low"), high)
+    world.run()
+    assert not world.evictions()
+
+
+def test_a_long_preemption_whose_node_goes_is_the_only_one() -> None:
+    """The preemptor is not decided about again before it has ended, whatever the queue's last resort says."""
+    world = World(
+        node("n1", 1), node("n2", 1), running("low"), running("low2", "n2", 1, 1), pod("high", 1, 10)
+    )
+    world.hold_evictions = True
+    world.run()
+    assert world.evicted() == ["low"]
+    world.state.remove(world.state.nodes["n1"])
+    world.later(1000)
+    assert len(world.evictions()) == 1
+    world.release()
+    world.later(20)
+    assert world.bound()["high"] == "n2"
+
+
+def test_a_preemptor_that_joins_a_group_on_the_way_evicts_once() -> None:
+    world = World(
+        *(node("n1", 1), node("n2", 1), running("low"), running("low2", "n2", 1, 1)),
+        *(pod("high", 1, 10), group("g", 10, 1)),
+    )
+    world.hold_evictions = True
+    world.run()
+    high = world.state.pods[NS, "high"]
+    world.run(
+        msgspec.structs.replace(
+            high,
+            spec=msgspec.structs.replace(
+                high.spec,
+                schedulingGroup=msgspec.convert(
+                    {"podGroupName": "g"}, type(pod("x", group="g").spec.schedulingGroup)
+                ),
+            ),
+        )
+    )
+    world.later(30)
+    world.release()
+    world.later(30)
+    assert world.bound()["high"]
+    assert len(world.evicted()) == 1
+
+
+def _size(obj: Any, seen: set[int]) -> int:
+    """Count what containers hold, in everything of ours that is reached."""
+    if id(obj) in seen:
+        return 0
+    seen.add(id(obj))
+    if isinstance(obj, dict):
+        return len(obj) + sum(_size(each, seen) for each in obj.values())
+    if isinstance(obj, (list, set, frozenset, tuple)):
+        return len(obj) + sum(_size(each, seen) for each in obj)
+    if type(obj).__module__.startswith("podium."):
+        fields = [getattr(obj, slot, None) for slot in getattr(type(obj), "__slots__", ())]
+        return (
+            sum(_size(each, seen) for each in [*vars(obj).values(), *fields] if each is not None)
+            if hasattr(obj, "__dict__")
+            else sum(_size(each, seen) for each in fields)
+        )
+    return 0
+
+
+def _churn(world: World, rounds: range) -> None:
+    for at in rounds:
+        world.lingering = at % 3 == 0
+        world.hold_binds = at % 5 == 0
+        world.hold_evictions = at % 7 == 0
+        world.run(
+            pod(f"a{at}", 1, 5, labels={"x": str(at)}), group(f"g{at}", 10, 2), gang(f"g{at}", 2, 1, 10)
+        )
+        world.later(2)
+        world.release(failed="500" if at % 2 else "")
+        world.later(3)
+        world.run(pod(f"c{at}", 9, 50), pod(f"d{at}", 1, schedulingGates=[{"name": "x"}]))
+        world.later(20)
+        world.hold_binds = world.hold_evictions = False
+        world.release()
+        for each in list(world.state.pods.values()):
+            world.state.remove(each)
+        world.state.remove(world.state.groups[key_of(group(f"g{at}"))])
+        world.run()
+
+
+def test_nothing_of_what_is_gone_is_kept() -> None:
+    """Memory is flat, whatever was under way when an entry went."""
+    world = World(node("n1", 2), node("n2", 2), evictions_a_minute=3)
+    _churn(world, range(60))
+    world.later(4000)
+    world.effects.clear()
+    before = _size(world.scheduler, {id(world.state)})
+    _churn(world, range(60, 180))
+    world.later(4000)
+    world.effects.clear()
+    assert _size(world.scheduler, {id(world.state)}) <= before + 40

@@ -45,6 +45,7 @@ from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
 # Pods to be bound or evicted at a time before nothing more is decided: some seconds of an API server's work.
 _UNDER_WAY = 2048
+_NOT_TAKEN = "the API server did not take all of it"
 
 
 class Loop:
@@ -84,8 +85,14 @@ class Loop:
     async def run(self) -> None:
         """Schedule until cancelled; what is under way then is cancelled too, and who follows finds it."""
         async with asyncio.TaskGroup() as tasks:
-            for effect in self._scheduler.begin(self._moment()):
-                self._perform(effect, tasks)
+            begun = self._scheduler.begin(self._moment())
+            for effect in begun:
+                if not isinstance(effect, Spare):
+                    self._perform(effect, tasks)
+            # Before anything is planned: who is to go after all must be told so after this.
+            for effect in begun:
+                if isinstance(effect, Spare):
+                    await self._spare(effect.pods)
             while True:
                 self._news.clear()
                 moment = self._moment()
@@ -108,8 +115,7 @@ class Loop:
             said = "".join(traceback.format_exception(error))
             self._say("scheduling failed: a bug", {"keys": str(self._scheduler.tried), "error": said})
             self._metrics.failed()
-            self._scheduler.stumbled(moment)
-            return []
+            return self._scheduler.stumbled(moment)
         self._metrics.stepped(effects, moment.seconds, self._clock())
         return effects
 
@@ -174,7 +180,10 @@ class Loop:
     async def _evict(self, evict: Evict) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), Mode.ENFORCED)
         self._emit(notes.preempted(self._view, evict))
-        still = partial(self._scheduler.objection, evict.key)
+
+        def still() -> str:
+            return self._scheduler.objection(evict.key, self._moment())
+
         carried = await carry_out(evict, self._writes, self._conditions(evict), still=still)
         seconds = self._clock() - began
         self._metrics.carried_out(evict, seconds, error=carried.error)
@@ -187,7 +196,9 @@ class Loop:
             }
             self._say("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
-        for report in self._scheduler.preempted(evict.key, carried.deleted, carried.failed, self._moment()):
+        # The server's words name victims, which are other tenants' pods.
+        why = _NOT_TAKEN if carried.error else carried.failed
+        for report in self._scheduler.preempted(evict.key, carried.deleted, why, self._moment()):
             self._statuses.submit(report)
 
     def _conditions(self, evict: Evict) -> Conditions:
@@ -197,7 +208,8 @@ class Loop:
         def target(pod: Schedulable) -> Condition | None:
             condition = doomed(name, evict.preemptor, pod, self._now())
             stored = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-            return None if same(stored, condition) else condition
+            # A process before us may have written it; what we wrote ourselves we may have withdrawn since.
+            return None if evict.resumed and same(stored, condition) else condition
 
         return Conditions(
             waiting=self._of(lambda pod: unscheduled(UNSCHEDULABLE, evict.message, pod, self._now())),

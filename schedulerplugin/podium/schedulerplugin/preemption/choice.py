@@ -110,7 +110,7 @@ class Chooser:
         safe = accepted & (level != NOT_ENOUGH)
         if self._budgets.names and safe.any():
             found = self._without_violating(sums, level, safe)
-            if not (found.safe & (found.level == level)).any():
+            if not (found.safe & (found.level == level[safe].min())).any():
                 # Where a budget is in play on all of the lowest, the others are of use too.
                 sums.barred = None
                 bound = sums.levels(candidates)

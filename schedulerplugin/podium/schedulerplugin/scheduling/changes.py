@@ -49,7 +49,7 @@ class Changes:
                 self._node(before, after)
             case PodGroup() as group:
                 if not _same_group(before, after):
-                    self.touched.add(GroupKey(group.native, group.ref.namespace, group.ref.name))
+                    self._group(GroupKey(group.native, group.ref.namespace, group.ref.name))
             case PersistentVolumeClaim() | PersistentVolume():
                 self._hints.note_volumes()
                 self.gated = True
@@ -79,7 +79,7 @@ class Changes:
         if after is not None and _is_bound(after) and (before is None or not _is_bound(before)):
             self._hints.note_neighbour(after, left=False)
         self._settle(before, after)
-        if not _says_the_same(before, after):
+        if not _says_the_same(before, after) or (after is not None and self._was_nominated(after)):
             self.touched.update(
                 self._entries.key(pod)
                 for pod in (before, after)
@@ -97,6 +97,18 @@ class Changes:
         elif _is_bound(after):
             self.mean(name, after.spec.nodeName or "")
             del self._meant[name]
+            row = self._engine.snapshot.row.get(after.spec.nodeName or "")
+            if row is not None:
+                # Until its binding was there it was nobody's victim.
+                self._hints.note_victim(row, _lowest(self._engine, after))
+
+    def _was_nominated(self, pod: Schedulable) -> bool:
+        """Say whether somebody else has reserved a node for a pod: it counts until we have looked at that."""
+        node, name = _nomination(pod), pod_ref(pod).key
+        if not node or self._meant.get(name) == node:
+            return False
+        row = self._engine.snapshot.pod_row.get(name)
+        return row is not None and self._engine.nomination(row) == node
 
     def _bound_changed(self, before: Schedulable, after: Schedulable | None) -> None:
         """Note what a pod frees that leaves its node, or asks for less."""
@@ -116,6 +128,12 @@ class Changes:
             if reason.startswith(_NO_ROOM):
                 self.rejected.append((pod_ref(after), reason))
                 self.touched.add(self._entries.key(after))
+
+    def _group(self, key: GroupKey) -> None:
+        """Note a group that changed: its pods wait for it, or run, and may be evicted now."""
+        self.touched.add(key)
+        if any(pod.spec.nodeName for pod in self._engine.view.members(key).values()):
+            self._hints.note_rules()
 
     def _room(self, node: str, pod: Schedulable | None) -> None:
         """Note that a pod leaves room on a node; None for one that nobody could have evicted."""
@@ -140,11 +158,21 @@ class Changes:
                     self.touched.add(self._entries.key(pod))
 
 
+def _lowest(engine: Engine, pod: Schedulable) -> int:
+    """Give the lowest priority that a pod may count as when it is to be a victim."""
+    group, own = _group(engine, pod), pod.spec.priority or 0
+    return own if group is None else min(own, group.priority or 0)
+
+
+def _group(engine: Engine, pod: Schedulable) -> PodGroup | None:
+    key = membership(pod, native_served=engine.view.native_served)
+    return engine.view.groups.get(key) if key is not None else None
+
+
 def withstood(engine: Engine, pod: Schedulable) -> int | None:
     """Give the highest priority that a pod may have withstood, None for all; who is above counted on it."""
     view, settings = engine.view, engine.settings
-    key = membership(pod, native_served=view.native_served)
-    group = view.groups.get(key) if key is not None else None
+    group = _group(engine, pod)
     class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
     if settings.budgets is Budgets.STRICT or protected(pod, settings, class_name, view.classes) is not None:
         return None

@@ -49,6 +49,11 @@ class Entries:
         row = self.row(pod_ref(pod))
         return row is not None and self._engine.snapshot.node.item(row) < 0
 
+    def waiting_rows(self, key: Key) -> list[int]:
+        """Give the rows of the pods of an entry that wait."""
+        rows = (self.row(pod_ref(pod)) for pod in self.pods(key) if self.waits(pod))
+        return [row for row in rows if row is not None]
+
     def waiting(self) -> Iterable[tuple[Key, Schedulable]]:
         """Give all pods that wait, each with its entry."""
         for pod in self._engine.view.pods.values():

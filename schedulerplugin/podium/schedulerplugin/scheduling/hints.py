@@ -99,12 +99,14 @@ class _Kind(NamedTuple):
 class _News:
     """The changes since the last look; noting one is O(1)."""
 
-    __slots__ = ("anyone", "gone", "neighbours", "nodes", "repelled", "rooms", "rules", "volumes")
+    __slots__ = ("anyone", "gone", "neighbours", "nodes", "repelled", "rooms", "rules", "victims", "volumes")
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
         # Where pods left room, and the highest priority among them: protected ones are above all.
         self.rooms: dict[int, float] = {}
+        # Where pods came that may be evicted, and the lowest priority among them.
+        self.victims: dict[int, int] = {}
         self.gone: set[str] = set()
         # Of pods that came, went or changed: namespace and labels; `anyone` stands for any pods.
         self.neighbours: set[tuple[str, _Labels]] = set()
@@ -171,6 +173,12 @@ class Hints:
         rooms = self._news.rooms
         level = float("inf") if protected else float(priority)
         rooms[row] = max(level, rooms.get(row, level))
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
+    def note_victim(self, row: int, priority: int) -> None:
+        """Note that a pod of that priority came to a node whom nobody could have evicted until now."""
+        victims = self._news.victims
+        victims[row] = min(priority, victims.get(row, priority))
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_gone(self, uid: str) -> None:
@@ -272,6 +280,8 @@ def _helps(news: _News, kind: _Kind, ground: Ground) -> bool:
         return True
     # What it could have evicted it has counted on; gone, that helps only where it fits at once.
     blocked = {row for row, level in news.rooms.items() if kind.may_preempt and level >= kind.priority}
+    if kind.may_preempt:
+        blocked |= {row for row, level in news.victims.items() if level < kind.priority}
     may_suit, may_fit = blocked | news.nodes, news.rooms.keys() - blocked
     if len(may_suit) <= _FEW_PLACES:
         if any(ground.suits(shape, row) for row in may_suit):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from podium.api.groups import PodGroup
 from podium.api.schedulable import Schedulable
+from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.target import Wanted
@@ -65,16 +66,27 @@ def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
 
 
 def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[int]:
-    """Give the pending pods of lower priority that have one of the nodes reserved; they must look anew."""
+    """Give the pending pods of lower priority that have one of the nodes reserved; they must look anew.
+
+    Only those of the same scheduler: what another has reserved is its own to take back.
+    """
     nodes, own = set(decision.placed.values()), set(wanted.rows)
+    ours = _scheduler(engine, wanted.rows[0])
     for row, node in engine.nominations():
-        if node in nodes and row not in own and engine.priority_of(row) < wanted.priority:
+        lower = node in nodes and row not in own and engine.priority_of(row) < wanted.priority
+        if lower and _scheduler(engine, row) == ours:
             yield row
 
 
 def group_uid(group: PodGroup) -> str:
     """Give a group's UID, empty where there is none."""
     return group.metadata.uid or ""
+
+
+def _scheduler(engine: Engine, row: int) -> str:
+    pod = engine.snapshot.pods[row]
+    assert pod is not None
+    return pod.spec.schedulerName or DEFAULT_SCHEDULER
 
 
 def _unit(engine: Engine, units: Units, lead: int) -> Unit:

@@ -28,6 +28,10 @@ from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identit
 from podium.schedulerplugin.scheduling.rate import EvictionRate
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 from podium.view import Name
+from podium.wording import count
+
+# After a preemption that failed when it had cost somebody, doubled each time in a row.
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 10.0, 1800.0
 
 
 class Why(Enum):
@@ -36,6 +40,7 @@ class Why(Enum):
     OFF = auto()
     WINDOW = auto()
     OBSERVED = auto()
+    FAILED = auto()
     CIRCLE = auto()
     RATE = auto()
 
@@ -57,6 +62,10 @@ class Restraint:
         self._evictions = Evictions()
         # Since when an entry has found no room.
         self._since: dict[Key, datetime] = {}
+        # Who waits for the rate: its priority, and until when.
+        self._owed: dict[Key, tuple[int, float]] = {}
+        # How often in a row preemptions failed that had cost somebody, and until when there is no other.
+        self._failures: dict[Key, tuple[int, float]] = {}
 
     def restore(self, evicted: Iterable[tuple[float, Identity, Identity]], units: Iterable[float]) -> None:
         """Take over from an earlier process: who evicted whom and when, in order, and when units went."""
@@ -67,6 +76,7 @@ class Restraint:
     def hold(self, engine: Engine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
         """Say why a preemption that was just planned is not to be carried out now; None where it is."""
         live, now = self._live(), moment.seconds
+        self._owed.pop(evict.key, None)
         if live.mode is Mode.OFF:
             return Hold(Why.OFF, "it is switched off")
         self.failed(engine, evict.key, wanted, moment)
@@ -81,14 +91,19 @@ class Restraint:
         going = words.victims(evict)
         if live.mode is Mode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
+        times, until_then = self._failures.get(evict.key, (0, now))
+        if until_then > now:
+            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
+            return Hold(Why.FAILED, why, until_then)
         pause = max(
             (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
         )
         if pause > 0:
             why = f"{going} would be evicted, which evicted it: backing off for {math.ceil(pause)} s"
             return Hold(Why.CIRCLE, why, now + pause)
-        pause = self._rate.wait(live.evictions_a_minute, len(evict.units), now)
+        pause = self._rated(live.evictions_a_minute, len(evict.units), wanted.priority, now)
         if pause > 0:
+            self._owed[evict.key] = wanted.priority, now + pause
             why = (
                 f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
             )
@@ -101,6 +116,16 @@ class Restraint:
         for by, of in _pairs(engine, evict, wanted):
             self._evictions.note(by, of, moment.seconds)
 
+    def gave_up(self, key: Key, now: float, *, deleted: bool) -> None:
+        """Note that a preemption failed, and whether pods had been `deleted` for it by then.
+
+        Who cannot be evicted (some policy forbids it) would cost those that go beside him again and again.
+        """
+        if deleted:
+            times = self._failures.get(key, (0, now))[0] + 1
+            pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
+            self._failures[key] = times, now + pause
+
     def failed(self, engine: Engine, key: Key, wanted: Wanted, moment: Moment) -> None:
         """Note that an entry found no room: its window for new nodes has begun, if it had not."""
         if key not in self._since:
@@ -109,7 +134,18 @@ class Restraint:
 
     def done(self, key: Key) -> None:
         """Note that an entry waits no more."""
-        self._since.pop(key, None)
+        for memory in (self._since, self._owed, self._failures):
+            memory.pop(key, None)
+
+    def _rated(self, limit: int | None, units: int, priority: int, now: float) -> float:
+        """Give the seconds until the rate allows a plan, 0 for now; who waits for it already goes first.
+
+        Small plans would take each unit as it becomes free, and a large one would wait for ever.
+        """
+        if limit is None:
+            return 0.0
+        ahead = (until - now for other, until in self._owed.values() if other >= priority)
+        return max(self._rate.wait(limit, units, now), *ahead, 0.0)
 
 
 def expiry(engine: Engine, wanted: Wanted, moment: Moment) -> float | None:
@@ -128,8 +164,15 @@ def _told(pod: Schedulable | None) -> datetime | None:
     condition = pod.status.condition(POD_SCHEDULED) if pod is not None and pod.status is not None else None
     if condition is None or (condition.status, condition.reason) != ("False", UNSCHEDULABLE):
         return None
+    assert pod is not None
     try:
-        return instant(condition.lastTransitionTime or "")
+        told = instant(condition.lastTransitionTime or "")
+        # Whoever may write a status can write any time, but since when the pod is there only the server.
+        return (
+            max(told, instant(pod.metadata.creationTimestamp or ""))
+            if pod.metadata.creationTimestamp
+            else told
+        )
     except msgspec.ValidationError:
         return None
 

@@ -13,6 +13,7 @@ from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
@@ -34,12 +35,13 @@ from podium.schedulerplugin.scheduling.effects import (
 )
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints, Place, Waiting
+from podium.schedulerplugin.scheduling.objections import objection
 from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
 from podium.schedulerplugin.scheduling.recovery import Begun, begun
 from podium.schedulerplugin.scheduling.reservations import Reservations
 from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
-from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
+from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.view import Name
 
 # Lone pods that are placed at once: enough that what is worked out once for all of them costs nothing each.
@@ -68,8 +70,10 @@ class Scheduler:
         # How often in a row binds of an entry failed, and which are to be tried again.
         self._unbound: dict[Key, int] = {}
         self._retried: set[Key] = set()
-        # What the last step tried.
+        # What the last step tried, and what it had decided so far; who was tried when a bug showed.
         self.tried: list[Key] = []
+        self._decided: list[Effect] = []
+        self._alone: set[Key] = set()
 
     def begin(self, moment: Moment) -> list[Effect]:
         """Take up all that waits, a first list having been read; end what an earlier process had begun."""
@@ -97,6 +101,7 @@ class Scheduler:
     def step(self, moment: Moment) -> list[Effect]:
         """Look at what changed, and schedule what is first in the queue."""
         effects: list[Effect] = []
+        self.tried, self._decided = [], effects
         self._settle(effects, moment)
         now = moment.seconds
         ready, helped = self._hints.helped(self.engine)
@@ -127,10 +132,18 @@ class Scheduler:
         for key in self.queue.keys(Pool.UNSCHEDULABLE):
             self.queue.activate(key)
 
-    def stumbled(self, moment: Moment) -> None:
-        """Have what the last step tried, and failed on, wait for a while."""
+    def stumbled(self, moment: Moment) -> list[Effect]:
+        """Have what the last step failed on wait for a while; give what it had decided before, which counts.
+
+        Of several that were tried at once one is to blame, so each is tried alone from now on.
+        """
+        self._alone.update(self.tried)
         for key in self.tried:
-            self.queue.back_off(key, moment.seconds)
+            if len(self.tried) > 1:
+                self.queue.give_back(key)
+            elif key not in self._preempting:
+                self.queue.back_off(key, moment.seconds)
+        return self._decided
 
     def bound(self, key: Key) -> None:
         """Note that a pod of an entry was bound."""
@@ -141,12 +154,14 @@ class Scheduler:
 
         It stood on its node until now; from now on the node is reserved for it, and it is tried first.
         """
-        row = self.entries.row(pod)
-        if row is None:
+        row, snapshot = self.entries.row(pod), self.engine.snapshot
+        if row is None or snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
+            # Its node went meanwhile, and it is on the way to another.
             return
         self.engine.forget(row)
         if settled:
             # What became of it is on its way here; to try again before would be to fail again.
+            self._reservations.end((row,))
             self._changes.mean(pod.key, "")
             return
         self._changes.touched.add(key)
@@ -172,6 +187,7 @@ class Scheduler:
                 self.queue.open(key)
             return []
         gone = set(deleted)
+        self._restraint.gave_up(key, now, deleted=bool(gone))
         rows = (self.entries.row(pod) for pod in evict.victims if pod not in gone)
         self.engine.spare([row for row in rows if row is not None])
         self._reservations.end(self.entries.rows(evict))
@@ -179,30 +195,12 @@ class Scheduler:
         message = f"{evict.message} preemption: {why}"
         return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
 
-    def objection(self, key: Key) -> str:
-        """Say why a preemption under way shall not go on, empty if it shall; asked before each delete."""
+    def objection(self, key: Key, moment: Moment) -> str:
+        """Say why a preemption under way shall not go on, empty if it shall: before the first delete."""
         evict = self._preempting.get(key)
         if evict is None:
             return "it has ended"
-        mode = self._live().mode
-        if mode is not Mode.ENFORCE:
-            return f"the mode of preemption is {mode} now"
-        try:
-            found = self.engine.wanted(key)
-        except PodiumError as error:
-            return str(error)
-        if isinstance(found, Refused):
-            return found.why
-        engine, snapshot = self.engine, self.engine.snapshot
-        for pod, name in evict.nominations:
-            row, node = self.entries.row(pod), snapshot.row.get(name)
-            if row is None:
-                continue
-            if node is None or engine.nomination(row) != name:
-                return f"node {name} is not reserved for it any more"
-            if not engine.suits(snapshot.shapes[snapshot.shape.item(row)], node):
-                return f"node {name} does not suit it any more"
-        return ""
+        return objection(self.engine, self.entries, evict, self._live().mode, moment)
 
     def _run(self, first: Name, effects: list[Effect], moment: Moment) -> None:
         """Place lone pods of one priority one after the other, as long as they fit; the next is looked at."""
@@ -213,11 +211,11 @@ class Scheduler:
         queue, now = self.queue, moment.seconds
         run = [first]
         priority = self.entries.priority(first)
-        while len(run) < _RUN:
+        while len(run) < _RUN and first not in self._alone:
             key = queue.first(now)
             if key is None or isinstance(key, GroupKey) or self.entries.priority(key) != priority:
                 break
-            if self.entries.reserved(key):
+            if self.entries.reserved(key) or key in self._alone:
                 break
             queue.pop(now)
             run.append(key)
@@ -230,6 +228,7 @@ class Scheduler:
         for key in left[1:]:
             queue.give_back(key)
         if left:
+            self.tried = [left[0]]
             self._cycle(left[0], effects, moment)
 
     def _cycle(self, key: Key, effects: list[Effect], moment: Moment) -> None:
@@ -377,7 +376,7 @@ class Scheduler:
 
     def _settle(self, effects: list[Effect], moment: Moment) -> None:
         """Look at the entries of which something changed: do they wait, may they be scheduled, how high."""
-        changes, now = self._changes, moment.seconds
+        changes = self._changes
         touched, changes.touched = changes.touched, set()
         if changes.gated:
             changes.gated = False
@@ -385,28 +384,41 @@ class Scheduler:
         for pod, reason in changes.rejected:
             effects.append(Rejected(pod, reason))
         changes.rejected.clear()
-        for key in touched:
-            if key in self._preempting:
-                self._later.add(key)
-                continue
-            found = self.entries.wanted(key)
-            if found is None:
-                self._forget(key)
-                if not any(True for _ in self.entries.pods(key)):
-                    self._unbound.pop(key, None)
-            elif isinstance(found, Refused):
-                self._gate(key, found, effects, moment)
-            else:
-                self.queue.put(key, found.priority, self.entries.since(key))
-                self.queue.open(key)
-                self.queue.wake((key,), now)
-                if key in self._retried:
-                    self._retried.discard(key)
-                    self._retry(key, now)
+        try:
+            while touched:
+                self._look_at(touched.pop(), effects, moment)
+        finally:
+            # A bug is about one of them.
+            changes.touched |= touched
+
+    def _look_at(self, key: Key, effects: list[Effect], moment: Moment) -> None:
+        """Put an entry of which something changed where it belongs."""
+        if key in self._preempting:
+            self._later.add(key)
+            return
+        found, now = self.entries.wanted(key), moment.seconds
+        if found is None:
+            self._forget(key)
+            self._retried.discard(key)
+            if not any(True for _ in self.entries.pods(key)):
+                self._unbound.pop(key, None)
+        elif isinstance(found, Refused):
+            self._gate(key, found, effects, moment)
+        else:
+            if isinstance(key, GroupKey):
+                # A member that is being deleted needs no node.
+                self._reservations.end(set(self.entries.waiting_rows(key)).difference(found.rows))
+            self.queue.put(key, found.priority, self.entries.since(key))
+            self.queue.open(key)
+            self.queue.wake((key,), now)
+            if key in self._retried:
+                self._retried.discard(key)
+                self._retry(key, now)
 
     def _retry(self, key: Key, now: float) -> None:
         """Have an entry tried first of which a bind failed, and later each time it fails again."""
-        failures = self._unbound[key]
+        # Another of its pods may have been bound since.
+        failures = self._unbound.get(key, 1)
         if failures == 1:
             self.queue.activate(key, first=True)
         else:
@@ -415,8 +427,7 @@ class Scheduler:
     def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
         pods = [pod for pod in self.entries.pods(key) if self.entries.waits(pod)]
-        rows = [row for pod in pods if (row := self.entries.row(pod_ref(pod))) is not None]
-        self._reservations.end(rows)
+        self._reservations.end(self.entries.waiting_rows(key))
         self.queue.put(key, max((pod.spec.priority or 0 for pod in pods), default=0), self.entries.since(key))
         self.queue.gate(key, moment.seconds)
         # Of its gates a pod is told by the API server.
@@ -429,3 +440,4 @@ class Scheduler:
         self.queue.drop(key)
         self._restraint.done(key)
         self._held.pop(key, None)
+        self._alone.discard(key)

@@ -1,0 +1,64 @@
+"""Why a preemption that is under way shall not go on, asked when its announcements are made.
+
+Between a plan and the first delete lie writes, which take milliseconds or, on a server in trouble, minutes.
+Whatever the plan rested on may be another by then: the mode, the preemptor (pods of the same names may be
+there instead, or a group that counts less), its nodes, and the rules that protect the victims.
+"""
+
+from podium.api.membership import GroupKey
+from podium.api.times import seconds
+from podium.errors import PodiumError
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.target import Refused, Wanted
+from podium.schedulerplugin.preemption.units import NO_UNIT
+from podium.schedulerplugin.scheduling.effects import Evict, Moment
+from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.settings import Mode
+
+
+def objection(engine: Engine, entries: Entries, evict: Evict, mode: Mode, moment: Moment) -> str:
+    """Say why nobody shall be deleted for it, empty if all may be; no name of a victim is in it."""
+    if mode is not Mode.ENFORCE:
+        return f"the mode of preemption is {mode} now"
+    try:
+        found = engine.wanted(evict.key)
+    except PodiumError as error:
+        return str(error)
+    if isinstance(found, Refused):
+        return found.why
+    if found.barred:
+        return found.barred
+    if found.priority < evict.preemptor.priority:
+        return "its priority is lower now"
+    if not _may_go(engine, entries, evict, moment):
+        return "not all who were to go may be evicted any more"
+    return _unplaced(engine, entries, evict, found)
+
+
+def _unplaced(engine: Engine, entries: Entries, evict: Evict, found: Wanted) -> str:
+    """Say why the preemptor would have no use for the room."""
+    snapshot, here = engine.snapshot, 0
+    wanted = set(found.rows)
+    for pod, name in evict.nominations:
+        row, node = entries.row(pod), snapshot.row.get(name)
+        if row is None or row not in wanted:
+            continue
+        here += 1
+        if node is None or engine.nomination(row) != name:
+            return f"node {name} is not reserved for it any more"
+        if not engine.suits(snapshot.shapes[snapshot.shape.item(row)], node):
+            return f"node {name} does not suit it any more"
+    return "" if here >= found.needed else "those for whom it was begun are gone"
+
+
+def _may_go(engine: Engine, entries: Entries, evict: Evict, moment: Moment) -> bool:
+    """Say whether the rules still allow the eviction of those victims that are left."""
+    now = seconds(moment.now)
+    rows = [row for pod in evict.victims if (row := entries.row(pod)) is not None]
+    # Who is told to go is in no unit.
+    engine.spare(rows)
+    units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)
+    leads = units.lead[rows]
+    lawful = units.open_to(evict.preemptor.priority, now)[leads[leads != NO_UNIT]].all()
+    engine.doom(rows)
+    return bool(lawful)

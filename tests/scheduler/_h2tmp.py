@@ -1,0 +1,429 @@
+"""The scheduler, whatever happens in whatever order: what must hold of each effect, and what comes of it.
+
+The cluster is in memory (`rig`), and everything that takes time in a real one may be held, fail, or be lost
+with its process. Each bind and each eviction is judged when it is decided, by rules written here anew; and
+once nothing is held any more, whoever fits must be bound without waiting for the queue's last resort.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.preemption.clusters import NS
+from tests.preemption.scene import group, node, priority_class
+from tests.scheduler.rig import World, key_of, pod
+
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
+from podium.errors import PodiumError
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.intents import Intents
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
+from podium.schedulerplugin.scheduling.queue import Pool
+from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, Mode
+from podium.view import Name
+
+NODES = ("n1", "n2")
+GROUPS = ("g", "h")
+PODS = tuple(f"p{at}" for at in range(12))
+# The last resort of the queue comes after 300 s, and the longest backoff is 10 s.
+SETTLED_SECONDS = 25.0
+
+
+def cpu(each: Schedulable) -> int:
+    """Give what a pod of the rig asks for."""
+    resources = (each.spec.containers or [])[0].resources
+    return int(str((resources.requests or {}).get("cpu", 0))) if resources is not None else 0
+
+
+class Judged(World):
+    """A world in which every effect is judged when it is decided."""
+
+    def restart(self) -> None:
+        self.told: set[str] = set()
+        self.binding: set[str] = set()
+        super().restart()
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            self.judge_bind(effect)
+        elif isinstance(effect, Evict):
+            self.judge_evict(effect)
+        super()._perform(effect)
+
+    def judge_bind(self, bind: Bind) -> None:
+        """Our pending pods only, each once, on nodes that exist; of a gang as many as it needs."""
+        for ref, where in bind.pods:
+            found = self._live(ref)
+            assert found is not None
+            assert not found.spec.nodeName
+            assert not found.spec.schedulingGates
+            assert found.spec.schedulerName == SCHEDULER_NAME
+            assert found.metadata.deletionTimestamp is None
+            assert where in self.state.nodes
+            assert ref.uid not in self.binding
+            self.binding.add(ref.uid)
+        if isinstance(bind.key, GroupKey):
+            members = self.state.members(bind.key).values()
+            there = [each for each in members if each.spec.nodeName and not each.finished]
+            kept = [each for each in there if each.metadata.deletionTimestamp is None]
+            running = {each.metadata.uid for each in kept} - self.told
+            coming = {each.metadata.uid for each in members} & self.binding
+            least = self.state.groups[bind.key].min_count or 1
+            assert len(running | coming) >= least
+
+    def judge_evict(self, evict: Evict) -> None:
+        """Ours, not the cluster's own, of lower priority, of no class that tolerates it, and told once."""
+        assert self.live.mode is Mode.ENFORCE
+        assert evict.victims
+        for ref in evict.victims:
+            found = self._live(ref)
+            assert found is not None
+            assert found.spec.nodeName in self.state.nodes
+            assert found.spec.schedulerName == SCHEDULER_NAME
+            assert ref.namespace != "kube-system"
+            lowest, class_name = self.rank(found)
+            assert lowest < evict.preemptor.priority
+            assert class_name in ("", "plain")
+            assert not class_name or class_name in self.state.classes
+            assert ref.uid not in self.told
+            self.told.add(ref.uid)
+
+    def rank(self, found: Schedulable) -> tuple[int, str]:
+        """Give the lowest integer by which a pod may be protected, and the class of its unit."""
+        of = found.spec.schedulingGroup
+        key = None if of is None else GroupKey(native=True, namespace=NS, name=of.podGroupName or "")
+        if key is None or key not in self.state.groups:
+            return found.spec.priority or 0, found.spec.priorityClassName or ""
+        members = [each.spec.priority or 0 for each in self.state.members(key).values()]
+        own = self.state.groups[key]
+        return min(own.priority or 0, *members), own.priority_class_name
+
+    def _bind(self, bind: Bind, failed: str) -> None:
+        super()._bind(bind, failed)
+        self.binding -= {ref.uid for ref, _ in bind.pods}
+
+    def _evict(self, evict: Evict, failed: str) -> None:
+        super()._evict(evict, failed)
+        # Who was not deleted after all may be told again.
+        alive = (self._live(ref) for ref in evict.victims)
+        self.told -= {
+            each.metadata.uid or ""
+            for each in alive
+            if each is not None and each.metadata.deletionTimestamp is None
+        }
+
+    def free(self, name: str) -> int:
+        """Give the cpus of a node that nobody has by the API server's account, or is about to have."""
+        found = self.state.nodes[name]
+        room = int(str((found.status.allocatable or {})["cpu"])) if found.status is not None else 0
+        held = [each for each in self.held if isinstance(each, Bind)]
+        coming = {ref.key for bind in held for ref, where in bind.pods if where == name}
+        there = [
+            each
+            for key, each in self.state.pods.items()
+            if not each.finished and (each.spec.nodeName == name or key in coming)
+        ]
+        return room - sum(cpu(each) for each in there if isinstance(each, Schedulable))
+
+
+_names = st.sampled_from(PODS)
+_slow = st.sampled_from(["", "", "binds", "evictions", "victims"])
+_which = st.integers(0, 11)
+_seldom = st.sampled_from([False, False, False, True])
+_fields = st.fixed_dictionaries(
+    {
+        "cpu": st.sampled_from([1, 1, 2, 3]),
+        "priority": st.sampled_from([0, 5, 10, 10]),
+        "group": st.sampled_from(["", "", "", "", "g", "h"]),
+        "namespace": st.sampled_from([*[NS] * 7, "kube-system"]),
+        "priorityClassName": st.sampled_from([*[None] * 5, "plain", "patient", "gone"]),
+        "preemptionPolicy": st.sampled_from([None, None, None, "Never"]),
+        "schedulingGates": st.sampled_from([*[None] * 7, [{"name": "hold"}]]),
+    }
+)
+
+
+class Whatever(RuleBasedStateMachine):
+    """Things happen to a cluster and to the scheduler's effects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uids = 0
+
+    @initialize(sizes=st.lists(st.integers(2, 3), min_size=len(NODES), max_size=len(NODES)), grouped=_seldom)
+    def begin(self, sizes: list[int], grouped: bool) -> None:
+        """Begin with nodes that are full of pods of ours of priority 0."""
+        self.world = Judged(
+            *(node(name, size) for name, size in zip(NODES, sizes, strict=True)),
+            *(priority_class("plain", 0), priority_class("patient", 0, minimum=100, seconds=-1)),
+            *(group("g", 0, 2, whole=True), group("h", 10, 2)),
+        )
+        for at in range(min(sum(sizes), len(PODS))):
+            self.create(PODS[at], {"group": "g" if grouped and at < 3 else ""})
+
+    @rule(name=_names, fields=_fields, slow=_slow)
+    def create(self, name: str, fields: dict[str, Any], slow: str = "") -> None:
+        """A pod is made, perhaps in the place of one of its name."""
+        self.hold(slow)
+        self.gone((fields.get("namespace", NS), name))
+        self.uids += 1
+        self.world.run(pod(name, **fields, uid=f"u{self.uids}"))
+
+    @rule(
+        key=st.sampled_from(GROUPS),
+        members=st.sets(_names, min_size=1, max_size=4),
+        size=st.integers(1, 2),
+        priority=st.sampled_from([5, 10, 20]),
+        slow=_slow,
+    )
+    def create_gang(self, key: str, members: set[str], size: int, priority: int, slow: str) -> None:
+        """A gang comes at once, all of one priority; those of h go as a whole."""
+        self.hold(slow)
+        for each in list(self.world.state.members(key_of(group(key))).values()):
+            self.world.state.remove(each)
+        self.world.apply(group(key, priority, len(members), whole=key == "h"))
+        for name in sorted(members):
+            self.gone((NS, name))
+            self.uids += 1
+            self.world.apply(pod(name, size, priority, group=key, uid=f"u{self.uids}"))
+        self.world.run()
+
+    @rule(
+        name=_names,
+        size=st.integers(1, 3),
+        where=st.sampled_from(NODES),
+        priority=st.sampled_from([0, 5, 10]),
+    )
+    def another_schedulers_pod_runs(self, name: str, size: int, where: str, priority: int) -> None:
+        """On room that is free by what anybody can see."""
+        state = self.world.state
+        if (NS, name) in state.pods or where not in state.nodes or self.world.free(where) < size:
+            return
+        self.uids += 1
+        foreign = pod(name, size, priority, node=where, schedulerName="other", uid=f"u{self.uids}")
+        self.world.run(foreign)
+
+    @rule(which=_which)
+    def ungate(self, which: int) -> None:
+        """The gates of a pod are removed."""
+        for found in self.one(which, lambda each: bool(each.spec.schedulingGates)):
+            spec = msgspec.structs.replace(found.spec, schedulingGates=None)
+            self.world.run(msgspec.structs.replace(found, spec=spec))
+
+    @rule(which=_which, pending=st.booleans())
+    def delete(self, which: int, pending: bool) -> None:
+        """A pod is gone at once: one that waits, or one that runs."""
+        for found in self.one(which, lambda each: bool(each.spec.nodeName) != pending):
+            self.world.state.remove(found)
+            self.world.run()
+
+    @rule(which=_which)
+    def finish(self, which: int) -> None:
+        """A pod runs to its end."""
+        for found in self.one(which, lambda each: bool(each.spec.nodeName) and not each.finished):
+            status = msgspec.convert({"phase": "Succeeded"}, type(found.status))
+            self.world.run(msgspec.structs.replace(found, status=status))
+
+    @rule(
+        name=st.sampled_from(GROUPS),
+        priority=st.sampled_from([0, 5, 10]),
+        least=st.integers(1, 3),
+        whole=st.booleans(),
+        named=st.sampled_from(["", "", "plain", "patient"]),
+    )
+    def put_group(self, name: str, priority: int, least: int, whole: bool, named: str) -> None:
+        self.world.run(group(name, priority, least, whole=whole, priority_class_name=named))
+
+    @rule(name=st.sampled_from(GROUPS))
+    def delete_group(self, name: str) -> None:
+        found = self.world.state.groups.get(key_of(group(name)))
+        if isinstance(found, PodGroup):
+            self.world.state.remove(found)
+            self.world.run()
+
+    @rule(name=st.sampled_from(["plain", "patient", "gone"]), there=st.booleans())
+    def change_class(self, name: str, there: bool) -> None:
+        state = self.world.state
+        made = (
+            priority_class("patient", 0, minimum=100, seconds=-1)
+            if name == "patient"
+            else priority_class(name, 0)
+        )
+        if there:
+            self.world.run(made)
+        elif name in state.classes and name != "patient":
+            state.remove(state.classes[name])
+            self.world.run()
+
+    @rule(name=st.sampled_from(NODES), size=st.integers(2, 4), closed=_seldom)
+    def put_node(self, name: str, size: int, closed: bool) -> None:
+        """A node comes (without pods), grows, or is cordoned."""
+        state, world = self.world.state, self.world
+        if name not in state.nodes:
+            if any(where == name for each in world.held if isinstance(each, Bind) for _, where in each.pods):
+                return
+            self.collect(name)
+        elif world.free(name) + size < self.size(name):
+            return
+        size = max(size, self.size(name))
+        world.run(node(name, size, unschedulable=closed))
+
+    @rule(name=st.sampled_from(NODES))
+    def delete_node(self, name: str) -> None:
+        """A node goes, and with it its pods."""
+        state = self.world.state
+        if name in state.nodes:
+            state.remove(state.nodes[name])
+            self.collect(name)
+            self.world.run()
+
+    @precondition(lambda self: self.world.held)
+    @rule(failed=st.sampled_from(["", "", "500"]))
+    def release(self, failed: str) -> None:
+        self.world.release(failed=failed)
+
+    @rule(which=_which)
+    def die(self, which: int) -> None:
+        """A victim's grace ends."""
+        for found in self.one(which, lambda each: each.metadata.deletionTimestamp is not None):
+            self.world.state.remove(found)
+            self.world.run()
+
+    @rule(mode=st.sampled_from([*[Mode.ENFORCE] * 4, *Mode]), limit=st.sampled_from([None, None, 1]))
+    def switch(self, mode: Mode, limit: int | None) -> None:
+        self.world.live = self.world.live._replace(mode=mode, evictions_a_minute=limit)
+        self.world.scheduler.switched()
+        self.world.run()
+
+    @precondition(lambda self: self.world.held or self.world.lingering)
+    @rule()
+    def restart(self) -> None:
+        """A process dies with all that it had under way, and another begins."""
+        self.world.restart()
+        self.world.run()
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.0, 5.0, 20.0, 70.0, 301.0]))
+    def later(self, seconds: float) -> None:
+        self.world.later(seconds)
+
+    @rule()
+    def all_comes_to_rest(self) -> None:
+        """Nobody who fits waits, and none who may evict for it, once nothing is under way."""
+        world = self.world
+        world.lingering = False
+        world.release()
+        for each in list(world.state.pods.values()):
+            if each.metadata.deletionTimestamp is not None:
+                world.state.remove(each)
+        world.later(SETTLED_SECONDS)
+        world.run()
+        engine = Engine(world.state, world.live.engine, intents=Intents())
+        for key in self.entries():
+            try:
+                decision = engine.decide(key, world.moment.now)
+            except PodiumError:
+                continue
+            assert decision.outcome is not Outcome.FITS, f"{key} fits and is not bound"
+            if decision.outcome is Outcome.FITS_AFTER_PREEMPTION and world.live.mode is Mode.ENFORCE:
+                name = key[-1] if not isinstance(key, GroupKey) else next(iter(world.state.members(key)))
+                said = self.messages(key)
+                assert any("backing off" in each or "rate of" in each for each in said), (
+                    f"{key} {name}: {said}"
+                )
+
+    def hold(self, slow: str) -> None:
+        """From now on effects of a kind take time, until all that is held is released."""
+        self.world.hold_binds |= slow == "binds"
+        self.world.hold_evictions |= slow == "evictions"
+        self.world.lingering |= slow == "victims"
+
+    def one(self, which: int, wanted: Callable[[Schedulable], bool]) -> list[Schedulable]:
+        """Give one of the pods that are wanted, if there are any."""
+        pods = [each for each in self.world.state.pods.values() if isinstance(each, Schedulable)]
+        found = sorted(filter(wanted, pods), key=lambda each: each.metadata.uid or "")
+        return found[which % len(found) :][:1] if found else []
+
+    def gone(self, key: Name) -> None:
+        """Remove a pod if there is one."""
+        found = self.world.state.pods.get(key)
+        if found is not None:
+            self.world.state.remove(found)
+
+    def messages(self, key: Any) -> list[str]:
+        """Give what the pods of an entry were told last."""
+        names = self.world.state.members(key) if isinstance(key, GroupKey) else [key[-1]]
+        return [self.world.message(name) for name in names]
+
+    def entries(self) -> list[Any]:
+        """Give all entries that wait."""
+        found: dict[Any, None] = {}
+        for key, each in self.world.state.pods.items():
+            if each.spec.nodeName or each.finished or each.spec.schedulerName != SCHEDULER_NAME:
+                continue
+            of = each.spec.schedulingGroup
+            found[
+                key if of is None else GroupKey(native=True, namespace=key[0], name=of.podGroupName or "")
+            ] = None
+        return list(found)
+
+    def size(self, name: str) -> int:
+        """Give the cpus of a node, 0 if there is none."""
+        found = self.world.state.nodes.get(name)
+        return int(str((found.status.allocatable or {})["cpu"])) if found is not None and found.status else 0
+
+    def collect(self, name: str) -> None:
+        """Remove the pods of a node."""
+        for each in list(self.world.state.pods.values()):
+            if each.spec.nodeName == name:
+                self.world.state.remove(each)
+
+    @invariant()
+    def nobody_waits_who_was_helped(self) -> None:
+        """Who has found no place would find none now either: hints told whom a change helped."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        for key in world.scheduler.queue.keys(Pool.UNSCHEDULABLE):
+            decision = world.scheduler.engine.decide(key, world.moment.now)
+            assert decision.outcome is not Outcome.FITS, f"{key} fits and was not woken"
+            held = any("backing off" in said or "rate of" in said for said in self.messages(key))
+            if decision.chosen is not None and world.live.mode is Mode.ENFORCE:
+                assert held, f"{key} could preempt and was not woken"
+
+    @invariant()
+    def nothing_is_overcommitted(self) -> None:
+        """No node that exists has more than it can hold."""
+        if hasattr(self, "world"):
+            assert not [name for name in self.world.overcommitted() if name in self.world.state.nodes]
+
+
+Whatever.TestCase.settings = settings(max_examples=800, stateful_step_count=50, report_multiple_bugs=False, phases=(__import__('hypothesis').Phase.generate, __import__('hypothesis').Phase.shrink), deadline=None)
+test_whatever_happens = Whatever.TestCase
+import collections
+C=collections.Counter()
+_o=Judged._perform
+def _p(self,e):
+    C[type(e).__name__]+=1
+    return _o(self,e)
+Judged._perform=_p
+import atexit
+for _n in ['create','create_gang','delete','later','all_comes_to_rest','restart','switch','hold','release','die','put_group','delete_group','change_class','put_node','delete_node','finish','ungate','another_schedulers_pod_runs']:
+    pass
+_i=Whatever.nobody_waits_who_was_helped
+_oi=World.run
+def _r(self,*a):
+    C['run']+=1
+    return _oi(self,*a)
+World.run=_r
+_rs=Judged.restart
+def _rr(self):
+    C['restart']+=1
+    return _rs(self)
+Judged.restart=_rr
+atexit.register(lambda: print(C))
