@@ -24,6 +24,7 @@ from podium.schedulerplugin.live.evictor import Conditions, carry_out
 from podium.schedulerplugin.live.history import History
 from podium.schedulerplugin.live.metrics import Metrics
 from podium.schedulerplugin.live.status import Statuses
+from podium.schedulerplugin.live.together import Job, together
 from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import notes
@@ -233,11 +234,17 @@ class Loop:
         return spared(pod, self._now())
 
     async def _spare(self, pods: tuple[PodRef, ...]) -> None:
-        for pod in pods:
-            condition = self._of(self._spared)(pod)
-            try:
-                if condition is not None:
-                    await self._writes.mark(pod, condition)
-            except PodiumError as error:
-                # The pod says what is not so any more; kube-controller-manager takes that back in time.
-                self._say("a condition was not withdrawn", {"error": str(error)})
+        """Tell pods that they stay; who cannot be told says what is not so a while longer."""
+
+        def job(pod: PodRef) -> Job:
+            async def work() -> None:
+                condition = self._of(self._spared)(pod)
+                try:
+                    if condition is not None:
+                        await self._writes.mark(pod, condition)
+                except PodiumError as error:
+                    self._say("a condition was not withdrawn", {"error": str(error)})
+
+            return work
+
+        await together([job(pod) for pod in pods], self._writes.limit)

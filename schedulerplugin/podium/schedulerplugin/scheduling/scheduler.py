@@ -112,7 +112,10 @@ class Scheduler:
         self.tried = [] if first is None else [first]
         if first is None:
             return effects
-        if isinstance(first, GroupKey):
+        if first in self._preempting:
+            # Whatever woke it: it is looked at when that has ended.
+            self.queue.gate(first, now)
+        elif isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
         elif not self.entries.reserved(first):
             self._run(first, effects, moment)
@@ -215,7 +218,7 @@ class Scheduler:
             key = queue.first(now)
             if key is None or isinstance(key, GroupKey) or self.entries.priority(key) != priority:
                 break
-            if self.entries.reserved(key) or key in self._alone:
+            if self.entries.reserved(key) or key in self._alone or key in self._preempting:
                 break
             queue.pop(now)
             run.append(key)
