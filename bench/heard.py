@@ -55,16 +55,16 @@ class Heard:
         self.gone = 0
         self.failure: Exception | None = None
         self._wanted = frozenset(wanted)
-        self._last = time.perf_counter()
+        self._last = 0.0
         self._news = threading.Condition()
         self._begun = threading.Event()
 
     def until_bound(self, patience: float) -> None:
-        """Wait until all are bound, or no more for `patience` seconds. PodiumError when the watch ends."""
-        began = time.perf_counter()
+        """Wait until all are bound, or nothing happens for `patience` seconds. PodiumError when deaf."""
+        self._last = time.perf_counter()
         with self._news:
             while len(self.bound) < len(self._wanted) and self.failure is None:
-                left = max(began, self._last) + patience - time.perf_counter()
+                left = self._last + patience - time.perf_counter()
                 if left <= 0:
                     break
                 self._news.wait(left)
@@ -119,12 +119,12 @@ class Heard:
     def _note(self, line: _Line) -> None:
         if line.type == "ERROR":
             raise PodiumError("the server has no more of it")
-        now = time.perf_counter()
-        self.first = self.first or now
+        self._last = time.perf_counter()
+        self.first = self.first or self._last
         name = line.object.metadata.name
         if line.type == "DELETED":
             self.gone += 1
         elif line.object.spec.nodeName and name in self._wanted and name not in self.bound:
             with self._news:
-                self.bound[name] = self._last = now
+                self.bound[name] = self._last
                 self._news.notify_all()

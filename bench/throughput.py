@@ -34,7 +34,7 @@ from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
 ROUNDS = 3
-# Who is left pending for so long with no other pod bound in between is given up.
+# Who is left pending for so long while nothing happens to any pod is given up.
 PATIENCE_SECONDS = 90.0
 MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
 _NOTE = f"""
@@ -43,7 +43,7 @@ API server, etcd and the scheduler under test share all processors; kube-schedul
 second. The pods, of 100m, are there before a scheduler starts. The clock runs from the first change to a pod
 that a watch hears to the last pod bound. The bare loop is one Python process that writes, by Podium's own
 code, what Podium's scheduler must, every decision known beforehand, and no events. Stuck: pods were left
-pending, none having been bound for {PATIENCE_SECONDS:.0f} s; the rate is then that of the bound ones.
+pending, nothing having happened for {PATIENCE_SECONDS:.0f} s; the rate is then that of the bound ones.
 {ROUNDS} rounds, kube-scheduler, Podium and the bare loop in turns.
 """
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.fixtures.proxy import Hold, Where
 from tests.fixtures.servers import ENOUGH
+from tests.scheduler.ledger import told
 from tests.scheduler.world import Scheduler, World, Yard, world
 
 pytestmark = pytest.mark.server
@@ -94,14 +95,5 @@ def test_the_preemptor_is_gone_when_the_next_process_starts(yard: Yard, schedule
         yard.end(name)
     scheduler.again()
     yard.witness()
-    yard.until(
-        lambda: (
-            not any(
-                each["type"] == "DisruptionTarget" and each["status"] == "True"
-                for pod in yard.pods().values()
-                for each in pod["status"].get("conditions", ())
-            )
-        ),
-        "nobody is told to go any more",
-    )
+    yard.until(lambda: not any(map(told, yard.pods().values())), "nobody is told to go any more")
     assert yard.evicted() == []

@@ -22,31 +22,31 @@ from tests.preemption.test_engine_follows import NAMES, NODES, Following, answer
 
 from podium.api.groups import RESERVED
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Wanted
-from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.state import State
 from podium.view import Name
 
 PENDING = {"nominatedNodeName": "n1"}
 
 
-def live(*objects: Any, **given: Any) -> tuple[State, Engine]:
+def live(*objects: Any, **given: Any) -> tuple[State, LiveEngine]:
     """Give a cluster, and the engine of a live scheduler that follows it."""
     flat = [each for some in objects for each in (some if isinstance(some, list) else [some])]
     state = state_of(flat)
-    engine = Engine(state, Settings(**given), intents=Intents())
+    engine = LiveEngine(state, Settings(**given))
     state.observe(engine.apply)
     return state, engine
 
 
-def row(engine: Engine, name: str) -> int:
+def row(engine: LiveEngine, name: str) -> int:
     return engine.snapshot.pod_row[NS, name]
 
 
-def where(engine: Engine, name: str) -> str:
+def where(engine: LiveEngine, name: str) -> str:
     """Give where a lone pod would go now, empty where it does not fit."""
     decision = engine.decide((NS, name), NOW)
     if decision.outcome is not Outcome.FITS:
@@ -54,7 +54,7 @@ def where(engine: Engine, name: str) -> str:
     return engine.snapshot.names[decision.placed[row(engine, name)]] or ""
 
 
-def victims(engine: Engine, name: str) -> set[str]:
+def victims(engine: LiveEngine, name: str) -> set[str]:
     """Give whom a lone pod would evict."""
     chosen = engine.decide((NS, name), NOW).chosen
     if chosen is None:
@@ -142,6 +142,22 @@ def test_who_holds_no_node_has_none_to_go_to() -> None:
     _, engine = live(node("n1"), group("g", 1), gang("g", [None], status=PENDING), pod("high", 3, 5))
     assert engine.as_reserved((NS, "high")) is None
     assert engine.as_reserved((NS, "g-0")) is None
+
+
+def test_a_group_in_doubt_reserves_at_no_more_than_its_pods_own_priority() -> None:
+    """Else a high class on the group alone would hold nodes against pods that have earned theirs."""
+    objects = node("n1"), group("high", 7), gang("high", [None], 3, priority=1), pod("next", 3, 5)
+    _, engine = live(*objects, divergence=DivergencePolicy.NO_PREEMPTION)
+    engine.nominate((NS, "high-0"), "n1")
+    assert engine.priority_of(row(engine, "high-0")) == 1
+    assert where(engine, "next") == "n1"
+
+
+def test_a_reservation_follows_its_groups_priority() -> None:
+    state, engine = live(node("n1"), group("high", 7), gang("high", [None], 3), pod("next", 3, 5))
+    engine.nominate((NS, "high-0"), "n1")
+    state.apply(group("high", 4))
+    assert where(engine, "next") == "n1"
 
 
 # --- who is leaving ---------------------------------------------------------------------------------------
@@ -353,7 +369,7 @@ def test_lone_pods_placed_together_are_placed_as_one_by_one(
         *(pod(NAMES[at], **fields | {"uid": NAMES[at]}) for at, fields in enumerate(crowd)),
         *(pod(name, priority=priority, **fields) for (_, name), fields in zip(names, waiting, strict=True)),
     ]
-    engine = Engine(state_of(objects), given, intents=Intents())
+    engine = LiveEngine(state_of(objects), given)
     together = engine.place_lone(names)
     assert (engine.snapshot.node == engine.snapshot.home).all()
     one_by_one = {}
@@ -380,7 +396,7 @@ def test_the_same_is_decided_for_a_like_pod_as_if_it_had_asked_first(lower: int)
     first, second = (engine.decide((NS, name), NOW) for name in TWINS)
     assert set(second.placed) == ({row(engine, "twin-1")} if lower == 0 else set())
     assert list(second.placed.values()) == list(first.placed.values())
-    assert engine.explain(second, NOW) == Engine(engine.view).plan((NS, "twin-1"), NOW)
+    assert engine.explain(second, NOW) == LiveEngine(engine.view).plan((NS, "twin-1"), NOW)
 
 
 CHANGES = pytest.mark.parametrize(
@@ -452,6 +468,8 @@ def test_the_next_second_is_another_question() -> None:
 class Living(Following):
     """A live scheduler decides between the changes; one made anew that knows its intents plans the same."""
 
+    engine: LiveEngine
+
     @initialize(settings=settings_of, crowd=st.lists(pods, min_size=len(NAMES), max_size=len(NAMES)))
     def begin(self, settings: Settings, crowd: list[dict[str, Any]]) -> None:
         self.intents = Intents()
@@ -495,8 +513,8 @@ class Living(Following):
     def uid(self, name: str, *, uid: str, namespace: str = NS, **_: Any) -> str:
         return f"{uid}-{namespace}-{name}"
 
-    def made_anew(self) -> Engine:
-        anew = Engine(self.state, self.settings, intents=self.intents)
+    def made_anew(self) -> LiveEngine:
+        anew = LiveEngine(self.state, self.settings, intents=self.intents)
         if not hasattr(self, "engine"):
             return anew
         kept = self.engine.snapshot

@@ -46,7 +46,7 @@ class Ledger:
         """Keep of the past only how things are now, as if all of it had come at this moment."""
         self.catch_up()
         past = [(watch, len(watch.seen)) for watch in (self.nodes, self.pods)]
-        moment = max(each.version for watch, count in past for each in watch.seen[:count])
+        moment = max((each.version for watch, count in past for each in watch.seen[:count]), default=0)
         for watch, count in past:
             there = {each.uid: each for each in watch.seen[:count]}
             # A bind may be under way to a node that has just gone: it had room.

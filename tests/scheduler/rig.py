@@ -16,8 +16,6 @@ from tests.scheduling import builders
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -28,6 +26,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Rejected,
     Report,
 )
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, LiveSettings
@@ -62,7 +61,7 @@ class World:
 
     def restart(self) -> None:
         """Have another process begin: it knows what the API server knows."""
-        engine = Engine(self.state, self.live.engine, intents=Intents())
+        engine = LiveEngine(self.state, self.live.engine)
         restraint = Restraint(lambda: self.live)
         self.scheduler = Scheduler(engine, lambda: self.live, restraint)
         self.held = []

@@ -55,6 +55,8 @@ ROOMY = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0})
 CROWDED = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 6})
 MINE = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
 
+HELD = (Place(7, SMALL, 1),)
+
 CASES = [
     ("a node that suits", SUITABLE, waiting(), lambda hints: hints.note_node(1), True),
     ("a node that does not suit", SUITABLE, waiting(), lambda hints: hints.note_node(2), False),
@@ -73,7 +75,7 @@ CASES = [
     (
         "room reserved by itself",
         MINE,
-        waiting(reserved=(Place(7, SMALL, 1),)),
+        waiting(reserved=HELD),
         lambda hints: hints.note_room(1, 0),
         True,
     ),
@@ -103,6 +105,9 @@ CASES = [
         lambda hints: hints.note_victim(1, 0),
         False,
     ),
+    ("others take the room it holds", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(1), True),
+    ("others take room elsewhere", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(2), False),
+    ("a node that it holds is cordoned", Ground(), waiting(reserved=HELD), lambda h: h.note_node(1), True),
     ("a class for who evicts", Ground(), waiting(), Hints.note_rules, True),
     ("a class for who does not", Ground(), waiting(may_preempt=False), Hints.note_rules, False),
     ("a claim for who has none", Ground(), waiting(), Hints.note_volumes, False),
@@ -298,6 +303,7 @@ entries = st.builds(
     st.integers(0, 2),
     st.booleans(),
     st.frozensets(st.sampled_from("uvw"), max_size=2),
+    st.just(()),
 )
 changes = st.lists(
     st.one_of(

@@ -106,6 +106,39 @@ def test_backoff(attempts: int, seconds: float) -> None:
     assert scene.queue.first(100.0 + seconds) == A
 
 
+@pytest.mark.parametrize(
+    "attempts, at, woken, order",
+    [
+        pytest.param(1, 0.25, True, ["high", "low"], id="after its first attempt"),
+        pytest.param(3, 0.75, True, ["low"], id="who has rested for too short a time"),
+        pytest.param(3, 1.25, True, ["high", "low"], id="who has rested for a second"),
+        pytest.param(3, 1.25, False, ["low"], id="who failed for another reason"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [False, True], ids=["its backoff ends", "it is woken after that"])
+def test_who_was_woken_is_not_overtaken(
+    attempts: int, at: float, woken: bool, order: list[str], at_once: bool
+) -> None:
+    """When a key comes out of its backoff, so does a higher one that was woken, and no lower one."""
+    scene = Scene()
+    high, low, lower = ("team-a", "high"), ("team-a", "low"), ("team-a", "lower")
+    for key, priority, tried, times in (
+        (low, 3, 99.0 + at, 1),
+        (high, 7, 100.0, attempts),
+        (lower, 1, 100.5, 1),
+    ):
+        scene.queue.put(key, priority, 0.0)
+        scene.fail(key, tried, times)
+    scene.queue.wake([high, lower] if woken else [lower], 100.0)
+    if not woken:
+        scene.queue.back_off(high, 100.0)
+    if not at_once:
+        scene.queue.wake([low], 100.0)
+    assert scene.queue.first(100.0 + at - 0.125) is None
+    scene.queue.wake([low], 100.0 + at)
+    assert scene.order(100.0 + at) == [("team-a", name) for name in order]
+
+
 def test_a_backoff_that_has_passed_is_none() -> None:
     """Who is woken long after its last attempt is tried at once."""
     scene = Scene(A)
@@ -301,6 +334,8 @@ class Plain:
     due: float = float("inf")
     again: Pool | None = None
     missed: bool = False
+    woken: bool = False
+    rested: float = 0.0
 
     def backoff_ends(self) -> float:
         """Give when the backoff has passed."""
@@ -324,15 +359,30 @@ class Interleavings(RuleBasedStateMachine):
 
     def active(self, found: Plain) -> None:
         found.pool, found.due, found.again, found.missed = Pool.ACTIVE, float("inf"), None, False
+        found.woken = False
 
     def timed(self, found: Plain, pool: Pool, due: float) -> None:
         found.pool, found.due, found.again, found.first, found.missed = pool, due, None, False, False
+        found.woken = False
 
     def retry(self, found: Plain) -> None:
         if found.backoff_ends() > self.now:
             self.timed(found, Pool.BACKOFF, found.backoff_ends())
         else:
             self.active(found)
+
+    def wakes(self, found: Plain) -> list[int]:
+        """Have a key tried that something happened for; say of which priority one is ACTIVE now."""
+        self.retry(found)
+        found.woken = found.pool is Pool.BACKOFF
+        found.rested = found.tried + (found.attempts > 1)
+        return [] if found.woken else [found.priority]
+
+    def rouse(self, active: list[int]) -> None:
+        """Have those tried that would be overtaken."""
+        for found in self.plain.values():
+            if found.woken and found.rested <= self.now and any(found.priority > each for each in active):
+                self.active(found)
 
     def comes_back(self, found: Plain) -> bool:
         """Say whether a key in flight was asked for in the meantime, and have it tried."""
@@ -342,7 +392,7 @@ class Interleavings(RuleBasedStateMachine):
         if found.again is Pool.ACTIVE:
             self.active(found)
         elif found.again is Pool.BACKOFF:
-            self.retry(found)
+            self.wakes(found)
         return found.pool is not None
 
     @rule(seconds=st.sampled_from([0.25, 0.5, 1.0, 2.0, 7.0, 60.0, 299.75, 300.0]))
@@ -432,12 +482,14 @@ class Interleavings(RuleBasedStateMachine):
     @rule(woken=st.sets(keys))
     def wake(self, woken: set[Key]) -> None:
         self.queue.wake(woken, self.now)
+        active: list[int] = []
         for key in woken & self.plain.keys():
             found = self.plain[key]
             if found.pool is None and found.again is None:
                 found.again = Pool.BACKOFF
             elif found.pool is Pool.UNSCHEDULABLE:
-                self.retry(found)
+                active += self.wakes(found)
+        self.rouse(active)
 
     @rule(key=keys)
     def forget(self, key: Key) -> None:
@@ -464,9 +516,12 @@ class Interleavings(RuleBasedStateMachine):
 
     def settled(self) -> Key | None:
         """Make ACTIVE what is due, and give the first by looking at all."""
+        roused: list[int] = []
         for found in self.plain.values():
             if found.due <= self.now:
+                roused += [found.priority] * (found.pool is Pool.BACKOFF)
                 self.active(found)
+        self.rouse(roused)
         active = [key for key in KEYS if key in self.plain and self.plain[key].pool is Pool.ACTIVE]
         return min(active, key=self.rank, default=None)
 

@@ -26,8 +26,8 @@ def seconds(*texts: str | None) -> tuple[float, str]:
     [
         pytest.param(None, None, 0, "", id="none"),
         pytest.param(None, "90s", 90, "", id="the class's"),
-        pytest.param("5m", "90s", 300, "", id="the group's wins"),
-        pytest.param("0s", "90s", 0, "", id="a group that does not wait"),
+        pytest.param("5m", "90s", 300, "", id="a group that waits longer"),
+        pytest.param("0s", "90s", 90, "", id="a group that would not wait"),
         pytest.param("1h30m", None, 5400, "", id="of several parts"),
         pytest.param("24h", None, 86_400, "", id="the longest"),
         pytest.param("24h1s", "90s", 90, f"of PodGroup g is ignored: '24h1s' {BAD}", id="longer than that"),
@@ -41,7 +41,7 @@ def seconds(*texts: str | None) -> tuple[float, str]:
     ],
 )
 def test_delay(of_group: str | None, of_class: str | None, length: float, problem: str) -> None:
-    """A group's annotation counts, else its class's; what cannot be read is said, and counts as absent."""
+    """The longer one counts; what cannot be read is said, and counts as absent."""
     found, said = seconds(of_group, of_class)
     assert found == length
     assert said == (problem and f"The annotation scheduling.podium.dev/preemption-delay {problem}")

@@ -126,3 +126,32 @@ def test_who_is_helped_is_tried_soon(name: str) -> None:
     world.later(SOON)
     assert (NS, case.waits) in world.state.pods
     assert case.waits in world.bound()
+
+
+def test_the_higher_of_two_that_wait_gets_the_node_that_comes() -> None:
+    """Though the backoff of the lower one ends first; and nobody is evicted for it afterwards."""
+    world = World()
+    world.run(pod("lower", 1, 3))
+    world.later(0.5)
+    world.run(pod("higher", 1, 7))
+    world.later(0.25)
+    world.run(node("n1", 1))
+    assert world.bound() == {}
+    world.later(SOON)
+    assert world.bound() == {"higher": "n1"}
+    assert world.evictions() == []
+
+
+def test_a_bind_that_lands_where_it_was_reserved_wakes_nobody() -> None:
+    """A reservation that becomes a place leaves no room, so preemptors that wait elsewhere are let alone."""
+    nodes = [node(f"n{at}", 1) for at in (1, 2)]
+    lows = [pod(f"low-{at}", 1, node=f"n{at}") for at in (1, 2)]
+    world = World(nodes, lows)
+    world.lingering = True
+    world.run(pod("high-1", 1, 10), pod("high-2", 1, 10))
+    world.die("low-1")
+    world.later(SOON)
+    attempts = len(world.effects)
+    world.later(SOON)
+    assert len(world.bound()) == 2
+    assert len(world.effects) == attempts

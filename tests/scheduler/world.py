@@ -161,6 +161,7 @@ class World:
             assert not problems, f"{problems}{self.log}"
         finally:
             made.clear()
+            self.forget()
 
 
 @contextlib.contextmanager
@@ -214,18 +215,25 @@ class Yard:
         return f"{self.name}-{node}"
 
     def group(
-        self, name: str, priority: int, least: int | None, *, whole: bool = False, **fields: Any
+        self,
+        name: str,
+        priority: int,
+        least: int | None,
+        *,
+        whole: bool = False,
+        annotations: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """Make a group of minCount `least` (None: basic); what Podium's webhook would resolve is said."""
         policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
-        spec = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}", **fields}
+        spec: dict[str, Any] = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}"}
         older = self.world.place.native and self.server.release.minor == "1.36"
         if whole:
             spec["disruptionMode"] = NATIVE["1.36"][1] if older else {"all": {}}
         if not self.world.place.native:
             spec["priority"] = priority
         api = self.world.place.api
-        body = {"apiVersion": api, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        metadata = {"name": name, "annotations": annotations}
+        body = {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "spec": spec}
         made = self.ask("POST", self.groups_path(), body, code=201)
         self.priorities[made["metadata"]["uid"]] = priority
         return made

@@ -6,20 +6,17 @@ on the snapshot inside a trial and taken back. A decision speaks of rows, which 
 `explain` makes it a Plan of names for everybody else.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice, takewhile
-
-import numpy as np
+from itertools import islice
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.errors import PodiumError
-from podium.schedulerplugin.arrays import Bools, Int32s, Rows
+from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser
@@ -37,8 +34,7 @@ from podium.schedulerplugin.preemption.stage import Preemptor, Stage
 from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
 from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
 from podium.schedulerplugin.requests import LATEST
-from podium.schedulerplugin.settings import Settings
-from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import Name, View
 
@@ -60,7 +56,7 @@ class Engine:
         self.settings = settings or Settings()
         self.snapshot = Snapshot(minor)
         self.placer = Placer(self.snapshot, view.namespaces, self.settings.strategy, self.settings.reserved)
-        self.budgets = BudgetIndex(self.snapshot)
+        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.spending)
         self._groups = Membership()
         self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
         self._native = view.native_served
@@ -133,21 +129,6 @@ class Engine:
             self._memo.keep(kind, decision, second, by_room=self.placer.chain.plain(shape))
         return decision
 
-    def resume(self, target: Name | GroupKey, victims: Collection[int], now: datetime) -> Decision | None:
-        """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
-
-        None where that is no preemption that may be carried out now: who goes must be whole units of which
-        every rule allows the eviction, and exactly with them gone enough must fit. It raises as `plan` does.
-        """
-        found = self.wanted(target)
-        if isinstance(found, Refused) or found.barred:
-            return None
-        second = seconds(now)
-        units, _ = self.units(for_group=self._as_group(found), now=second)
-        with self._trying():
-            self._nominate(found.priority, found.rows)
-            return Decider(self, units, second).resume(found, np.array(sorted(victims), np.intp))
-
     def wanted(self, target: Name | GroupKey, said: Said = plainly) -> Wanted | Refused:
         """Say who is to be placed for a pod or a group, or why nobody; it raises as `plan` does."""
         if self.view.native_served != self._native:
@@ -159,103 +140,6 @@ class Engine:
             self._nominated.note_all()
         return wanted(self.view, self.snapshot, target, self.settings, said, self._leaving)
 
-    def place_lone(self, targets: Sequence[Name]) -> dict[Name, int]:
-        """Place pods of no group and of one priority one after the other, while they fit as things are.
-
-        Give the node row of each up to the first that does not fit, or may not be placed; nothing stays
-        assumed. It is what `decide` gives for each after those before it are assumed, if none holds a node.
-        """
-        rows: list[int] = []
-        priority = 0
-        for target in targets:
-            found = self._lone(target)
-            if found is None:
-                break
-            assert not rows or found.priority == priority, "they are of one priority"
-            priority = found.priority
-            if self._waits(found):
-                break
-            rows += found.rows
-        if not rows:
-            return {}
-        with self._trying():
-            self._nominate(priority, rows)
-            placed = self.placer.place_many(rows)
-        return {
-            target: placed[row]
-            for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
-        }
-
-    def as_reserved(self, target: Name) -> int | None:
-        """Give the node row that is reserved for a lone pod, if the pod fits there as things are."""
-        found = self._lone(target)
-        if found is None:
-            return None
-        (row,) = found.rows
-        node = self.snapshot.row.get(self.nomination(row))
-        shape = self.snapshot.shapes[self.snapshot.shape.item(row)]
-        return node if node is not None and self.has_room(shape, node, found.priority, found.rows) else None
-
-    def waits(self, target: Name) -> bool:
-        """Say whether it is known, since the last change, that a lone pod does not fit as things are."""
-        found = self._lone(target)
-        return found is not None and self._waits(found)
-
-    def suits(self, shape: Shape, node_row: int) -> bool:
-        """Say whether a node would take a pod of a shape if it were empty."""
-        return self.placer.chain.suits(shape, node_row)
-
-    def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
-        """Say whether a pod of a shape fits on a node now, nominated pods of no lower priority counted.
-
-        But for those `beside` it (rows).
-        """
-        chain, node = self.placer.chain, self.snapshot.node
-        counted = [
-            row
-            for row in self._nominated.on(node_row)
-            if node.item(row) < 0 and row not in beside and self.priority_of(row) >= priority
-        ]
-        if not counted:
-            return chain.fits(shape, node_row)
-        if chain.plain(shape):
-            return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
-        with self._trying():
-            for row in counted:
-                self.snapshot.assume(row, node_row)
-            return chain.fits(shape, node_row)
-
-    def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that suit a shape (see `suits`)."""
-        return _among(node_rows, self.placer.chain.static(shape))
-
-    def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that have the room for a shape now, whatever is reserved there."""
-        return _among(node_rows, self.placer.chain.roomy(shape))
-
-    def nominate(self, pod: Name, node: str) -> None:
-        """Reserve a node for a pending pod from now on, none if empty, whatever its status says."""
-        assert self._intents is not None, "only a live scheduler has intents"
-        row = self.snapshot.pod_row[pod]
-        # A node that it gives up is room for others.
-        (self._memo.forget if self._nominated.of(row) else self._memo.forget_plans)()
-        self._intents.nominate(pod, self.snapshot.uids[row], node)
-        self._nominated.note(row)
-
-    def doom(self, rows: Collection[int]) -> None:
-        """Count pods as leaving from now on: they are told to go."""
-        assert self._intents is not None, "only a live scheduler has intents"
-        self._memo.forget_plans()
-        self._intents.doom(self.snapshot.uids[row] for row in rows)
-        self._touch(rows)
-
-    def spare(self, rows: Collection[int]) -> None:
-        """Count pods as leaving no more, unless they are being deleted."""
-        assert self._intents is not None, "only a live scheduler has intents"
-        self._memo.forget_plans()
-        self._intents.spare(self.snapshot.uids[row] for row in rows)
-        self._touch(rows)
-
     def nomination(self, row: int) -> str:
         """Give the node that is reserved for a pod; empty for none, and for one that is assumed on a node."""
         return self._nominated.of(row)
@@ -265,20 +149,20 @@ class Engine:
         return self._nominated.held()
 
     def priority_of(self, row: int) -> int:
-        """Give what a pending pod counts as: its group's integer where the rules know groups, or its own."""
+        """Give what a pending pod counts as: its group's integer where the rules know groups, or its own.
+
+        Where a group in doubt may preempt nobody, its pods hold no node at a higher priority than their own.
+        """
         pod = self.snapshot.pods[row]
         assert pod is not None, "the row is a pod's"
         key = self._groups.group_of.get(row)
+        own = pod.spec.priority or 0
         group = self.view.groups.get(key) if key is not None and self._grouped else None
-        return (group.priority if group is not None else pod.spec.priority) or 0
-
-    def assume(self, pod_row: int, node_row: int) -> None:
-        """Count a pod on a node from now on, for its binding is on the way: until it is there, no victim."""
-        self.snapshot.assume(pod_row, node_row)
-
-    def forget(self, pod_row: int) -> None:
-        """Count a pod where the server has it again, for its binding failed."""
-        self.snapshot.forget(pod_row)
+        if group is None:
+            return own
+        priority = group.priority or 0
+        in_doubt = self.settings.divergence is DivergencePolicy.NO_PREEMPTION
+        return min(priority, own) if in_doubt else priority
 
     def units(self, *, for_group: bool, now: int) -> tuple[Units, NodeTable]:
         """Give the units that the victims of a pod, or of a group, are cut into, and where they are."""
@@ -287,6 +171,8 @@ class Engine:
         if found is None:
             units = Units(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving)
             found = self._units[rule] = (units, NodeTable(units))
+        if self._intents is not None:
+            self._intents.spending.settle(now)
         units, table = found
         table.refresh(units.refresh(), now)
         return found
@@ -298,14 +184,6 @@ class Engine:
         stage = Stage(self.placer, units, preemptor, self.settings.semantics)
         planner = DomainPlanner(stage, self.budgets, self.settings, now)
         return Chooser(planner, self.placer, table, self.budgets, again=lambda each: self.chooser(each, now))
-
-    def _lone(self, target: Name) -> Wanted | None:
-        """Give a pod that may be placed, and is in no group; None for others."""
-        try:
-            found = self.wanted(target)
-        except PodiumError:
-            return None
-        return found if isinstance(found, Wanted) and found.group is None else None
 
     def _as_group(self, found: Wanted) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS
@@ -352,10 +230,6 @@ class Engine:
         return (
             self.snapshot.node.item(row) >= 0 or row in self._groups.group_of or bool(self._nominated.of(row))
         )
-
-    def _waits(self, found: Wanted) -> bool:
-        kind = self._kind(found)
-        return kind is not None and self._memo.waits(kind)
 
     def _kind(self, found: Wanted) -> Kind | None:
         """Give what of a lone pod decides, None for who is none, or holds a node."""
@@ -407,12 +281,6 @@ def _objects(view: View) -> Iterator[object]:
     """Give what a snapshot is made of, what others wait for first."""
     for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
-
-
-def _among(rows: Collection[int], mask: Bools) -> list[int]:
-    wanted = np.fromiter(rows, np.intp, len(rows))
-    there: list[int] = wanted[mask[wanted]].tolist()
-    return there
 
 
 def _name(pod: Schedulable) -> Name:

@@ -1,21 +1,30 @@
 """What the live tests share: worlds where groups are native in two versions, and where they are Podium's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from tests.reconciler.running import PLACES
 from tests.scheduler.world import World, Yard, world
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with one scheduler for all tests of a module."""
-    with world(request.param, tmp_path_factory.mktemp("world")) as made, made.scheduling():
-        yield made
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
+    """Give the world of one of PLACES with one scheduler for all tests; made when first asked for."""
+    with ExitStack() as stack:
+
+        @cache
+        def find(name: str) -> World:
+            made = stack.enter_context(world(name, tmp_path_factory.mktemp("world")))
+            stack.enter_context(made.scheduling())
+            return made
+
+        yield find
 
 
-@pytest.fixture
-def yard(scheduled: World) -> Iterator[Yard]:
-    """A namespace and nodes of the test's own."""
-    with scheduled.yard() as made:
+@pytest.fixture(params=PLACES)
+def yard(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Yard]:
+    """A namespace and nodes of the test's own, in each world."""
+    with worlds(request.param).yard() as made:
         yield made

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.fixtures.proxy import Refuse, Where
 from tests.scheduler.world import Yard, pod_of
 
 pytestmark = pytest.mark.server
@@ -150,6 +151,21 @@ def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
     (call,) = yard.calls("POST", "/binding")
     assert pod_of(call) == "one"
     assert yard.pods()["one"]["metadata"]["uid"].encode() in call.body
+
+
+def test_a_member_whose_bind_fails_keeps_its_place(yard: Yard) -> None:
+    """The other stays bound, and nobody of its priority takes the room until the bind is heard."""
+    yard.nodes(2)
+    where = Where(rf"/namespaces/{yard.name}/pods/gang-1/binding$")
+    with yard.world.proxy.fault(where, Refuse(500, "InternalError")) as refused:
+        names = yard.gang("gang", 2)
+        yard.until_bound(["gang-0"])
+        yard.until(lambda: refused.hits > 0, "the bind fails")
+        yard.pod("other", 4, 5)
+        yard.until_said("other", "nodes are available")
+        yard.witness()
+    yard.until_bound(names)
+    assert yard.touched() == []
 
 
 def reject(yard: Yard, name: str, reason: str) -> None:

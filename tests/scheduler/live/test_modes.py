@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.fixtures.proxy import Hold
+from tests.scheduler.ledger import told
 from tests.scheduler.world import World, Yard, world
 
 from podium.controlplane.releases import NEWEST
@@ -71,3 +73,21 @@ def test_a_rate_is_kept(plain: World) -> None:
         assert len(yard.evicted()) == 1
         scheduler.configure(schedulerName="podium-slow", evictionsPerMinute=None)
         yard.until_bound(["second"])
+
+
+def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
+    """Before the first delete: then there is none, and who was told to go is told that it stays."""
+    name = "podium-switched"
+    with plain.scheduling(schedulerName=name) as scheduler, plain.yard(name) as yard:
+        full(yard)
+        with plain.proxy.fault(yard.marks, Hold(), times=1) as held:
+            yard.pod("high", 4, 5)
+            yard.until(lambda: held.hits == 1, "the victim is told")
+            scheduler.configure(schedulerName=name, preemption="off")
+            yard.until(lambda: "configuration changed" in scheduler.log, "it is off")
+        yard.until(
+            lambda: len(plain.proxy.writes(yard.marks)) == 2 and not any(map(told, yard.pods().values())),
+            "the mark is withdrawn",
+        )
+        yard.witness()
+        assert yard.evicted() == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.fixtures.proxy import Hold
 from tests.reconciler.running import drop_class, new_class, until
+from tests.scheduler.ledger import told
 from tests.scheduler.world import NAME, Yard, tolerant_class
 
 pytestmark = pytest.mark.server
@@ -173,7 +174,7 @@ def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
         assert yard.evicted() == ["low-0", "mid-1"]
     else:
         assert yard.evicted() == ["mid-1"]
-        yard.until(lambda: not _told(yard.pods()["low-0"]), "the mark of low-0 is withdrawn")
+        yard.until(lambda: not told(yard.pods()["low-0"]), "the mark of low-0 is withdrawn")
 
 
 def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
@@ -186,7 +187,7 @@ def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
         yard.end("high")
         yard.witness()
     yard.until(
-        lambda: len(yard.world.proxy.writes(yard.marks)) > 1 and not _told(yard.pods()["low"]),
+        lambda: len(yard.world.proxy.writes(yard.marks)) > 1 and not told(yard.pods()["low"]),
         "the mark of low is withdrawn",
     )
     assert yard.evicted() == []
@@ -242,13 +243,6 @@ def test_a_pod_that_never_preempts(yard: Yard) -> None:
 def _placed(yard: Yard, name: str, class_name: str) -> bool:
     body = yard.pod_body(name, 4, 1, priorityClassName=class_name)
     return yard.server.request("POST", yard.pods_path(), body)[0] == 201
-
-
-def _told(pod: dict[str, Any]) -> bool:
-    return any(
-        each["type"] == "DisruptionTarget" and each["status"] == "True"
-        for each in pod["status"].get("conditions", ())
-    )
 
 
 def _since(pod: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from podium.api.meta import Condition
 from podium.api.records import Mode
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
 from podium.kube.watching import Say
 from podium.note import Note
 from podium.schedulerplugin.live.binder import bind_all
@@ -28,7 +29,14 @@ from podium.schedulerplugin.live.together import Job, together
 from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import notes
-from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE, doomed, same, spared, unscheduled
+from podium.schedulerplugin.scheduling.conditions import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    doomed,
+    same,
+    spared,
+    unscheduled,
+)
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -86,7 +94,7 @@ class Loop:
     async def run(self) -> None:
         """Schedule until cancelled; what is under way then is cancelled too, and who follows finds it."""
         async with asyncio.TaskGroup() as tasks:
-            begun = self._scheduler.begin(self._moment())
+            begun = self._guarded(self._scheduler.begin, self._moment())
             for effect in begun:
                 if not isinstance(effect, Spare):
                     self._perform(effect, tasks)
@@ -109,16 +117,20 @@ class Loop:
         return Moment(self._now(), self._clock())
 
     def _step(self, moment: Moment) -> list[Effect]:
-        """Let the scheduler look at one entry; a bug is about that one, and must not keep the others out."""
+        """Let the scheduler look at one entry."""
+        effects = self._guarded(self._scheduler.step, moment)
+        self._metrics.stepped(effects, moment.seconds, self._clock())
+        return effects
+
+    def _guarded(self, work: Callable[[Moment], list[Effect]], moment: Moment) -> list[Effect]:
+        """Let the scheduler work; a bug is about one entry, and must not keep the others out."""
         try:
-            effects = self._scheduler.step(moment)
+            return work(moment)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next entry may be none the worse
             said = "".join(traceback.format_exception(error))
             self._say("scheduling failed: a bug", {"keys": str(self._scheduler.tried), "error": said})
             self._metrics.failed()
             return self._scheduler.stumbled(moment)
-        self._metrics.stepped(effects, moment.seconds, self._clock())
-        return effects
 
     async def _until_news(self, now: float) -> None:
         due = None if self._under_way >= _UNDER_WAY else self._scheduler.due(now)
@@ -175,6 +187,9 @@ class Loop:
         self._metrics.not_bound(pod, self._clock())
         if not settled:
             self._say("not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)})
+            why = error.message if isinstance(error, RefusedError) else str(error)
+            message = f"binding to node {node} failed: {why}"
+            self._statuses.submit(Report(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
         self._scheduler.unbound(bind.key, pod, node, settled=settled)
         self.wake()
 

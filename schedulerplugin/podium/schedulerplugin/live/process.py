@@ -19,7 +19,6 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 from podium.kube.events import Pace, Recorder
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.live.history import History
 from podium.schedulerplugin.live.keep import essential
 from podium.schedulerplugin.live.loop import Loop
@@ -28,10 +27,10 @@ from podium.schedulerplugin.live.shadowing import Shadowing
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import Source, Switch
 from podium.schedulerplugin.live.writes import Writes
-from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.history import recent
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.scheduling.settings import LiveSettings
@@ -139,7 +138,7 @@ class _Process:
         history = self._new_history(live)
         restraint = await self._restraint(history)
         # From here until all observe the state nothing is awaited: no change may get lost in between.
-        engine = Engine(state, live.engine, minor, Intents())
+        engine = LiveEngine(state, live.engine, minor)
         scheduler = Scheduler(engine, self._live, restraint)
         writes = Writes(
             self._connection,

@@ -49,7 +49,7 @@ _BURST, _SECONDS = 25, 0.01
 # What one attempt at everything that waits in a large cluster may say; a later attempt says what had no room.
 _ROOM = 20_000
 # Hot writes are let pass for so long, looked at so often: under load a trickle goes on.
-_PATIENCE, _GLANCE = 2.0, 0.02
+_PATIENCE, _GLANCE = 5.0, 0.02
 # A watch that is later than this has other troubles.
 _LAG = 10.0
 

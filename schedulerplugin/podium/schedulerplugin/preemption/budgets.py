@@ -20,6 +20,7 @@ from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.overlay import NO_SHAPE
 from podium.schedulerplugin.preemption.covering import NamespaceBudgets, parsed
+from podium.schedulerplugin.preemption.spending import Spending
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import Shape
@@ -57,16 +58,20 @@ class BudgetIndex:
     """The budgets of a cluster by id, and which of them count which pods of a snapshot.
 
     `names` gives namespace and name by id; ids of budgets that went are used again. The answers follow the
-    snapshot by themselves, budgets by `apply`.
+    snapshot by themselves, budgets by `apply`. `spending` is what was taken and no status shows yet.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, spending: Spending | None = None) -> None:
+        self._spending = spending or Spending()
+        self._spent_at = 0
         self.names: list[Name] = []
         self._snapshot = snapshot
         self._ids: dict[Name, int] = {}
         self._free: list[int] = []
         self._budgets: dict[int, _Budget] = {}
-        self._allowed: Int64s = np.zeros(0, np.int64)
+        # What the statuses allow, and what of that is left.
+        self._granted: Int64s = np.zeros(0, np.int64)
+        self._left: Int64s = np.zeros(0, np.int64)
         self._namespaces: dict[str, NamespaceBudgets] = {}
         self._problems: dict[int, list[Problem]] = {}
         # Budgets with pods that are not charged, by id.
@@ -88,8 +93,19 @@ class BudgetIndex:
         name = budget.metadata.namespace or "", budget.metadata.name or ""
         if after is None:
             self._remove(name)
-        else:
-            self._put(name, after)
+            return
+        if before is not None:
+            self._spending.written(name)
+        self._put(name, after)
+
+    @property
+    def _allowed(self) -> Int64s:
+        """How many more pods each budget lets go, by id."""
+        if self._spent_at != self._spending.revision:
+            self._spent_at = self._spending.revision
+            for budget_id in self._budgets:
+                self._count(budget_id)
+        return self._left
 
     def problems(self) -> list[Problem]:
         """Give what of the budgets could not be taken as it stands, by object."""
@@ -100,6 +116,14 @@ class BudgetIndex:
         budgets, counts = np.unique(self._charges(pod_rows).budgets, return_counts=True)
         names = (self.names[each] for each in budgets.tolist())
         return dict(sorted(zip(names, counts.tolist(), strict=True)))
+
+    def of_each(self, pod_rows: Rows) -> list[list[Name]]:
+        """Give the budgets that each of these pods would be charged to."""
+        charges = self._charges(pod_rows)
+        found: list[list[Name]] = [[] for _ in pod_rows]
+        for position, budget_id in zip(charges.positions.tolist(), charges.budgets.tolist(), strict=True):
+            found[position].append(self.names[budget_id])
+        return found
 
     def charged(self, pod_rows: Rows) -> Bools:
         """Say for each pod whether any budget counts it."""
@@ -201,7 +225,8 @@ class BudgetIndex:
             self.names[budget_id] = name
             self._ids[name] = budget_id
             if budget_id >= len(self._allowed):
-                self._allowed = grown(self._allowed, 2 * budget_id + 1)
+                self._granted = grown(self._granted, 2 * budget_id + 1)
+                self._left = grown(self._left, 2 * budget_id + 1)
             self._select(budget_id, name[0], budget, selector)
         else:
             known = self._budgets[budget_id].read.spec
@@ -210,7 +235,8 @@ class BudgetIndex:
                 self._select(budget_id, name[0], budget, selector)
             self._budgets[budget_id] = self._budgets[budget_id]._replace(read=budget)
         status = budget.status
-        self._allowed[budget_id] = max(status.disruptionsAllowed or 0, 0) if status is not None else 0
+        self._granted[budget_id] = max(status.disruptionsAllowed or 0, 0) if status is not None else 0
+        self._count(budget_id)
         self._problems.pop(budget_id, None)
         problems = list(_problems(name, self._budgets[budget_id]))
         if problems:
@@ -218,6 +244,10 @@ class BudgetIndex:
         self._excused.pop(budget_id, None)
         if status is not None and status.disruptedPods:
             self._excused[budget_id] = tuple((name[0], pod) for pod in status.disruptedPods)
+
+    def _count(self, budget_id: int) -> None:
+        taken = self._spending.taken(self.names[budget_id])
+        self._left[budget_id] = max(self._granted.item(budget_id) - taken, 0)
 
     def _remove(self, name: Name) -> None:
         budget_id = self._ids.pop(name, None)

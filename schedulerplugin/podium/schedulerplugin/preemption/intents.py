@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from podium.api.core import Pod
 from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.preemption.spending import Spending
 from podium.view import Name
 
 # What a kube-scheduler or Podium writes on a victim before it deletes it.
@@ -24,6 +25,8 @@ class Intents:
     """
 
     def __init__(self) -> None:
+        # What those who have to go charge to budgets.
+        self.spending = Spending()
         self._nominated: dict[Name, tuple[str, str]] = {}
         self._doomed: set[str] = set()
 
@@ -37,7 +40,9 @@ class Intents:
 
     def spare(self, uids: Iterable[str]) -> None:
         """Count pods as leaving no more, unless they are being deleted."""
-        self._doomed.difference_update(uids)
+        for uid in uids:
+            self._doomed.discard(uid)
+            self.spending.release(uid)
 
     def nomination(self, pod: Schedulable) -> str:
         """Give the node that is reserved for a pod, empty for none."""
@@ -51,8 +56,11 @@ class Intents:
     def follow(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget what a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
+        if after is not None and after.metadata.deletionTimestamp is not None:
+            self.spending.going(after.metadata.uid or "")
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
             self._doomed.discard(before.metadata.uid or "")
+            self.spending.gone(before.metadata.uid or "")
             self._nominated.pop(_name(before), None)
         elif after is not None and after.spec.nodeName:
             self._nominated.pop(_name(after), None)

@@ -9,12 +9,12 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
 from podium.schedulerplugin.scheduling.effects import Key, PodRef
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
 from podium.state import Readable
@@ -30,7 +30,7 @@ class Changes:
     `gated` says that all entries that are held back are to be looked at.
     """
 
-    def __init__(self, engine: Engine, hints: Hints, entries: Entries) -> None:
+    def __init__(self, engine: LiveEngine, hints: Hints, entries: Entries) -> None:
         self.touched: set[Key] = set()
         self.rejected: list[tuple[PodRef, str]] = []
         self.gated = False
@@ -74,10 +74,17 @@ class Changes:
     def _pod(self, before: Schedulable | None, after: Schedulable | None) -> None:
         if before is not None and _is_bound(before):
             self._bound_changed(before, after)
-        elif before is not None and _nomination(before) and (after is None or not _nomination(after)):
+        elif (
+            before is not None
+            and _nomination(before) not in ("", _place(after))
+            # What we mean rules over what a status says.
+            and pod_ref(before).key not in self._meant
+        ):
             self._room(_nomination(before), before)
         if after is not None and _is_bound(after) and (before is None or not _is_bound(before)):
             self._hints.note_neighbour(after, left=False)
+            if pod_ref(after).key not in self._meant:
+                self._taken(after)
         self._settle(before, after)
         if not _says_the_same(before, after) or (after is not None and self._was_nominated(after)):
             self.touched.update(
@@ -120,9 +127,12 @@ class Changes:
         else:
             if before.spec.containers != after.spec.containers or _resized(before, after):
                 self._room(before.spec.nodeName or "", before)
+                self._taken(after)
             if before.metadata.labels != after.metadata.labels:
                 self._hints.note_neighbour(before, left=True)
                 self._hints.note_neighbour(after, left=False)
+                if self._entries.key(before) != self._entries.key(after):
+                    self._hints.note_rules()
         if after is not None and after.finished and not before.finished and self._entries.is_ours(after):
             reason = (after.status.reason if after.status is not None else None) or ""
             if reason.startswith(_NO_ROOM):
@@ -142,6 +152,12 @@ class Changes:
             level = None if pod is None else withstood(self._engine, pod)
             self._hints.note_room(row, level or 0, protected=level is None)
 
+    def _taken(self, pod: Schedulable) -> None:
+        """Note that a pod takes room on its node that it was not given here."""
+        row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
+        if row is not None:
+            self._hints.note_taken(row)
+
     def _node(self, before: Readable | None, after: Readable | None) -> None:
         """Note a node that came or offers something else; one that went takes with it what counted on it."""
         if isinstance(after, SchedulableNode):
@@ -158,18 +174,18 @@ class Changes:
                     self.touched.add(self._entries.key(pod))
 
 
-def _lowest(engine: Engine, pod: Schedulable) -> int:
+def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
     """Give the lowest priority that a pod may count as when it is to be a victim."""
     group, own = _group(engine, pod), pod.spec.priority or 0
     return own if group is None else min(own, group.priority or 0)
 
 
-def _group(engine: Engine, pod: Schedulable) -> PodGroup | None:
+def _group(engine: LiveEngine, pod: Schedulable) -> PodGroup | None:
     key = membership(pod, native_served=engine.view.native_served)
     return engine.view.groups.get(key) if key is not None else None
 
 
-def withstood(engine: Engine, pod: Schedulable) -> int | None:
+def withstood(engine: LiveEngine, pod: Schedulable) -> int | None:
     """Give the highest priority that a pod may have withstood, None for all; who is above counted on it."""
     view, settings = engine.view, engine.settings
     group = _group(engine, pod)
@@ -192,6 +208,11 @@ def _same_pod(before: Schedulable, after: Schedulable) -> bool:
 
 def _is_bound(pod: Schedulable) -> bool:
     return bool(pod.spec.nodeName)
+
+
+def _place(pod: Schedulable | None) -> str:
+    """Give the node that a pod has, or that is reserved for it."""
+    return "" if pod is None else pod.spec.nodeName or _nomination(pod)
 
 
 def _nomination(pod: Schedulable) -> str:

@@ -12,9 +12,9 @@ from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.rules.gang import DEFAULT_SCHEDULER
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.view import Name
 
@@ -22,7 +22,7 @@ from podium.view import Name
 class Entries:
     """Answers about the entries of one scheduler, of that schedulerName, in the cluster of an engine."""
 
-    def __init__(self, engine: Engine, scheduler: str) -> None:
+    def __init__(self, engine: LiveEngine, scheduler: str) -> None:
         self._engine = engine
         self._scheduler = scheduler
 

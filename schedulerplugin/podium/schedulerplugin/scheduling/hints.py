@@ -10,7 +10,7 @@ where the exact question costs more than an attempt, the answer is yes. Who has 
 these: what becomes free there is nobody else's, and he is asked about by himself.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -99,12 +99,25 @@ class _Kind(NamedTuple):
 class _News:
     """The changes since the last look; noting one is O(1)."""
 
-    __slots__ = ("anyone", "gone", "neighbours", "nodes", "repelled", "rooms", "rules", "victims", "volumes")
+    __slots__ = (
+        "anyone",
+        "gone",
+        "neighbours",
+        "nodes",
+        "repelled",
+        "rooms",
+        "rules",
+        "taken",
+        "victims",
+        "volumes",
+    )
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
         # Where pods left room, and the highest priority among them: protected ones are above all.
         self.rooms: dict[int, float] = {}
+        # Where pods came that took room nobody here had given them.
+        self.taken: set[int] = set()
         # Where pods came that may be evicted, and the lowest priority among them.
         self.victims: dict[int, int] = {}
         self.gone: set[str] = set()
@@ -175,6 +188,11 @@ class Hints:
         rooms[row] = max(level, rooms.get(row, level))
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
+    def note_taken(self, row: int) -> None:
+        """Note that on a node others take more room than before: who has it reserved has to look again."""
+        self._news.taken.add(row)
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
     def note_victim(self, row: int, priority: int) -> None:
         """Note that a pod of that priority came to a node whom nobody could have evicted until now."""
         victims = self._news.victims
@@ -229,8 +247,8 @@ class Hints:
         for kind, keys in self._kinds.items():
             if _helps(news, kind, ground):
                 helped.update(keys)
-        holders = (self._holders[row] for row in news.rooms if row in self._holders)
-        for key in dict.fromkeys(chain.from_iterable(holders)):
+        helped.update(dict.fromkeys(self._holding(news.nodes | news.taken)))
+        for key in self._holding(news.rooms):
             if key not in helped and key not in ready and _lands(self._waiting[key], ground):
                 helped[key] = None
         return Helped(list(ready), [key for key in helped if key not in ready])
@@ -245,6 +263,11 @@ class Hints:
             or (now.rules != seen.rules and waiting.may_preempt)
             or (now.gone != seen.gone and bool(waiting.awaited))
         )
+
+    def _holding(self, rows: Iterable[int]) -> Iterable[Key]:
+        """Give the entries, each once, that hold any of some nodes."""
+        holders = (self._holders[row] for row in rows if row in self._holders)
+        return dict.fromkeys(chain.from_iterable(holders))
 
     def _is_last(self, key: Key, uid: str) -> bool:
         """Take a pod off those that an entry awaits; say whether it was the last."""

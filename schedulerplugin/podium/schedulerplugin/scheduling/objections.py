@@ -8,16 +8,21 @@ there instead, or a group that counts less), its nodes, and the rules that prote
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.preemption.units import NO_UNIT
 from podium.schedulerplugin.scheduling.effects import Evict, Moment
 from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.settings import Mode
 
 
-def objection(engine: Engine, entries: Entries, evict: Evict, mode: Mode, moment: Moment) -> str:
-    """Say why nobody shall be deleted for it, empty if all may be; no name of a victim is in it."""
+def objection(
+    engine: LiveEngine, entries: Entries, evict: Evict, mode: Mode, moment: Moment, *, rules_changed: bool
+) -> str:
+    """Say why nobody shall be deleted for it, empty if all may be; no name of a victim is in it.
+
+    `rules_changed`: something of what protects victims may be another than it was in the plan.
+    """
     if mode is not Mode.ENFORCE:
         return f"the mode of preemption is {mode} now"
     try:
@@ -30,12 +35,12 @@ def objection(engine: Engine, entries: Entries, evict: Evict, mode: Mode, moment
         return found.barred
     if found.priority < evict.preemptor.priority:
         return "its priority is lower now"
-    if not _may_go(engine, entries, evict, moment):
+    if rules_changed and not _may_go(engine, entries, evict, moment):
         return "not all who were to go may be evicted any more"
     return _unplaced(engine, entries, evict, found)
 
 
-def _unplaced(engine: Engine, entries: Entries, evict: Evict, found: Wanted) -> str:
+def _unplaced(engine: LiveEngine, entries: Entries, evict: Evict, found: Wanted) -> str:
     """Say why the preemptor would have no use for the room."""
     snapshot, here = engine.snapshot, 0
     wanted = set(found.rows)
@@ -51,10 +56,10 @@ def _unplaced(engine: Engine, entries: Entries, evict: Evict, found: Wanted) -> 
     return "" if here >= found.needed else "those for whom it was begun are gone"
 
 
-def _may_go(engine: Engine, entries: Entries, evict: Evict, moment: Moment) -> bool:
+def _may_go(engine: LiveEngine, entries: Entries, evict: Evict, moment: Moment) -> bool:
     """Say whether the rules still allow the eviction of those victims that are left."""
-    now = seconds(moment.now)
-    rows = [row for pod in evict.victims if (row := entries.row(pod)) is not None]
+    now, going = seconds(moment.now), engine.snapshot.terminating
+    rows = [row for pod in evict.victims if (row := entries.row(pod)) is not None and not going.item(row)]
     # Who is told to go is in no unit.
     engine.spare(rows)
     units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)

@@ -6,6 +6,9 @@ it (`hints` knows what), for trying it on every change would cost more than all 
 lately waits longer each time, so that it cannot keep the others out. Upstream's queue
 (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the same pools, waits and last resorts.
 
+What helps a key in its backoff must not go to a lower one only because that failed earlier: when one comes
+out of its backoff, so do those of higher priority that were woken and have rested for a little.
+
 A key that is tried is in flight and in no pool. What happens to it meanwhile is remembered and counts when
 it comes back, or it might wait for an event that has passed.
 
@@ -26,6 +29,8 @@ from podium.schedulerplugin.scheduling.hints import Hints, Seen, Waiting
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 10.0
+# So long after an attempt a woken key may be tried before one of lower priority; after its first one at once.
+_REST_SECONDS = 1.0
 # kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: what hints may have missed is tried after that.
 _FLUSH_SECONDS = 300.0
 
@@ -87,6 +92,9 @@ class _Ranked:
         # Of every key its rank, and some that were superseded.
         self._heap: list[tuple[_Rank, Key]] = []
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._ranks
+
     def put(self, key: Key, rank: _Rank) -> None:
         self._ranks[key] = rank
         if len(self._heap) > _SLACK * len(self._ranks) + _SLACK:
@@ -123,6 +131,9 @@ class Queue:
         # ACTIVE keys in order, and the others by when they become ACTIVE whatever happens.
         self._order = _Ranked()
         self._timers = _Ranked()
+        # Woken keys in BACKOFF: by when they have rested, and those that have in order.
+        self._resting = _Ranked()
+        self._rested = _Ranked()
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
@@ -142,6 +153,8 @@ class Queue:
             self._remember(entry, Pool.BACKOFF)
         elif entry.pool is Pool.ACTIVE and changed:
             self._rank(key, entry)
+        elif key in self._rested and changed:
+            self._rested.put(key, _place(key, entry))
 
     def drop(self, key: Key) -> None:
         """Forget a key: it is scheduled, or it is gone."""
@@ -238,6 +251,7 @@ class Queue:
 
     def wake(self, keys: Iterable[Key], now: float) -> None:
         """Have UNSCHEDULABLE keys tried that something happened for, once their backoff has ended."""
+        active: list[int] = []
         for key in keys:
             entry = self._entries.get(key)
             if entry is None:
@@ -245,7 +259,11 @@ class Queue:
             if entry.pool is None:
                 self._remember(entry, Pool.BACKOFF)
             elif entry.pool is Pool.UNSCHEDULABLE:
-                self._again(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now)
+                if self._again(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now) is Pool.ACTIVE:
+                    active.append(entry.priority)
+                else:
+                    self._rest(key, entry)
+        self._rouse(active, now)
 
     def forget(self, key: Key) -> None:
         """Have the waits of a key begin anew: a part of it was scheduled."""
@@ -269,18 +287,45 @@ class Queue:
 
     def _settle(self, now: float) -> None:
         """Make ACTIVE what is due."""
+        active: list[int] = []
         while (found := self._timers.first()) is not None and _time(found[0]) <= now:
             key = found[1]
             entry = self._entries[key]
-            event = Event.BACKED_OFF if entry.pool is Pool.BACKOFF else Event.FLUSHED
+            event = Event.FLUSHED
+            if entry.pool is Pool.BACKOFF:
+                event = Event.BACKED_OFF
+                active.append(entry.priority)
             self._enter(key, entry, Pool.ACTIVE, event)
+        self._rouse(active, now)
+
+    def _rest(self, key: Key, entry: _Entry) -> None:
+        """Note that a key in BACKOFF was woken."""
+        rested = entry.tried if entry.attempts <= 1 else entry.tried + _REST_SECONDS
+        self._resting.put(key, (rested, *_identity(key)))
+
+    def _rouse(self, active: list[int], now: float) -> None:
+        """Make ACTIVE the rested keys of higher priority than one of those that became so."""
+        if not active:
+            return
+        lowest = min(active)
+        while (found := self._resting.first()) is not None and _time(found[0]) <= now:
+            key = found[1]
+            self._resting.drop(key)
+            self._rested.put(key, _place(key, self._entries[key]))
+        while (found := self._rested.first()) is not None:
+            key = found[1]
+            entry = self._entries[key]
+            if entry.priority <= lowest:
+                return
+            self._enter(key, entry, Pool.ACTIVE, Event.BACKED_OFF)
 
     def _comes_back(self, key: Key, entry: _Entry, now: float) -> bool:
         """Note that an attempt ended; if something happened in the meantime, have another and say so."""
         entry.tried = now
         if entry.again is None:
             return False
-        self._again(key, entry, entry.again, Event.FAILED, now)
+        if self._again(key, entry, entry.again, Event.FAILED, now) is Pool.BACKOFF:
+            self._rest(key, entry)
         return True
 
     def _remember(self, entry: _Entry, pool: Pool) -> None:
@@ -288,13 +333,17 @@ class Queue:
         if entry.again is not Pool.ACTIVE:
             entry.again = pool
 
-    def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
-        """Have a key tried: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended."""
+    def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> Pool:
+        """Have a key tried: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended.
+
+        Say which it is.
+        """
         ends = entry.tried + _backoff(entry.attempts)
         if pool is Pool.BACKOFF and ends > now:
             self._enter(key, entry, Pool.BACKOFF, event, ends)
-        else:
-            self._enter(key, entry, Pool.ACTIVE, event)
+            return Pool.BACKOFF
+        self._enter(key, entry, Pool.ACTIVE, event)
+        return Pool.ACTIVE
 
     def _enter(self, key: Key, entry: _Entry, pool: Pool, event: Event, due: float | None = None) -> None:
         """Move a key to a pool; `due` is when it leaves that by itself."""
@@ -318,13 +367,17 @@ class Queue:
             case Pool.UNSCHEDULABLE:
                 self._hints.drop(key)
                 self._timers.drop(key)
-            case _:
+            case Pool.BACKOFF:
+                self._resting.drop(key)
+                self._rested.drop(key)
+                self._timers.drop(key)
+            case Pool.GATED:
                 self._timers.drop(key)
         self._depths[entry.pool] -= 1
         entry.pool = None
 
     def _rank(self, key: Key, entry: _Entry) -> None:
-        self._order.put(key, (-entry.priority, not entry.first, entry.since, *_identity(key)))
+        self._order.put(key, _place(key, entry))
 
 
 def _backoff(attempts: int) -> float:
@@ -332,6 +385,11 @@ def _backoff(attempts: int) -> float:
     if attempts == 0:
         return 0.0
     return min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempts - 1, 10), _LAST_BACKOFF_SECONDS)
+
+
+def _place(key: Key, entry: _Entry) -> _Rank:
+    """Give the place of a key in the order in which keys are tried."""
+    return -entry.priority, not entry.first, entry.since, *_identity(key)
 
 
 def _identity(key: Key) -> tuple[str, str, int]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, is_preempted
 from podium.schedulerplugin.scheduling.effects import PodRef
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import ref_at
 
 _UID = re.compile(r"\(UID ([^()\s]+)\)$")
@@ -24,12 +24,12 @@ class Begun(NamedTuple):
     preemptor: str
     rows: tuple[int, ...]
 
-    def pods(self, engine: Engine) -> tuple[PodRef, ...]:
+    def pods(self, engine: LiveEngine) -> tuple[PodRef, ...]:
         """Name them."""
         return tuple(ref_at(engine, row) for row in self.rows)
 
 
-def begun(engine: Engine, scheduler: str) -> Iterator[Begun]:
+def begun(engine: LiveEngine, scheduler: str) -> Iterator[Begun]:
     """Give what a scheduler of that name had begun, by preemptors; pods that are being deleted are done with.
 
     Only conditions of that scheduler's own form count, which names the preemptor at its end.

@@ -6,10 +6,10 @@ room is told when one ends, and who loses his to a higher priority is looked at 
 
 from collections.abc import Iterable
 
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import ref_at
 from podium.view import Name
 
@@ -17,7 +17,7 @@ from podium.view import Name
 class Reservations:
     """Those of one scheduler, kept in its engine's mind; status.nominatedNodeName is written by others."""
 
-    def __init__(self, engine: Engine, changes: Changes, entries: Entries) -> None:
+    def __init__(self, engine: LiveEngine, changes: Changes, entries: Entries) -> None:
         self._engine = engine
         self._changes = changes
         self._entries = entries

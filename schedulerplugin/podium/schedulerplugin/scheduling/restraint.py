@@ -19,11 +19,11 @@ from podium.api.membership import membership
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.scheduling import wait, words
 from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identity_of, identity_of_group
 from podium.schedulerplugin.scheduling.rate import EvictionRate
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
@@ -73,7 +73,7 @@ class Restraint:
             self._evictions.note(by, of, at)
         self._rate.restore(units)
 
-    def hold(self, engine: Engine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
+    def hold(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
         """Say why a preemption that was just planned is not to be carried out now; None where it is."""
         live, now = self._live(), moment.seconds
         self._owed.pop(evict.key, None)
@@ -110,7 +110,7 @@ class Restraint:
             return Hold(Why.RATE, why, now + pause)
         return None
 
-    def took(self, engine: Engine, evict: Evict, wanted: Wanted, moment: Moment) -> None:
+    def took(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> None:
         """Note that a preemption is carried out."""
         self._rate.take(self._live().evictions_a_minute, len(evict.units), moment.seconds)
         for by, of in _pairs(engine, evict, wanted):
@@ -126,7 +126,7 @@ class Restraint:
             pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
             self._failures[key] = times, now + pause
 
-    def failed(self, engine: Engine, key: Key, wanted: Wanted, moment: Moment) -> None:
+    def failed(self, engine: LiveEngine, key: Key, wanted: Wanted, moment: Moment) -> None:
         """Note that an entry found no room: its window for new nodes has begun, if it had not."""
         if key not in self._since:
             told = (_told(engine.snapshot.pods[row]) for row in wanted.rows)
@@ -148,7 +148,7 @@ class Restraint:
         return max(self._rate.wait(limit, units, now), *ahead, 0.0)
 
 
-def expiry(engine: Engine, wanted: Wanted, moment: Moment) -> float | None:
+def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
     """Say when the next toleration ends that holds a preemptor back, in seconds of the steady clock."""
     now = seconds(moment.now)
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
@@ -177,7 +177,7 @@ def _told(pod: Schedulable | None) -> datetime | None:
         return None
 
 
-def _delay(engine: Engine, wanted: Wanted) -> timedelta:
+def _delay(engine: LiveEngine, wanted: Wanted) -> timedelta:
     """Give how long a preemptor leaves an autoscaler the time; of a lone pod its class says so."""
     group, classes = wanted.group, engine.view.classes
     if group is not None:
@@ -187,7 +187,7 @@ def _delay(engine: Engine, wanted: Wanted) -> timedelta:
     return wait.delay(None, classes.get(name or "")).length
 
 
-def _pairs(engine: Engine, evict: Evict, wanted: Wanted) -> Iterator[tuple[Identity, Identity]]:
+def _pairs(engine: LiveEngine, evict: Evict, wanted: Wanted) -> Iterator[tuple[Identity, Identity]]:
     """Give who evicts whom, by what outlives the pods."""
     view = engine.view
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
@@ -35,6 +34,7 @@ from podium.schedulerplugin.scheduling.effects import (
 )
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints, Place, Waiting
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.objections import objection
 from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
@@ -51,7 +51,7 @@ _RUN = 256
 class Scheduler:
     """Schedules the pods of one schedulerName; give `apply` to State.observe after the engine's."""
 
-    def __init__(self, engine: Engine, live: Callable[[], LiveSettings], restraint: Restraint) -> None:
+    def __init__(self, engine: LiveEngine, live: Callable[[], LiveSettings], restraint: Restraint) -> None:
         self.engine = engine
         self._hints = Hints()
         self.queue = Queue(self._hints)
@@ -63,6 +63,8 @@ class Scheduler:
         self.apply = self._changes.apply
         self._reservations = Reservations(engine, self._changes, self.entries)
         self._preempting: dict[Key, Evict] = {}
+        # How often rules of who may be evicted had changed when it was planned.
+        self._rules: dict[Key, int] = {}
         # Of those, which changed meanwhile.
         self._later: set[Key] = set()
         # Which plan was held back last, by the UIDs of its victims, and why.
@@ -70,6 +72,8 @@ class Scheduler:
         # How often in a row binds of an entry failed, and which are to be tried again.
         self._unbound: dict[Key, int] = {}
         self._retried: set[Key] = set()
+        # How many lone pods are tried at once.
+        self._length = _RUN
         # What the last step tried, and what it had decided so far; who was tried when a bug showed.
         self.tried: list[Key] = []
         self._decided: list[Effect] = []
@@ -78,6 +82,7 @@ class Scheduler:
     def begin(self, moment: Moment) -> list[Effect]:
         """Take up all that waits, a first list having been read; end what an earlier process had begun."""
         effects: list[Effect] = []
+        self.tried, self._decided = [], effects
         waiting: dict[str, Key] = {}
         groups = self.engine.view.groups
         for key, pod in self.entries.waiting():
@@ -178,6 +183,7 @@ class Scheduler:
         Whatever came of it, the preemptor is looked at again: when its victims have gone, or after a while.
         """
         evict = self._preempting.pop(key)
+        del self._rules[key]
         now = moment.seconds
         if key in self._later:
             self._later.discard(key)
@@ -203,7 +209,9 @@ class Scheduler:
         evict = self._preempting.get(key)
         if evict is None:
             return "it has ended"
-        return objection(self.engine, self.entries, evict, self._live().mode, moment)
+        changed = self._rules[key] != self._hints.seen.rules
+        mode = self._live().mode
+        return objection(self.engine, self.entries, evict, mode, moment, rules_changed=changed)
 
     def _run(self, first: Name, effects: list[Effect], moment: Moment) -> None:
         """Place lone pods of one priority one after the other, as long as they fit; the next is looked at."""
@@ -214,7 +222,7 @@ class Scheduler:
         queue, now = self.queue, moment.seconds
         run = [first]
         priority = self.entries.priority(first)
-        while len(run) < _RUN and first not in self._alone:
+        while len(run) < self._length and first not in self._alone:
             key = queue.first(now)
             if key is None or isinstance(key, GroupKey) or self.entries.priority(key) != priority:
                 break
@@ -224,6 +232,8 @@ class Scheduler:
             run.append(key)
         self.tried = list[Key](run)
         placed = self.engine.place_lone(run)
+        # Where there is no room any more, who is taken along is looked at for nothing.
+        self._length = min(2 * len(run), _RUN) if len(placed) == len(run) else 1
         pods = self.engine.snapshot.pod_row
         for key, node in placed.items():
             self._bind(key, {pods[key]: node}, effects)
@@ -327,6 +337,7 @@ class Scheduler:
         self._reservations.give(rows, evict.nominations)
         engine.doom([row for pod in evict.victims if (row := self.entries.row(pod)) is not None])
         self._preempting[evict.key] = evict
+        self._rules[evict.key] = self._hints.seen.rules
         self._held.pop(evict.key, None)
         self.queue.gate(evict.key, moment.seconds)
 

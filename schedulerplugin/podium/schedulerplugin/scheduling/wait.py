@@ -1,8 +1,8 @@
 """How long a preemptor leaves an autoscaler the time to bring nodes before anybody is evicted for it.
 
 Where nodes can be bought, a few minutes of patience are cheaper than the work that an eviction throws away;
-how many is the administrator's choice by PriorityClass, and a group may choose for itself, for it is only
-its own start that it puts off.
+how many is the administrator's choice by PriorityClass. A group may wait longer, for it is only its own start
+that it puts off, but no shorter: what is evicted is not its own.
 """
 
 from datetime import datetime, timedelta
@@ -24,11 +24,12 @@ class Delay(NamedTuple):
 
 
 def delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
-    """Give the delay that a group's annotation says, else that of the preemptor's class.
+    """Give the longer of what the annotations of a group and of the preemptor's class say.
 
     What cannot be read counts as not written.
     """
     problems: list[str] = []
+    lengths = [timedelta(0)]
     for kind, obj in (("PodGroup", group), ("PriorityClass", found)):
         annotations = obj.metadata.annotations if obj is not None else None
         text = annotations.get(DELAY_ANNOTATION) if annotations else None
@@ -36,12 +37,13 @@ def delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
             continue
         length = seconds(text)
         if length is not None and length <= _LONGEST.total_seconds():
-            return Delay(timedelta(seconds=length), " ".join(problems))
+            lengths.append(timedelta(seconds=length))
+            continue
         problems.append(
             f"The annotation {DELAY_ANNOTATION} of {kind} {obj.metadata.name} is ignored: {text[:40]!r} is no"
             " duration of at most 24h, such as 90s, 5m or 1h30m."
         )
-    return Delay(timedelta(0), " ".join(problems))
+    return Delay(max(lengths), " ".join(problems))
 
 
 def deadline(since: datetime, length: timedelta) -> datetime | None:
