@@ -150,7 +150,7 @@ CASES = {
     ),
     "a preemption has to wait": Case(
         (Report(POD, PODS[:1], UNSCHEDULABLE, "full"), Held(evict(POD, PODS[0]), circle=False)),
-        {**attempts("unschedulable", 1), **plan("pod", "Success")},
+        {**attempts("unschedulable", 1), **plan("pod", "Success"), "rate_limited_total": 1},
     ),
     "some are bound and the next is not": Case(
         (bind(POD, PODS[0]), Report(("team", "b"), PODS[1:2], UNSCHEDULABLE, "full")),
@@ -227,18 +227,22 @@ def test_a_preemption_that_ended(error: bool) -> None:
     }
 
 
+@pytest.mark.parametrize("circle, name", [(False, "rate_limited_total"), (True, "eviction_cycles_total")])
+def test_a_preemption_that_is_held_back_is_counted(circle: bool, name: str) -> None:
+    """By what holds it back: the rate, or a circle."""
+    registry = new_registry()
+    Metrics(registry).stepped((Held(evict(POD, PODS[0]), circle=circle),), 0.0, 0.5)
+    assert samples(registry)[name] == 1
+
+
 def test_what_is_ours_is_counted() -> None:
     registry = new_registry()
     metrics = Metrics(registry)
-    metrics.limited()
-    metrics.circled()
     metrics.shadowed("Same")
     metrics.failed()
     metrics.wrote("bind", "written")
     metrics.emitted("sent")
     assert samples(registry) == {
-        "rate_limited_total": 1,
-        "eviction_cycles_total": 1,
         "shadow_plans_total{agreement=Same}": 1,
         "errors_total": 1,
         "writes_total{what=bind,result=written}": 1,

@@ -336,7 +336,7 @@ async def test_hot_writes_go_first() -> None:
             scene.state.apply(pod(name))
         scene.api.busy = True
         scene.statuses.submit(report(FULL, *names))
-        for _ in range(99):
+        for _ in range(249):
             await scene.advance(0.02)
         assert scene.api.log == []
         for _ in range(3):

@@ -155,3 +155,28 @@ def test_a_bind_that_lands_where_it_was_reserved_wakes_nobody() -> None:
     world.later(SOON)
     assert len(world.bound()) == 2
     assert len(world.effects) == attempts
+
+
+def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
+    """While its binds are under way it is nobody's victim; who outranks it waits for no more than that."""
+    gang = [pod("g-0", 1, 0, group="g"), pod("g-1", 1, 5, group="g")]
+    world = World(node("n1", 2), group("g", 5, 2, whole=True))
+    world.hold_binds = True
+    world.run(gang)
+    world.run(pod("high", 2, 5))
+    assert not world.evictions()
+    world.release()
+    world.later(SOON)
+    assert world.bound() == {"high": "n1"}
+
+
+def test_who_counted_on_pods_that_stay_after_all_plans_anew() -> None:
+    """A preemption is given up whose victims another preemptor had counted as leaving."""
+    world = World(node("n1", 1), pod("low", 1, node="n1"))
+    world.hold_evictions = True
+    world.run(pod("high", 1, 10))
+    world.die("high")
+    world.run(pod("next", 1, 10))
+    world.release()
+    world.later(SOON)
+    assert world.bound() == {"next": "n1"}

@@ -128,8 +128,9 @@ class Metrics:
                 case Planned(evict):
                     planned[evict.key] = True
                     self._observed.inc()
-                case Held(evict):
+                case Held(evict, circle):
                     planned[evict.key] = True
+                    (self._cycles if circle else self._limited).inc()
                 case Rejected(_, reason):
                     self._rejected.labels(reason if reason in _REJECTIONS else "other").inc()
                 case _:
@@ -162,14 +163,6 @@ class Metrics:
         self._execution.labels(evict.preemptor.kind, result).observe(seconds)
         self._tasks.labels(_TASK, result).inc()
         self._task_seconds.labels(_TASK).observe(seconds)
-
-    def limited(self) -> None:
-        """Count a preemption that waits for the rate of evictions."""
-        self._limited.inc()
-
-    def circled(self) -> None:
-        """Count a preemption that is held back because its two sides evict each other."""
-        self._cycles.inc()
 
     def shadowed(self, agreement: str) -> None:
         """Count a plan for a pod of another scheduler, by how that one agreed."""

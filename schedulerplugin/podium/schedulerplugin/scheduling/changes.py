@@ -140,10 +140,18 @@ class Changes:
                 self.touched.add(self._entries.key(after))
 
     def _group(self, key: GroupKey) -> None:
-        """Note a group that changed: its pods wait for it, or run, and may be evicted now."""
+        """Note a group that changed: its pods wait for it, or run and may be evicted now.
+
+        Those that hold nodes reserved may hold them at a lower priority, against fewer others.
+        """
         self.touched.add(key)
-        if any(pod.spec.nodeName for pod in self._engine.view.members(key).values()):
+        pods, rows = self._engine.view.members(key), self._engine.snapshot.pod_row
+        if any(pod.spec.nodeName for pod in pods.values()):
             self._hints.note_rules()
+        for name in pods:
+            row = rows.get((key.namespace, name))
+            if row is not None and (held := self._engine.nomination(row)):
+                self._room(held, None)
 
     def _room(self, node: str, pod: Schedulable | None) -> None:
         """Note that a pod leaves room on a node; None for one that nobody could have evicted."""
@@ -175,9 +183,12 @@ class Changes:
 
 
 def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
-    """Give the lowest priority that a pod may count as when it is to be a victim."""
-    group, own = _group(engine, pod), pod.spec.priority or 0
-    return own if group is None else min(own, group.priority or 0)
+    """Give the lowest priority that a pod may count as when it is to be a victim: of a group any member's."""
+    group = _group(engine, pod)
+    if group is None:
+        return pod.spec.priority or 0
+    members = engine.view.members(GroupKey(group.native, group.ref.namespace, group.ref.name))
+    return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
 
 
 def _group(engine: LiveEngine, pod: Schedulable) -> PodGroup | None:

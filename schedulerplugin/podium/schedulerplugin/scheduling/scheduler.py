@@ -199,6 +199,8 @@ class Scheduler:
         self._restraint.gave_up(key, now, deleted=bool(gone))
         rows = (self.entries.row(pod) for pod in evict.victims if pod not in gone)
         self.engine.spare([row for row in rows if row is not None])
+        # Who was counted as leaving may be evicted again, for somebody else too.
+        self._hints.note_rules()
         self._reservations.end(self.entries.rows(evict))
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
