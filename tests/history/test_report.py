@@ -24,7 +24,8 @@ DOCS = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="u
 
 
 def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(command, ["report", *map(str, args)])
+    """Run the command as where no terminal says how wide it is."""
+    return CliRunner().invoke(command, ["report", *map(str, args)], env={"COLUMNS": "110"})
 
 
 def records(folder: Path, *plans: Any, **fields: Any) -> Path:
