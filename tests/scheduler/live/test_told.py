@@ -19,15 +19,15 @@ def scheduled_type(yard: Yard) -> str:
     return "PodGroupScheduled" if older else "PodGroupInitiallyScheduled"
 
 
-def group_says(yard: Yard, name: str, kind: str, status: str, reason: str) -> str:
-    """Wait until a group's condition is so; give its message."""
+def group_says(yard: Yard, name: str, kind: str, status: str, reason: str, text: str = "") -> str:
+    """Wait until a group's condition is so, with a text in its message; give that."""
     found = ""
 
     def reached() -> bool:
         nonlocal found
         condition = conditions(yard.ask("GET", yard.groups_path(name))).get(kind)
         found = condition.message if condition is not None else ""
-        return condition is not None and condition[:2] == (status, reason)
+        return condition is not None and condition[:2] == (status, reason) and text in found
 
     yard.until(reached, f"{kind} of {name} is {status} {reason}")
     return found
@@ -44,7 +44,8 @@ def test_a_group_says_how_it_fares(yard: Yard) -> None:
     yard.nodes(1)
     yard.group("low", 3, 2, whole=True)
     names = yard.members("low", 2, 4, 3)
-    assert "0/1 nodes are available" in group_says(yard, "low", kind, "False", "Unschedulable")
+    # While its members come one by one it says that there are too few.
+    group_says(yard, "low", kind, "False", "Unschedulable", "0/1 nodes are available")
     yard.node("n1")
     yard.until_bound(names)
     group_says(yard, "low", kind, "True", "Scheduled")
