@@ -19,7 +19,7 @@ def scheduled_type(yard: Yard) -> str:
     return "PodGroupScheduled" if older else "PodGroupInitiallyScheduled"
 
 
-def group_says(yard: Yard, name: str, kind: str, status: str, reason: str, text: str = "") -> str:
+def group_says(yard: Yard, name: str, kind: str, status: str, reason: str, *, text: str = "") -> str:
     """Wait until a group's condition is so, with a text in its message; give that."""
     found = ""
 
@@ -45,7 +45,7 @@ def test_a_group_says_how_it_fares(yard: Yard) -> None:
     yard.group("low", 3, 2, whole=True)
     names = yard.members("low", 2, 4, 3)
     # While its members come one by one it says that there are too few.
-    group_says(yard, "low", kind, "False", "Unschedulable", "0/1 nodes are available")
+    group_says(yard, "low", kind, "False", "Unschedulable", text="0/1 nodes are available")
     yard.node("n1")
     yard.until_bound(names)
     group_says(yard, "low", kind, "True", "Scheduled")
