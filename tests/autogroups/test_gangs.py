@@ -206,7 +206,7 @@ PART = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
 NAMES = st.one_of(
     st.lists(PART, min_size=1, max_size=3).map(".".join),
     # As long as a label's value can be, and such that two of them differ at the end only.
-    st.tuples(st.integers(40, 60), PART).map(lambda parts: ("n" * parts[0] + parts[1])[:63]),
+    st.tuples(st.integers(40, 60), PART).map(lambda parts: ("n" * parts[0] + parts[1])[:63].rstrip("-")),
     st.tuples(st.integers(40, 52), PART).map(lambda parts: "n." + "n" * parts[0] + "-1." + parts[1]),
 )
 
