@@ -6,7 +6,7 @@ from typing import Protocol
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import KueueWorkload, Owner
 from podium.api.groups import PodGroup, Workload
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 from podium.findings import ObjectRef
 
@@ -77,3 +77,9 @@ class View(Protocol):
 
     def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
         """Give the members of every group that a pod references, whether it exists or not."""
+
+
+def group_of(view: View, pod: Pod) -> PodGroup | None:
+    """Give the group that a pod is a member of, None for a pod in none, or of one that does not exist."""
+    key = membership(pod, native_served=view.native_served)
+    return None if key is None else view.groups.get(key)

@@ -7,7 +7,7 @@ could help is worked out later, once for many changes.
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
@@ -18,7 +18,7 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
 from podium.state import Readable
-from podium.view import Name
+from podium.view import Name, group_of
 
 # A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
 _NO_ROOM = "OutOf"
@@ -184,22 +184,17 @@ class Changes:
 
 def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
     """Give the lowest priority that a pod may count as when it is to be a victim: of a group any member's."""
-    group = _group(engine, pod)
+    group = group_of(engine.view, pod)
     if group is None:
         return pod.spec.priority or 0
     members = engine.view.members(GroupKey(group.native, group.ref.namespace, group.ref.name))
     return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
 
 
-def _group(engine: LiveEngine, pod: Schedulable) -> PodGroup | None:
-    key = membership(pod, native_served=engine.view.native_served)
-    return engine.view.groups.get(key) if key is not None else None
-
-
 def withstood(engine: LiveEngine, pod: Schedulable) -> int | None:
     """Give the highest priority that a pod may have withstood, None for all; who is above counted on it."""
     view, settings = engine.view, engine.settings
-    group = _group(engine, pod)
+    group = group_of(engine.view, pod)
     class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
     if settings.budgets is Budgets.STRICT or protected(pod, settings, class_name, view.classes) is not None:
         return None

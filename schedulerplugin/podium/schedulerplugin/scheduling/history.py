@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.core import Pod
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey
 from podium.api.meta import instant
 from podium.api.records import (
     MAX_PLANS,
@@ -35,7 +34,7 @@ from podium.api.records import (
 from podium.api.times import written
 from podium.schedulerplugin.devices import devices
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
-from podium.schedulerplugin.scheduling.loops import Identity, identity_of, identity_of_group
+from podium.schedulerplugin.scheduling.loops import Identity, identity_of_group, workload_of
 from podium.view import View
 from podium.wording import cut
 
@@ -273,22 +272,14 @@ def _preemptor(evict: Evict, view: View) -> Party:
         group = view.groups.get(evict.key)
         kind, found = "PodGroup", None if group is None else identity_of_group(group)
     else:
-        kind, found = "Pod", _workload(view.pods.get(evict.key), view)
+        kind, found = "Pod", workload_of(view, view.pods.get(evict.key))
     owner = _owner(found, kind, each.name)
     return Party(kind, each.namespace, each.name, each.uid, each.priority, len(evict.nominations), owner)
 
 
 def _unit(unit: Unit, view: View) -> Party:
-    owner = _owner(_workload(view.pods.get(unit.pods[0].key), view), unit.kind, unit.name)
+    owner = _owner(workload_of(view, view.pods.get(unit.pods[0].key)), unit.kind, unit.name)
     return Party(unit.kind, unit.namespace, unit.name, unit.uid, unit.priority, len(unit.pods), owner)
-
-
-def _workload(pod: Pod | None, view: View) -> Identity | None:
-    """Give what a pod is part of, its group's where it is in one."""
-    if pod is None:
-        return None
-    key = membership(pod, native_served=view.native_served)
-    return identity_of(pod, None if key is None else view.groups.get(key))
 
 
 def _owner(found: Identity | None, kind: str, name: str) -> Owner | None:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from podium.api.core import Pod
 from podium.api.groups import PodGroup
 from podium.api.meta import ObjectMeta
+from podium.view import View, group_of
 
 _WINDOW_SECONDS: Final = 1800.0
 _FIRST_HOLD_SECONDS: Final = 60.0
@@ -144,6 +145,11 @@ class Evictions:
 def identity_of(pod: Pod, group: PodGroup | None) -> Identity:
     """Give the workload of a pod: its group's, where it is in one that exists."""
     return identity_of_group(group) if group is not None else _identity("Pod", pod.metadata)
+
+
+def workload_of(view: View, pod: Pod | None) -> Identity | None:
+    """Give the workload of a pod in a cluster; None for no pod."""
+    return None if pod is None else identity_of(pod, group_of(view, pod))
 
 
 def identity_of_group(group: PodGroup) -> Identity:

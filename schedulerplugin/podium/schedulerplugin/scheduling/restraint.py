@@ -13,9 +13,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from podium.api.membership import membership
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
@@ -24,10 +22,9 @@ from podium.schedulerplugin.scheduling import wait, words
 from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identity_of, identity_of_group
+from podium.schedulerplugin.scheduling.loops import Evictions, Identity, identity_of_group, workload_of
 from podium.schedulerplugin.scheduling.rate import EvictionRate
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
-from podium.view import Name
 from podium.wording import count
 
 # After a preemption that failed when it had cost somebody, doubled each time in a row.
@@ -152,8 +149,8 @@ def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
     """Say when the next toleration ends that holds a preemptor back, in seconds of the steady clock."""
     now = seconds(moment.now)
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
-    lasts = (units.until > now) & (units.priority < wanted.priority) & (wanted.priority < units.minimum)
-    ends = units.until[lasts & (units.lead == np.arange(len(units.lead)))]
+    lower = units.is_lead & (units.priority < wanted.priority)
+    ends = units.until[lower & units.exempt(wanted.priority, now)]
     if not len(ends):
         return None
     return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
@@ -161,18 +158,15 @@ def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
 
 def _told(pod: Schedulable | None) -> datetime | None:
     """Give since when a pod says that it finds no room; None if it does not say so, or not when."""
-    condition = pod.status.condition(POD_SCHEDULED) if pod is not None and pod.status is not None else None
+    if pod is None or pod.status is None:
+        return None
+    condition, created = pod.status.condition(POD_SCHEDULED), pod.metadata.creationTimestamp
     if condition is None or (condition.status, condition.reason) != ("False", UNSCHEDULABLE):
         return None
-    assert pod is not None
     try:
         told = instant(condition.lastTransitionTime or "")
         # Whoever may write a status can write any time, but since when the pod is there only the server.
-        return (
-            max(told, instant(pod.metadata.creationTimestamp or ""))
-            if pod.metadata.creationTimestamp
-            else told
-        )
+        return max(told, instant(created)) if created else told
     except msgspec.ValidationError:
         return None
 
@@ -191,16 +185,13 @@ def _pairs(engine: LiveEngine, evict: Evict, wanted: Wanted) -> Iterator[tuple[I
     """Give who evicts whom, by what outlives the pods."""
     view = engine.view
 
-    def of_pod(key: Name) -> Identity | None:
-        pod = view.pods.get(key)
-        if pod is None:
-            return None
-        named = membership(pod, native_served=view.native_served)
-        return identity_of(pod, view.groups.get(named) if named is not None else None)
-
     group = wanted.group
-    by = identity_of_group(group) if group is not None else of_pod(evict.nominations[0][0].key)
+    by = (
+        identity_of_group(group)
+        if group is not None
+        else workload_of(view, view.pods.get(evict.nominations[0][0].key))
+    )
     for unit in evict.units:
-        of = of_pod(unit.pods[0].key)
+        of = workload_of(view, view.pods.get(unit.pods[0].key))
         if by is not None and of is not None:
             yield by, of
