@@ -90,7 +90,7 @@ def test_memory_rules_over_the_status_that_somebody_wrote(memory: str, taken: st
 
 def test_without_memory_the_status_counts_as_for_pods_of_other_schedulers() -> None:
     _, engine = live(node("n1"), pod("first", 3, 5, status=PENDING), pod("next", 3, 5))
-    assert [engine.snapshot.names[node] for _, node in engine.nominations()] == ["n1"]
+    assert engine.nominated_on(engine.snapshot.row["n1"]) == [engine.snapshot.pod_row[NS, "first"]]
     assert where(engine, "next") == ""
 
 

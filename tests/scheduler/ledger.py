@@ -6,7 +6,7 @@ deleted before anybody could read why. etcd orders all versions of all objects b
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,17 +127,25 @@ def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
     return found
 
 
-def unannounced(pods: Iterable[Seen], deletes: Iterable[str]) -> list[str]:
-    """Name the pods that were deleted without having been told why, and those that were deleted twice."""
+def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection[str] = ()) -> list[str]:
+    """Name the pods that were deleted without having been told why, and those that were deleted twice.
+
+    `others` names pods that somebody else deleted too, maybe first: they were told at some time.
+    """
     ours = list(deletes)
-    found = []
+    untold: dict[str, str] = {}
     going: set[str] = set()
     for each in pods:
         leaves = each.type == "DELETED" or "deletionTimestamp" in each.object["metadata"]
-        if leaves and each.uid in ours and each.uid not in going:
-            going.add(each.uid)
-            if not told(each.object):
-                found.append(f"{_name(each)} was deleted and had not been told")
+        if not leaves or each.uid not in ours:
+            continue
+        if told(each.object):
+            if each.object["metadata"]["name"] in others:
+                untold.pop(each.uid, None)
+        elif each.uid not in going:
+            untold[each.uid] = _name(each)
+        going.add(each.uid)
+    found = [f"{name} was deleted and had not been told" for name in untold.values()]
     names = {each.uid: _name(each) for each in pods}
     return found + [f"{names[uid]} was deleted twice" for uid in set(ours) if ours.count(uid) > 1]
 

@@ -54,6 +54,12 @@ UNANNOUNCED: dict[str, tuple[list[Seen], list[str], int]] = {
     "told and gone": ([pod(2, "a", told=True), pod(3, "a", told=True, what="DELETED")], ["a"], 0),
     "not told": ([pod(1, "a"), pod(2, "a", going=True)], ["a"], 1),
     "told too late": ([pod(1, "a"), pod(2, "a", going=True), pod(3, "a", going=True, told=True)], ["a"], 1),
+    "told after somebody else's deletion": (
+        [pod(1, "other"), pod(2, "other", going=True), pod(3, "other", going=True, told=True)],
+        ["other"],
+        0,
+    ),
+    "never told, though somebody else's": ([pod(2, "other", going=True)], ["other"], 1),
     "somebody else's": ([pod(1, "a"), pod(2, "a", going=True)], [], 0),
     "twice": ([pod(2, "a", told=True, going=True)], ["a", "a"], 1),
 }
@@ -62,4 +68,4 @@ UNANNOUNCED: dict[str, tuple[list[Seen], list[str], int]] = {
 @pytest.mark.parametrize("name", UNANNOUNCED)
 def test_unannounced(name: str) -> None:
     pods, deletes, count = UNANNOUNCED[name]
-    assert len(unannounced(pods, deletes)) == count
+    assert len(unannounced(pods, deletes, {"other"})) == count

@@ -144,9 +144,9 @@ class Engine:
         """Give the node that is reserved for a pod; empty for none, and for one that is assumed on a node."""
         return self._nominated.of(row)
 
-    def nominations(self) -> Iterator[tuple[int, int]]:
-        """Give the pending pods that hold a node that exists, with it, by rows."""
-        return self._nominated.held()
+    def nominated_on(self, node_row: int) -> list[int]:
+        """Give the pending pods for which a node is reserved, by row."""
+        return [row for row in self._nominated.on(node_row) if self.snapshot.node.item(row) < 0]
 
     def priority_of(self, row: int) -> int:
         """Give what a pending pod counts as: its group's integer where the rules know groups, or its own.

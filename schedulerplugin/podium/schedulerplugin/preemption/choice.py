@@ -29,10 +29,14 @@ FORESIGHT = 16
 
 
 class Chosen(NamedTuple):
-    """The plan to carry out, and the nodes (or domains) whose plans cost the same by the five steps."""
+    """The plan to carry out, and the nodes (or domains) whose plans cost the same by the five steps.
+
+    `then` are the rows of those that pods alike would be given next, one each, while no other node changes.
+    """
 
     found: Found
     ties: tuple[str, ...]
+    then: tuple[int, ...] = ()
 
 
 class _Lawful(NamedTuple):
@@ -91,9 +95,40 @@ class Chooser:
         equal.sort(key=lambda row: names[row] or "")
         ties = tuple(names[row] or "" for row in equal)
         if len(equal) == 1 or not self._looks_ahead():
-            return Chosen(made.get(equal[0]) or self._plan(equal[0]), ties)
+            return Chosen(made.get(equal[0]) or self._plan(equal[0]), ties, tuple(equal[1:]))
         plans = [made.get(row) or self._plan(row) for row in equal[:FORESIGHT]]
         return Chosen(min(plans, key=self._cascade), ties)
+
+    def next(self, before: Chosen) -> Chosen | None:
+        """Choose for a pod like that of `before`, since when nothing but the node chosen then has changed.
+
+        Only room may refuse such pods. None where all nodes have to be looked at: the node chosen then might
+        do for both, or the next plan does not cost the same any more.
+        """
+        node = before.found.domain.node
+        if node is None or not before.then or self._may_hold_both(node):
+            return None
+        row, *then = before.then
+        found = self.planner.plan(self._domain(row), self._leads_on(row), only_room=True)
+        if found is None or found.cost != before.found.cost:
+            return None
+        return Chosen(found, before.ties[1:], tuple(then))
+
+    def _may_hold_both(self, node: int) -> bool:
+        """Say whether two pods like the preemptor would fit on a node if all went that may, or do go."""
+        units, snapshot = self.units, self._snapshot
+        on = snapshot.pods_on(node)
+        leads = units.lead[on]
+        going = on[units.leaving[on] | ((leads != NO_UNIT) & self.planner.potential[leads])]
+        return all(
+            snapshot.allocatable[at].item(node)
+            - snapshot.used[at].item(node)
+            + int(snapshot.requests[at][going].sum())
+            >= 2 * amount
+            for at, amount in (
+                (snapshot.resource[name], amount) for name, amount in self.planner.stage.shapes[0].requests
+            )
+        )
 
     def _cheapest(self) -> tuple[Cost | None, list[int], dict[int, Found]]:
         """Give the least cost, the nodes whose plans have it, and those of the plans that had to be made."""

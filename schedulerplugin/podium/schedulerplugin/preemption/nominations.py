@@ -5,7 +5,7 @@ meanwhile, of no higher priority, has to count the preemptor as if it stood ther
 preemptors is hundreds of them in every decision, so they lie in arrays, in step with pods and intents.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -67,11 +67,6 @@ class Nominations:
         counts = (self._priority[:held] >= priority) & (nodes != _NO_NODE) & (self._snapshot.node[pods] < 0)
         counts[[self._place[row] for row in but if row in self._place]] = False
         return pods[counts], nodes[counts]
-
-    def held(self) -> Iterator[tuple[int, int]]:
-        """Give the pods that hold a node that exists, with it, by rows."""
-        pods, nodes = self.counted(-(2**63), ())
-        return zip(pods.tolist(), nodes.tolist(), strict=True)
 
     def on(self, node_row: int) -> Collection[int]:
         """Give the pods for which a node is reserved, those that count on one among them."""

@@ -20,6 +20,7 @@ from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import Intents
+from podium.schedulerplugin.preemption.stage import Preemptor
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.settings import Settings
@@ -82,6 +83,38 @@ class LiveEngine(Engine):
             for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
         }
 
+    def decide_next(self, before: Decision, target: Name, now: datetime) -> Decision | None:
+        """Decide for a lone pod like that of a decision which was just carried out, since when nothing came.
+
+        It is what `decide` gives, but for `refusals`, which are those of `before`. None where that takes a
+        look at all nodes: the plan before took more than single pods that no budget counts, other pods
+        decide who may stand where, or the next plan costs more.
+        """
+        found, was, chosen = self._lone(target), before.wanted, before.chosen
+        if found is None or was is None or chosen is None or not chosen.then:
+            return None
+        victims, snapshot = chosen.found.victims, self.snapshot
+        (row,), (first,) = found.rows, was.rows
+        shape_id = snapshot.shape.item(row)
+        alike = shape_id == snapshot.shape.item(first) and found[1:] == was[1:] and not self.nomination(row)
+        if not alike or not self.placer.chain.plain(snapshot.shapes[shape_id]):
+            return None
+        if chosen.found.cost.pods != len(victims) or self.budgets.charged(victims).any():
+            return None
+        second = seconds(now)
+        units, _ = self.units(for_group=False, now=second)
+        node = chosen.then[0]
+        with self._trying():
+            for each in self._counted_on(node, found.priority, found.rows):
+                snapshot.assume(each, node)
+            on = snapshot.pods_on(node)
+            snapshot.lift_many(on[units.leaving[on]])
+            preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
+            again = self.chooser(preemptor, second).next(chosen)
+        if again is None:
+            return None
+        return before._replace(wanted=found, placed=dict(again.found.placed), chosen=again)
+
     def as_reserved(self, target: Name) -> int | None:
         """Give the node row that is reserved for a lone pod, if the pod fits there as things are."""
         found = self._lone(target)
@@ -106,12 +139,8 @@ class LiveEngine(Engine):
 
         But for those `beside` it (rows).
         """
-        chain, node = self.placer.chain, self.snapshot.node
-        counted = [
-            row
-            for row in self._nominated.on(node_row)
-            if node.item(row) < 0 and row not in beside and self.priority_of(row) >= priority
-        ]
+        chain = self.placer.chain
+        counted = self._counted_on(node_row, priority, beside)
         if not counted:
             return chain.fits(shape, node_row)
         if chain.plain(shape):
@@ -161,6 +190,14 @@ class LiveEngine(Engine):
     def forget(self, pod_row: int) -> None:
         """Count a pod where the server has it again, for its binding failed."""
         self.snapshot.forget(pod_row)
+
+    def _counted_on(self, node_row: int, priority: int, beside: Collection[int]) -> list[int]:
+        """Give the pending pods of no lower priority that hold a node, but for those `beside` (rows)."""
+        return [
+            row
+            for row in self.nominated_on(node_row)
+            if row not in beside and self.priority_of(row) >= priority
+        ]
 
     def _lone(self, target: Name) -> Wanted | None:
         """Give a pod that may be placed, and is in no group; None for others."""

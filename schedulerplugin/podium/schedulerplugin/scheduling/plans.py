@@ -70,12 +70,12 @@ def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[in
 
     Only those of the same scheduler: what another has reserved is its own to take back.
     """
-    nodes, own = set(decision.placed.values()), set(wanted.rows)
-    ours = _scheduler(engine, wanted.rows[0])
-    for row, node in engine.nominations():
-        lower = node in nodes and row not in own and engine.priority_of(row) < wanted.priority
-        if lower and _scheduler(engine, row) == ours:
-            yield row
+    own, ours = set(wanted.rows), _scheduler(engine, wanted.rows[0])
+    for node in set(decision.placed.values()):
+        for row in engine.nominated_on(node):
+            lower = row not in own and engine.priority_of(row) < wanted.priority
+            if lower and _scheduler(engine, row) == ours:
+                yield row
 
 
 def group_uid(group: PodGroup) -> str:

@@ -46,6 +46,8 @@ from podium.view import Name
 
 # Lone pods that are placed at once: enough that what is worked out once for all of them costs nothing each.
 _RUN = 256
+# Preemptors that follow one like them without a look at all nodes; changes and answers wait meanwhile.
+_ALIKE = 15
 
 
 class Scheduler:
@@ -263,8 +265,23 @@ class Scheduler:
             self._refuse(key, decision, decision.wanted, effects, moment)
         elif decision.chosen is None:
             self._await(key, decision, decision.wanted, effects, moment)
-        else:
-            self._preempt(key, decision, decision.wanted, effects, moment)
+        elif self._preempt(key, decision, decision.wanted, effects, moment):
+            self._preempt_alike(decision, effects, moment)
+
+    def _preempt_alike(self, decision: Decision, effects: list[Effect], moment: Moment) -> None:
+        """Preempt for those that are next and like who just did: what was found for all nodes holds still."""
+        for _ in range(_ALIKE):
+            key = self.queue.first(moment.seconds)
+            if key is None or isinstance(key, GroupKey) or key in self._alone or key in self._preempting:
+                return
+            found = self.engine.decide_next(decision, key, moment.now)
+            if found is None or found.wanted is None:
+                return
+            self.queue.pop(moment.seconds)
+            self.tried = [key]
+            if not self._preempt(key, found, found.wanted, effects, moment):
+                return
+            decision = found
 
     def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect]) -> None:
         """Count pods on their nodes, and have them bound; who is left over is looked at again."""
@@ -296,8 +313,8 @@ class Scheduler:
 
     def _preempt(
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
-    ) -> None:
-        """Carry a preemption out, or say why it has to wait."""
+    ) -> bool:
+        """Carry a preemption out, or say why it has to wait; say whether it is carried out."""
         message = words.refusal(decision)
         evict = eviction(self.engine, key, decision, seconds(moment.now), message)
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
@@ -312,10 +329,11 @@ class Scheduler:
                     effects.append(Planned(evict))
                 elif hold.kind in (Why.RATE, Why.CIRCLE):
                     effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
-            return
+            return False
         self._restraint.took(self.engine, evict, wanted, moment)
         self._carry_out(evict, wanted.rows, moment)
         effects.append(evict)
+        return True
 
     def _resumed(self, key: Key | None, had: Begun, moment: Moment) -> Evict | None:
         """Go on with a preemption that an earlier process had begun, if it would be carried out today."""
