@@ -252,9 +252,9 @@ class Churn:
         self._patch(f"/api/v1/nodes/{self._yard.full(node)}", {"spec": {"unschedulable": cordoned or None}})
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
-        """Change what may be gone by now."""
+        """Change what may be gone by now; who is about to go takes no finalizer any more (422)."""
         code, answer = self._yard.server.request("PATCH", path, body, MERGE)
-        assert code in (200, 404, 409), answer
+        assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
 
 
 class Judge:
