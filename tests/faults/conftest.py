@@ -1,9 +1,12 @@
-"""What the faults of the reconciler share: two replicas watched in a namespace, and a storm on the way."""
+"""What faults share: two replicas of the reconciler and a storm; a world for schedulers and a full yard."""
 
 from collections.abc import Iterator
 
 import pytest
 from tests.faults.contenders import FEW, Pair, Storm
+from tests.faults.scheduling import WORTH, full_yard
+from tests.fixtures.servers import ENOUGH
+from tests.scheduler.world import Scheduler, World, Yard, world
 
 
 @pytest.fixture
@@ -19,3 +22,24 @@ def storm(two: Pair) -> Iterator[Storm]:
     with Storm(two).raging() as raging:
         raging.more(FEW)
         yield raging
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world that may be broken, with a way to it for each of two schedulers."""
+    with world(request.param, tmp_path_factory.mktemp("world"), ways=2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scheduler(ours: World) -> Iterator[Scheduler]:
+    """One scheduler without a lease, so that a next one need not wait for it."""
+    with ours.scheduling() as made:
+        yield made
+
+
+@pytest.fixture
+def yard(ours: World) -> Iterator[Yard]:
+    """Four full nodes: on two are the cheaper pods, and one each that is worth more."""
+    with full_yard(ours, WORTH) as made:
+        yield made

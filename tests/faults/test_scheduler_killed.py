@@ -4,55 +4,26 @@ A gang of two preempts three pods on each of two nodes; no other plan is as chea
 whether the write that was under way arrives or not, exactly those six go, once, and the gang is bound.
 """
 
-from collections.abc import Iterator
-
 import pytest
+from tests.faults.scheduling import CHEAPEST, MEMBERS, incoming_gang
 from tests.fixtures.proxy import Hold, Where
-from tests.fixtures.servers import ENOUGH
 from tests.scheduler.ledger import told
-from tests.scheduler.world import Scheduler, World, Yard, world
+from tests.scheduler.world import Scheduler, Yard
 
 pytestmark = pytest.mark.server
 
-MEMBERS, VICTIMS = 2, 6
 # Which of the writes of each kind is under way.
 STEPS: dict[str, tuple[str, int]] = {
     "the first nomination": ("nominations", 0),
     "the last nomination": ("nominations", MEMBERS - 1),
     "the first mark": ("marks", 0),
-    "the last mark": ("marks", VICTIMS - 1),
+    "the last mark": ("marks", len(CHEAPEST) - 1),
     "the first delete": ("deletes", 0),
-    "the last but one delete": ("deletes", VICTIMS - 2),
-    "the last delete": ("deletes", VICTIMS - 1),
+    "the last but one delete": ("deletes", len(CHEAPEST) - 2),
+    "the last delete": ("deletes", len(CHEAPEST) - 1),
     "the first bind": ("binds", 0),
     "the last bind": ("binds", MEMBERS - 1),
 }
-
-
-@pytest.fixture(scope="module", params=ENOUGH)
-def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world whose scheduler may be killed."""
-    with world(request.param, tmp_path_factory.mktemp("world")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def scheduler(ours: World) -> Iterator[Scheduler]:
-    """A scheduler without a lease, so that the next one need not wait for it."""
-    with ours.scheduling() as made:
-        yield made
-
-
-@pytest.fixture
-def yard(ours: World) -> Iterator[Yard]:
-    """Four full nodes: on the first two are the cheaper pods, and one each that is worth more."""
-    with ours.yard() as made:
-        made.nodes(4)
-        for node in range(4):
-            for index in range(4):
-                priority = 1 if node < 2 and index else 3
-                made.pod(f"low-{node}-{index}", "900m", priority, node=f"n{node}")
-        yield made
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["and it arrives", "and it is lost"])
@@ -62,14 +33,13 @@ def test_killed(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> N
     kind, skip = STEPS[step]
     where: Where = getattr(yard, kind)
     with yard.world.proxy.fault(where, Hold(lost=not arrives), times=1, skip=skip) as held:
-        names = yard.gang("gang", MEMBERS, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits == 1, f"{step} is under way")
         scheduler.kill()
     scheduler.again()
     yard.until_bound(names)
-    expected = [f"low-{node}-{index}" for node in range(2) for index in range(1, 4)]
-    assert sorted(yard.evicted()) == expected
-    assert sorted({*yard.touched()}) == expected
+    assert sorted(yard.evicted()) == CHEAPEST
+    assert sorted({*yard.touched()}) == CHEAPEST
 
 
 def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:
@@ -77,18 +47,18 @@ def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:
     names: list[str] = []
     for _ in range(3):
         with yard.world.proxy.fault(yard.deletes, Hold(lost=True), skip=1) as held:
-            names = names or yard.gang("gang", MEMBERS, 3, 5)
+            names = names or incoming_gang(yard)
             yard.until(lambda: held.hits >= 1, "a delete is under way")
             scheduler.kill()
         scheduler.again()
     yard.until_bound(names)
-    assert sorted({*yard.evicted()}) == [f"low-{node}-{index}" for node in range(2) for index in range(1, 4)]
+    assert sorted({*yard.evicted()}) == CHEAPEST
 
 
 def test_the_preemptor_is_gone_when_the_next_process_starts(yard: Yard, scheduler: Scheduler) -> None:
     """Those that were told and not deleted stay, and are told so."""
     with yard.world.proxy.fault(yard.deletes, Hold(lost=True)) as held:
-        names = yard.gang("gang", MEMBERS, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "the deletes are under way")
         scheduler.kill()
     for name in names:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
+from tests.faults.scheduling import CHEAPEST, incoming_gang
 from tests.fixtures.proxy import ANY, Cut, Hold, Proxy
-from tests.fixtures.servers import ENOUGH
 from tests.reconciler.running import until
-from tests.scheduler.world import TERMS, Scheduler, World, Yard, world
+from tests.scheduler.world import TERMS, Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
 
@@ -23,13 +23,6 @@ class Two(NamedTuple):
     way: Proxy
     heir: Scheduler
     lease: str
-
-
-@pytest.fixture(scope="module", params=ENOUGH)
-def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with two ways to it."""
-    with world(request.param, tmp_path_factory.mktemp("world"), ways=2) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +50,6 @@ def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
     return Two(both[first], ours.proxies[first], both[1 - first], path)
 
 
-@pytest.fixture
-def yard(ours: World) -> Iterator[Yard]:
-    """Four nodes full of four pods each; a gang of two needs three of two nodes."""
-    with ours.yard() as made:
-        made.nodes(4)
-        for node in range(4):
-            for index in range(4):
-                priority = 1 if node < 2 and index else 3
-                made.pod(f"low-{node}-{index}", "900m", priority, node=f"n{node}")
-        yield made
-
-
-EXPECTED = [f"low-{node}-{index}" for node in range(2) for index in range(1, 4)]
-
-
 def gone(scheduler: Scheduler) -> int:
     """Wait until a replica has ended; give its exit code."""
     until(lambda: scheduler.ended, f"it ends:{scheduler.log}")
@@ -83,40 +61,40 @@ def gone(scheduler: Scheduler) -> int:
 def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
     """Its heir goes on from the marks that it finds: the same victims, and no other."""
     with two.way.fault(yard.deletes, Hold(lost=True), skip=2) as held:
-        names = yard.gang("gang", 2, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         two.leader.kill()
     yard.until_bound(names, HEIR_SECONDS + 30)
-    assert sorted(yard.evicted()) == EXPECTED
+    assert sorted(yard.evicted()) == CHEAPEST
     assert two.heir.leads
 
 
 def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> None:
     """It gives the lease back, so nobody waits for it."""
     with two.way.fault(yard.deletes, Hold(), times=1) as held:
-        names = yard.gang("gang", 2, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits == 1, "a delete is under way")
         two.leader.process.process.send_signal(signal.SIGTERM)
         assert gone(two.leader) == 0
     yard.until_bound(names)
-    assert sorted({*yard.evicted()}) == EXPECTED
+    assert sorted({*yard.evicted()}) == CHEAPEST
 
 
 def test_the_lease_is_stolen(yard: Yard, two: Two) -> None:
     """Who had it ends with an error; the thief never renews it, and one of ours goes on."""
     with two.way.fault(yard.deletes, Hold(lost=True)) as held:
-        names = yard.gang("gang", 2, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         yard.ask("PATCH", two.lease, {"spec": {"holderIdentity": "thief"}})
         assert gone(two.leader) == 1
     yard.until_bound(names, HEIR_SECONDS + 30)
-    assert sorted({*yard.evicted()}) == EXPECTED
+    assert sorted({*yard.evicted()}) == CHEAPEST
 
 
 def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
     """It wakes up when the other has gone on: nothing of what was in its hands is sent any more."""
     with two.way.fault(yard.deletes, Hold(lost=True), skip=1) as held:
-        names = yard.gang("gang", 2, 3, 5)
+        names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         os.kill(two.leader.process.pid, signal.SIGSTOP)
     yard.until_bound(names, HEIR_SECONDS + 30)
@@ -128,7 +106,7 @@ def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
     assert gone(two.leader) == 1
     # At most what the system stopped between the look at the lease and the network, held to a UID.
     assert {call.code for call in two.way.writes(pods)[before:]} <= {404, 409, 422}
-    assert sorted(yard.evicted())[:6] == EXPECTED
+    assert sorted(yard.evicted())[:6] == CHEAPEST
     assert len(yard.evicted()) == 9
 
 
@@ -136,7 +114,7 @@ def test_a_leader_that_is_cut_off(yard: Yard, two: Two) -> None:
     """It cannot renew, so it stops before the other begins."""
     with two.way.fault(ANY, Cut(answered=False)):
         two.way.drop(ANY)
-        names = yard.gang("gang", 2, 3, 5)
+        names = incoming_gang(yard)
         assert gone(two.leader) == 1
         yard.until_bound(names, HEIR_SECONDS + 30)
-    assert sorted(yard.evicted()) == EXPECTED
+    assert sorted(yard.evicted()) == CHEAPEST

@@ -7,38 +7,20 @@ victims for each is all that may go, however often a plan fails, and everybody i
 from collections.abc import Iterator
 
 import pytest
+from tests.faults.scheduling import full_yard
 from tests.fixtures.faults import compact, without_api_server
 from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.fixtures.servers import ENOUGH
-from tests.scheduler.world import Scheduler, World, Yard, world
+from tests.scheduler.world import Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
 
 NODES, LONE, GANG = 8, 3, 3
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
-def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world that may be broken."""
-    with world(request.param, tmp_path_factory.mktemp("world")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def scheduler(ours: World) -> Iterator[Scheduler]:
-    """One scheduler that lives through all of it."""
-    with ours.scheduling() as made:
-        yield made
-
-
 @pytest.fixture
 def yard(ours: World) -> Iterator[Yard]:
     """Nodes that are full of pods of low priority."""
-    with ours.yard() as made:
-        made.nodes(NODES)
-        for node in range(NODES):
-            for index in range(4):
-                made.pod(f"low-{node}-{index}", "900m", 1, node=f"n{node}")
+    with full_yard(ours, [[1] * 4] * NODES) as made:
         yield made
 
 

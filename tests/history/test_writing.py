@@ -14,6 +14,7 @@ from podium.api.records import RECORD_VERSION, PreemptionRecord
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.schedulerplugin.live.history import History
+from podium.schedulerplugin.live.process import ending_last
 from podium.schedulerplugin.scheduling.history import Draft
 
 PATH = f"/apis/{RECORD_VERSION}/namespaces/system/preemptionrecords"
@@ -227,3 +228,51 @@ async def test_a_past_that_cannot_be_read_holds_up_nobody(
             scene.api.store.records["x"] = cast(PreemptionRecord, {"plans": 1})
     assert await scene.history.restore() == []
     assert len(scene.said) == 1
+
+
+@pytest.mark.parametrize("failure", [None, ZeroDivisionError()], ids=["told to stop", "one fails"])
+async def test_what_the_others_say_of_their_end_is_written(failure: Exception | None, scene: Scene) -> None:
+    """However they come to end, and though it takes them a while."""
+    works, end = asyncio.Event(), asyncio.Event()
+
+    async def evicting() -> None:
+        works.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await scene.api.get(PATH)
+            scene.history.append(plan(1))
+
+    async def failing() -> None:
+        await end.wait()
+        if failure is not None:
+            raise failure
+
+    task = asyncio.create_task(ending_last(scene.history.run, evicting, failing))
+    await works.wait()
+    end.set()
+    if failure is None:
+        task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() == (failure is None)
+    assert failure is None or task.exception() is not None
+    assert len(scene.api.store.plans()) == 1
+
+
+async def test_without_it_nobody_goes_on(scene: Scene) -> None:
+    """A process that can do only half of its work had better end."""
+    others: list[str] = []
+
+    async def broken() -> None:
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    async def other() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            others.append("ended")
+
+    with pytest.raises(ExceptionGroup):
+        await ending_last(broken, other)
+    assert others == ["ended"]

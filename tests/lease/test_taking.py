@@ -19,6 +19,7 @@ def test_where_no_lease_is_one_is_made() -> None:
             "leaseTransitions": 0,
         }
         assert (world["a"].elector.leader, world["a"].elector.transitions) == ("a", 0)
+        assert not world["a"].elector.expired
         assert world["a"].said[-1][1:] == ("leading", {"lease": "system/controller", "transitions": 0})
 
 
@@ -40,6 +41,7 @@ def test_a_free_lease_is_taken_at_once_and_what_others_put_on_it_stays(spec: dic
         assert world.server.lease is not None
         assert world.server.lease["metadata"]["labels"] == {"team": "x"}
         assert world.server.lease["metadata"]["annotations"] == {"a": "b"}
+        assert not world["a"].elector.expired
         assert world.server.spec["leaseTransitions"] == ((spec or {}).get("leaseTransitions") or 0) + 1
 
 
@@ -57,6 +59,7 @@ def test_a_held_lease_is_waited_for_its_whole_duration_whatever_its_times_say(sk
         world.run(0.2)
         assert world["a"].works()
         assert world.server.spec["leaseTransitions"] == 8
+        assert world["a"].elector.expired
 
 
 def test_while_the_holder_renews_it_is_waited_for() -> None:
@@ -71,6 +74,16 @@ def test_while_the_holder_renews_it_is_waited_for() -> None:
         world.run(2.6)
         assert world["a"].works()
         assert world["a"].events() == ["another leads", "leading"]
+
+
+def test_one_that_is_given_back_while_it_is_waited_for_has_not_expired() -> None:
+    with World() as world:
+        world.server.put(OTHER)
+        world.at(5.0, partial(world.server.edit, holderIdentity=""))
+        world["a"].start()
+        world.run(8.0)
+        assert world["a"].works()
+        assert not world["a"].elector.expired
 
 
 def test_the_duration_of_the_record_is_waited_for() -> None:

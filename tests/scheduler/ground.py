@@ -1,11 +1,17 @@
-"""A cluster as hints ask about it, given outright."""
+"""A cluster as hints ask about it, given outright, and entries that wait for room on it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from podium.api.membership import GroupKey
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.hints import Hints, Waiting
 from podium.schedulerplugin.shapes import Shape
+
+A, B, C = ("team-a", "a"), ("team-a", "b"), ("team-a", "c")
+GANG = GroupKey(native=True, namespace="team-a", name="b")
+PODIUM_GANG = GANG._replace(native=False)
+ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
 
 
 @dataclass

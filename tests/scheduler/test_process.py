@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
-from tests.fixtures.rights import NAMESPACE, Page, Right, make, used
+from tests.fixtures.proxy import Cut, Hold, Proxy, Refuse, Where
+from tests.fixtures.rights import NAMESPACE, Account, Page, Right, make, used
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import CONTAINER, NATIVE
 from tests.reconciler.running import (
@@ -52,6 +52,12 @@ def server() -> Iterator[Server]:
         new_class(made, LOW, 100)
         new_class(made, HIGH, 1000)
         yield made
+
+
+@pytest.fixture(scope="module")
+def account(server: Server) -> Account:
+    """An account that has the page's rights and no other."""
+    return PAGE.account(server)
 
 
 def launch(kubeconfig: Path, folder: Path, *arguments: str) -> Controller:
@@ -123,11 +129,11 @@ def preemptors(server: Server) -> set[str]:
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
 
 
-def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
+def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_path: Path) -> None:
     """It lists where no watch begins with a list, schedules, preempts, and asks after a lost answer."""
     lease = f"--lease={NAMESPACE}/{NAME}"
     with Proxy(server).running() as proxy:
-        kubeconfig = PAGE.account(server).kubeconfig(tmp_path, proxy.url)
+        kubeconfig = account.kubeconfig(tmp_path, proxy.url)
 
         def asked() -> set[Right | None]:
             return {used(call) for call in list(proxy.calls)}
@@ -200,3 +206,27 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
     said = [event["event"] for event in first.events]
     assert said[-3:] == ["stopping", "lease released", "stopped"]
     assert [event["event"] for event in second.events].count("scheduling") == 1
+
+
+def test_what_it_was_evicting_when_it_was_told_to_stop_is_written_down(
+    server: Server, account: Account, tmp_path: Path
+) -> None:
+    """Its successor counts it, and has to wait for nothing, for it ended in order."""
+    gangs = Gangs(Place(server, NATIVE_API), "stopped")
+    with Proxy(server).running() as proxy:
+        kubeconfig = account.kubeconfig(tmp_path, proxy.url)
+        started = launch(kubeconfig, tmp_path / "one", f"--lease={NAMESPACE}/{NAME}")
+        with ending(started):
+            started.wait_ready()
+            gangs.gang("low", LOW)
+            started.until(gangs.runs("low"), "the lower gang runs")
+            with proxy.fault(Where("/pods/[^/]+$", "DELETE"), Hold()) as held:
+                gangs.gang("high", HIGH)
+                started.until(lambda: held.hits >= 1, "a delete is under way")
+                assert started.stop() == 0
+    plans = [plan for record in records(server) for plan in record["plans"]]
+    (plan,) = [plan for plan in plans if plan["preemptor"]["namespace"] == gangs.space.name]
+    assert (plan["mode"], plan["result"]) == ("Enforced", "Failed")
+    assert plan["message"] == "the scheduler stopped before it was done"
+    assert [unit["namespace"] for unit in plan["units"]] == [gangs.space.name] * plan["unitCount"]
+    assert [event["event"] for event in started.events][-1] == "stopped"

@@ -300,6 +300,35 @@ def test_a_bind_that_was_overtaken_takes_nothing_back() -> None:
     assert not world.overcommitted()
 
 
+FIRST: dict[str, tuple[list[Any], set[str]]] = {
+    "a lone pod": ([pod("a")], {"a"}),
+    "one that has preempted": ([running("low", cpu=2), pod("a", 1, 10)], {"a"}),
+    "a gang": ([group("g", 10, 2), gang("g", 2, 10)], {"g-0", "g-1"}),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("ends", ["well", "badly", "unknown"])
+def test_a_node_made_anew_holds_the_room_of_binds_to_its_namesake(ends: str, first: str) -> None:
+    """A bind that is under way succeeds whatever became of the node, so it counts on the one of that name."""
+    objects, names = FIRST[first]
+    world = World(node("n1", 2), objects)
+    bind = held_bind(world)
+    world.state.remove(world.state.nodes["n1"])
+    world.run()
+    world.run(node("n1", len(names)), pod("b"))
+    world.later(15)
+    assert not world.held
+    world.hold_binds = False
+    if ends == "unknown":
+        for ref, where in bind.pods:
+            world.scheduler.unbound(bind.key, ref, where, settled=False)
+    world._bind(bind, "500" if ends == "badly" else "")
+    world.later(400)
+    assert not world.overcommitted()
+    assert world.bound().keys() == names
+
+
 # --- entries that are lost ---------------------------------------------------------------------------------
 
 

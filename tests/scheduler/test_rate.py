@@ -1,5 +1,7 @@
 """How many units may be evicted in a minute: never more in any minute, and nobody waits for ever."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +42,66 @@ def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
     rate.restore([70.0, 90.0])
     assert rate.wait(LIMIT, 1, 100.0) == 30.0
     assert rate.wait(6, 1, 100.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "taken, units, now, seconds",
+    [
+        pytest.param([], 1, 100.0, 60.0, id="nobody at first"),
+        pytest.param([], 9, 100.0, 60.0, id="more than the limit when all may"),
+        pytest.param([], 5, 130.0, 30.0, id="what is left of the minute"),
+        pytest.param([], 5, 160.0, 0.0, id="and then all"),
+        pytest.param([(5, 90.0)], 1, 100.0, 60.0, id="what is known to have gone before costs no more"),
+        pytest.param([(1, 165.0), (4, 170.0)], 2, 175.0, 55.0, id="after it as ever"),
+    ],
+)
+def test_nobody_goes_for_a_minute_after_what_nobody_knows(
+    taken: list[tuple[int, float]], units: int, now: float, seconds: float
+) -> None:
+    """Whatever the limit is, and though it is set, or raised, only then."""
+    rate = EvictionRate()
+    rate.close(100.0)
+    for number, at in taken:
+        rate.take(LIMIT, number, at)
+    assert rate.wait(LIMIT, units, now) == seconds
+    assert rate.wait(LIMIT, units, now + seconds) == 0.0
+    assert rate.wait(10 * LIMIT, 1, now) == max(0.0, 160.0 - now)
+    assert rate.wait(None, units, now) == 0.0
+
+
+class _Crashed(NamedTuple):
+    """A process of a crash loop: when it begins after the last, and the plans that it tries after pauses."""
+
+    pause: float
+    plans: list[tuple[int, float]]
+
+
+@given(
+    st.lists(
+        st.builds(
+            _Crashed,
+            st.floats(0.0, 90.0),
+            st.lists(st.tuples(st.integers(1, LIMIT), st.floats(0.0, 45.0)), max_size=4),
+        ),
+        max_size=12,
+    )
+)
+def test_never_more_in_any_minute_of_a_crash_loop(processes: list[_Crashed]) -> None:
+    """Though nothing is ever written down."""
+    now = 0.0
+    taken: list[tuple[float, int]] = []
+    for process in processes:
+        now += process.pause
+        rate = EvictionRate()
+        rate.close(now)
+        for units, pause in process.plans:
+            now += pause
+            if rate.wait(LIMIT, units, now) == 0.0:
+                rate.take(LIMIT, units, now)
+                taken.append((now, units))
+    for start, _ in taken:
+        # Waits are rounded to a microsecond.
+        assert sum(units for at, units in taken if start <= at < start + 60.0 - 1e-5) <= LIMIT
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.floats(0.0, 90.0)), max_size=20), st.integers(1, 6))

@@ -162,7 +162,7 @@ async def _apply(writes: Writes) -> None:
     await writes.apply_group(GROUP, "uid-g", (CONDITION,))
 
 
-OURS = {"fieldManager": "podium-scheduler"}
+OURS = {"fieldManager": "podium-scheduler", "fieldValidation": "Ignore"}
 STRATEGIC = "application/strategic-merge-patch+json"
 
 WRITES: list[tuple[str, Work, Sent]] = [
@@ -234,7 +234,7 @@ WRITES: list[tuple[str, Work, Sent]] = [
             "PATCH",
             f"{GROUP_PATH}/status",
             "application/apply-patch+yaml",
-            OURS | {"force": "true"},
+            {"fieldManager": "podium-scheduler", "force": "true"},
             {
                 "apiVersion": GROUP.apiVersion,
                 "kind": "PodGroup",
@@ -257,6 +257,7 @@ async def test_what_is_sent(world: World, case: tuple[str, Work, Sent]) -> None:
 
 UID = 'Pod "p" is invalid: metadata.uid: Invalid value: "uid-p": field is immutable'
 LATER = _says(429, "TooManyRequests", "later", Retry_After="3")
+TOMORROW = _says(503, "ServiceUnavailable", "later", Retry_After="86400")
 CONFLICT = _says(409, "Conflict", "too many others")
 ETCD = _says(500, "InternalError", "etcd")
 NOT_FOUND = _says(404, "NotFound", "no such pod")
@@ -311,6 +312,15 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
         [0.2, 0.4, 0.8, 1.6],
     ),
     ("nominate: in trouble", _nominate, [ETCD, LATER, _ok], None, "written", "PATCH PATCH PATCH", [0.2, 3]),
+    (
+        "mark: not for as long as it is told to wait",
+        _mark,
+        [TOMORROW] * 2,
+        None,
+        "written",
+        "PATCH PATCH PATCH",
+        [30, 30],
+    ),
     ("nominate no more", _nominate, [NOT_FOUND], GoneError, "gone", "PATCH", []),
     ("delete no more", _delete, [NOT_FOUND], None, "written", "DELETE", []),
     ("delete another of its name", _delete, [CONFLICT], None, "written", "DELETE", []),

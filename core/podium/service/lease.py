@@ -155,6 +155,7 @@ class Elector:
     """One candidate for a lease, once: who lost it ends, and a new process is the next candidate.
 
     `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
+    `expired` says of the lease that we have taken that whoever had it before us never gave it back.
     """
 
     def __init__(
@@ -175,6 +176,7 @@ class Elector:
         assert terms.lease_seconds > terms.renew_seconds > terms.retry_seconds * (1 + _LATEST) > 0
         self.leader = ""
         self.transitions = 0
+        self.expired = False
         self._connection = connection
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = name
@@ -292,6 +294,7 @@ class Elector:
                     if self.leader != leader:
                         self._say("another leads", {"lease": self._where, "leader": self.leader})
                     return
+                self.expired = bool(seen.record.holderIdentity)
                 self._term = begin(seen, self._identity, self._terms, self._now(), self._term)
             assert self._term is not None
             if await self._hold(seen, self._term):

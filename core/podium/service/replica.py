@@ -72,6 +72,14 @@ class Replica:
         """Whether another may have led before."""
         return self._elector is not None
 
+    @property
+    def orderly(self) -> bool:
+        """Whether who led before has certainly ended in order: it gave the lease back, or nobody led before.
+
+        It says so of the lease that this replica holds; without one nobody knows.
+        """
+        return self._elector is not None and not self._elector.expired
+
     def remaining(self) -> float:
         """Give the seconds for which this replica may still write."""
         return inf if self._elector is None else self._elector.remaining()

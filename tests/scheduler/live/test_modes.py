@@ -59,8 +59,10 @@ def test_off_is_off(plain: World) -> None:
 
 def test_a_rate_is_kept(plain: World) -> None:
     """One unit a minute: the second preemptor waits for its turn and evicts nobody till then."""
+    # Without a lease the first would have to wait, too.
+    lease = plain.server.new_namespace("lease-"), "slow"
     with (
-        plain.scheduling(schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
+        plain.scheduling(lease=lease, schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
         plain.yard("podium-slow") as yard,
     ):
         full(yard)

@@ -55,6 +55,7 @@ from podium.schedulerplugin.scheduling.scheduler import Scheduler
 # Pods to be bound or evicted at a time before nothing more is decided: some seconds of an API server's work.
 _UNDER_WAY = 2048
 _NOT_TAKEN = "the API server did not take all of it"
+_ENDED = "the scheduler stopped before it was done"
 
 
 class Loop:
@@ -200,7 +201,13 @@ class Loop:
         def still() -> str:
             return self._scheduler.objection(evict.key, self._moment())
 
-        carried = await carry_out(evict, self._writes, self._conditions(evict), still=still)
+        try:
+            carried = await carry_out(evict, self._writes, self._conditions(evict), still=still)
+        except asyncio.CancelledError:
+            # Who comes next counts them as gone; which are is known only as far as it has been seen.
+            gone = [pod for pod in evict.victims if not self._stays(pod)]
+            self._history.append(ended(plan, _ENDED, gone, self._clock() - began))
+            raise
         seconds = self._clock() - began
         self._metrics.carried_out(evict, seconds, error=carried.error)
         self._history.append(ended(plan, carried.failed, carried.deleted, seconds))
@@ -216,6 +223,10 @@ class Loop:
         why = _NOT_TAKEN if carried.error else carried.failed
         for report in self._scheduler.preempted(evict.key, carried.deleted, why, self._moment()):
             self._statuses.submit(report)
+
+    def _stays(self, ref: PodRef) -> bool:
+        pod = self._view.pods.get(ref.key)
+        return pod is not None and pod.metadata.uid == ref.uid and pod.metadata.deletionTimestamp is None
 
     def _conditions(self, evict: Evict) -> Conditions:
         """Give what pods are told, as they are stored at that moment."""

@@ -39,7 +39,7 @@ from podium.service import logs
 from podium.service import metrics as service_metrics
 from podium.service.lease import steady
 from podium.service.queue import Queue
-from podium.service.replica import Options, Replica, utc_now
+from podium.service.replica import Options, Replica, Work, utc_now
 from podium.service.signals import Stop, stopping
 
 COMPONENT = "podium-scheduler"
@@ -183,9 +183,7 @@ class _Process:
         gc.freeze()
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.say("scheduling", fields)
-        async with asyncio.TaskGroup() as tasks:
-            for work in (loop.run, statuses.run, history.run, shadowing.run):
-                tasks.create_task(work())
+        await ending_last(history.run, loop.run, statuses.run, shadowing.run)
 
     async def _restraint(self, history: History) -> Restraint:
         """Begin with what an earlier leader has evicted lately."""
@@ -198,7 +196,21 @@ class _Process:
             for at, by, of in recent(records, now - _PAST)
         ]
         restraint.restore(past, [at for at, _, _ in past])
+        if not self._replica.orderly:
+            restraint.doubt(seconds)
+            self._say_doubt()
         return restraint
+
+    def _say_doubt(self) -> None:
+        """Say why nobody is evicted at first; without a limit there is nothing to say."""
+        limit = self._live().evictions_a_minute
+        if limit is not None:
+            why = (
+                "a leader before did not give its lease back"
+                if self._replica.elects
+                else "there is no lease to say how a process before ended"
+            )
+            self._replica.say("nothing is evicted for a minute", {"why": why, "evictionsPerMinute": limit})
 
     def _new_history(self, live: LiveSettings) -> History:
         return History(
@@ -231,3 +243,15 @@ class _Process:
             sleep=asyncio.sleep,
             say=self._replica.say,
         )
+
+
+async def ending_last(last: Work, *others: Work) -> None:
+    """Do all until cancelled or one fails; `last` goes on until the others have ended.
+
+    What they say of their end, it still hears.
+    """
+    async with asyncio.TaskGroup() as outer:
+        outer.create_task(last())
+        async with asyncio.TaskGroup() as inner:
+            for other in others:
+                inner.create_task(other())

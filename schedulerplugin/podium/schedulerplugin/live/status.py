@@ -88,6 +88,7 @@ class _Memory(Generic[K, V]):
 
     def __init__(self) -> None:
         self._known: dict[K, tuple[V, float]] = {}
+        self._doubted: set[K] = set()
 
     def begin(self, key: K, value: V) -> None:
         """Believe what is being written, until something else is said."""
@@ -95,14 +96,24 @@ class _Memory(Generic[K, V]):
 
     def keep(self, key: K, value: V, now: float) -> None:
         """Believe what was written, for a while; what is not believed any more is forgotten."""
-        self._known.pop(key, None)
+        self.drop(key)
         self._known[key] = value, now + _LAG
         while (oldest := next(iter(self._known))) and self._known[oldest][1] <= now:
-            del self._known[oldest]
+            self.drop(oldest)
+
+    def doubt(self, key: K, value: V, now: float) -> None:
+        """Believe for a while that something else may have been written since; all is to be written again."""
+        self.keep(key, value, now)
+        self._doubted.add(key)
+
+    def sure(self, key: K) -> bool:
+        """Say whether what is believed is all that may have been written."""
+        return key not in self._doubted
 
     def drop(self, key: K) -> None:
         """Believe the state."""
         self._known.pop(key, None)
+        self._doubted.discard(key)
 
     def writes(self, key: K) -> bool:
         """Say whether a write is on its way."""
@@ -196,7 +207,7 @@ class Statuses:
 
     def _tell(self, told: _Told) -> None:
         key = told.pod.key
-        if self._shown(told.pod) == told and not self._pods.writes(key):
+        if self._shown(told.pod) == told and self._pods.sure(key) and not self._pods.writes(key):
             self._wanted.pop(key, None)
         elif key in self._wanted or len(self._wanted) < _ROOM:
             self._wanted[key] = told
@@ -237,16 +248,16 @@ class Statuses:
 
     async def _write_pod(self, key: Name) -> None:
         told = self._wanted.get(key)
-        pod = self._waiting(told.pod) if told is not None else None
-        if told is None or pod is None or (shown := self._shown(told.pod)) == told:
+        pod, sure = self._waiting(told.pod) if told is not None else None, self._pods.sure(key)
+        if told is None or pod is None or ((shown := self._shown(told.pod)) == told and sure):
             self._wanted.pop(key, None)
             return
         condition = unscheduled(told.reason, told.message, pod, self._now())
-        if shown.node == told.node:
+        if shown.node == told.node and sure:
             write = self._writes.mark(told.pod, condition)
         else:
             write = self._writes.nominate(told.pod, told.node or None, condition)
-        if await self._settle(self._pods, key, told, write):
+        if await self._settle(self._pods, key, (shown, told), write):
             self._lament(told, shown)
         if self._wanted.get(key) == told:
             del self._wanted[key]
@@ -260,22 +271,25 @@ class Statuses:
         applied = self._groups.get(key, self._clock())
         shown = applied.conditions if applied is not None and applied.uid == uid else ours(group)
         wanted = group_conditions(group, shown, self._now(), attempt=news.attempt, target=news.target)
-        if not _alike(shown, wanted):
+        if not _alike(shown, wanted) or not self._groups.sure(key):
             write = self._writes.apply_group(group.ref, uid, wanted)
-            await self._settle(self._groups, key, _Applied(uid, wanted), write)
+            await self._settle(self._groups, key, (_Applied(uid, shown), _Applied(uid, wanted)), write)
         if self._news.get(key) == news:
             del self._news[key]
 
-    async def _settle(self, memory: _Memory[K, V], key: K, value: V, write: Awaitable[None]) -> bool:
-        """Write; say whether it was. Raises PodiumError where asking again may help."""
-        memory.begin(key, value)
+    async def _settle(
+        self, memory: _Memory[K, V], key: K, change: tuple[V, V], write: Awaitable[None]
+    ) -> bool:
+        """Write a change; say whether it was. Raises PodiumError where asking again may help."""
+        before, after = change
+        memory.begin(key, after)
         try:
             await write
         except GoneError:
             memory.drop(key)
             return False
         except PodiumError as error:
-            memory.drop(key)
+            memory.doubt(key, before, self._clock())
             if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
                 raise
             # A right is missing, or what we say is not taken.
@@ -284,7 +298,7 @@ class Statuses:
                 self._say("status not written", {"error": str(error)})
             return False
         self._said.clear()
-        memory.keep(key, value, self._clock())
+        memory.keep(key, after, self._clock())
         return True
 
     def _lament(self, told: _Told, shown: _Told) -> None:

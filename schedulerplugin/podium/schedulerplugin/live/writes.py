@@ -79,7 +79,7 @@ class Writes:
         connection: Connection,
         remaining: Callable[[], float],
         *,
-        limit: int = 64,
+        limit: int = 32,
         sleep: Sleep,
         random: Callable[[], float],
         counted: Counted,
@@ -197,6 +197,7 @@ class Writes:
             except RefusedError as error:
                 if error.code not in _AGAIN:
                     raise
+                # Never longer than the longest pause of ours, whatever the server said: see Connection.
                 pause = error.retry_after or backoff.next()
             except PodiumError:
                 pause = backoff.next()
@@ -214,7 +215,14 @@ class Writes:
         await fenced(
             self._remaining,
             lambda: self._connection.send(
-                method, path, document, content_type=content_type, patient=False, fieldManager=MANAGER
+                method,
+                path,
+                document,
+                content_type=content_type,
+                patient=False,
+                fieldManager=MANAGER,
+                # It would only warn of unknown fields, and that is a twentieth of what a patch costs it.
+                fieldValidation="Ignore",
             ),
         )
 

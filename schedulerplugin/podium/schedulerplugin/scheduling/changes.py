@@ -9,6 +9,7 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
 from podium.schedulerplugin.scheduling.effects import Key, PodRef
@@ -39,6 +40,8 @@ class Changes:
         self._entries = entries
         # Where pods without a node count, for they are being bound to it, or it is reserved for them.
         self._meant: dict[Name, str] = {}
+        # Those of them whose binds are under way, which may succeed whatever becomes of the node meanwhile.
+        self._binding: dict[Name, str] = {}
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
         """Note one change of an object, of which the engine knows already; give this to State.observe."""
@@ -71,6 +74,16 @@ class Changes:
         if left and left != node:
             self._room(left, None)
 
+    def sent(self, pod: Name, node: str) -> None:
+        """Note a bind that is under way: the pod counts on whatever node has that name then."""
+        self._binding[pod] = node
+        self.mean(pod, node)
+
+    def returned(self, pod: Name, node: str) -> None:
+        """Note that a bind failed."""
+        if self._binding.get(pod) == node:
+            del self._binding[pod]
+
     def _pod(self, before: Schedulable | None, after: Schedulable | None) -> None:
         if before is not None and _is_bound(before):
             self._bound_changed(before, after)
@@ -97,11 +110,13 @@ class Changes:
         """Forget where a pod was meant to be that is somewhere now, or gone."""
         pod = before if after is None else after
         name = pod_ref(pod).key if pod is not None else None
-        if name not in self._meant:
+        if name is None or (name not in self._meant and name not in self._binding):
             return
         if after is None or after.finished or (before is not None and not _same_pod(before, after)):
+            self._binding.pop(name, None)
             self.mean(name, "")
         elif _is_bound(after):
+            self._binding.pop(name, None)
             self.mean(name, after.spec.nodeName or "")
             del self._meant[name]
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
@@ -170,6 +185,8 @@ class Changes:
         """Note a node that came or offers something else; one that went takes with it what counted on it."""
         if isinstance(after, SchedulableNode):
             row = self._engine.snapshot.row.get(after.metadata.name or "")
+            if row is not None and before is None:
+                self._return(after.metadata.name or "", row)
             if row is not None and not _same_node(before, after):
                 self._hints.note_node(row)
             return
@@ -180,6 +197,15 @@ class Changes:
                 row = rows.get(name)
                 if row is not None and self._engine.nomination(row) == gone:
                     self.touched.add(self._entries.key(pod))
+
+    def _return(self, name: str, node_row: int) -> None:
+        """Count on a node that is made anew those whose binds to its namesake are under way."""
+        snapshot = self._engine.snapshot
+        for pod in [pod for pod, node in self._binding.items() if node == name]:
+            row = snapshot.pod_row.get(pod)
+            if row is not None and snapshot.node.item(row) == PENDING:
+                self._engine.assume(row, node_row)
+                self.mean(pod, name)
 
 
 def _lowest(engine: LiveEngine, pod: Schedulable) -> int:

@@ -7,7 +7,7 @@ and evictions have a rate.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
@@ -64,11 +64,15 @@ class Restraint:
         # How often in a row preemptions failed that had cost somebody, and until when there is no other.
         self._failures: dict[Key, tuple[int, float]] = {}
 
-    def restore(self, evicted: Iterable[tuple[float, Identity, Identity]], units: Iterable[float]) -> None:
+    def restore(self, evicted: Iterable[tuple[float, Identity, Identity]], units: Sequence[float]) -> None:
         """Take over from an earlier process: who evicted whom and when, in order, and when units went."""
         for at, by, of in evicted:
             self._evictions.note(by, of, at)
         self._rate.restore(units)
+
+    def doubt(self, now: float) -> None:
+        """Take over from a process of which nobody knows whom it evicted in the end."""
+        self._rate.close(now)
 
     def hold(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
         """Say why a preemption that was just planned is not to be carried out now; None where it is."""

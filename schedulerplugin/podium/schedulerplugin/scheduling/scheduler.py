@@ -165,6 +165,8 @@ class Scheduler:
         It stood on its node until now; from now on the node is reserved for it, and it is tried first.
         """
         row, snapshot = self.entries.row(pod), self.engine.snapshot
+        if row is not None:
+            self._changes.returned(pod.key, node)
         if row is None or snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
             # Its node went meanwhile, and it is on the way to another.
             return
@@ -291,7 +293,7 @@ class Scheduler:
         for row, node in placed.items():
             engine.assume(row, node)
         for ref, name in pods:
-            self._changes.mean(ref.key, name)
+            self._changes.sent(ref.key, name)
         self._forget(key)
         if isinstance(key, GroupKey):
             self._changes.touched.add(key)

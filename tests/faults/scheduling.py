@@ -1,0 +1,31 @@
+"""What is preempted while the scheduler's faults happen, arranged so that only one outcome is right.
+
+Every node is full of four pods, of which a preemptor of 3 cpus needs three: so however a plan is broken off
+and taken up again, who goes and how many can be said beforehand.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from tests.scheduler.world import World, Yard
+
+MEMBERS = 2
+# For a gang of so many no other plan is as cheap as a node's three of priority 1 for each.
+WORTH = [*[[3, 1, 1, 1]] * MEMBERS, *[[3, 3, 3, 3]] * 2]
+CHEAPEST = [f"low-{node}-{index}" for node in range(MEMBERS) for index in range(1, 4)]
+
+
+@contextlib.contextmanager
+def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
+    """Give a yard of a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
+    with world.yard() as made:
+        made.nodes(len(worth))
+        for node, priorities in enumerate(worth):
+            for index, priority in enumerate(priorities):
+                made.pod(f"low-{node}-{index}", "900m", priority, node=f"n{node}")
+        yield made
+
+
+def incoming_gang(yard: Yard) -> list[str]:
+    """Make the gang for which CHEAPEST go; give its members' names."""
+    return yard.gang("gang", MEMBERS, 3, 5)

@@ -1,0 +1,200 @@
+"""Statuses at work with a server that only takes notes, in a time that stands.
+
+What a server was sent, and when, can so be said exactly, and trouble comes at the write that a test means.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from tests.informer.living import Time
+
+from podium.api.membership import GroupKey
+from podium.api.meta import Condition, ObjectMeta
+from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
+from podium.errors import PodiumError
+from podium.findings import ObjectRef
+from podium.kube.connection import RefusedError
+from podium.note import Note
+from podium.schedulerplugin.live.status import Statuses
+from podium.schedulerplugin.live.writes import Writes
+from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Report, Unit
+from podium.service.queue import Queue
+from podium.state import State
+
+NOW = datetime(2026, 11, 21, 16, 0, 0, tzinfo=UTC)
+
+KEY = GroupKey(False, "team", "train")
+
+FULL, FULLER = "0/3 nodes are available: 3 Insufficient cpu.", "0/4 nodes are available: 4 Insufficient cpu."
+
+PREEMPTOR = Preemptor("podgroup", "team", "mine", "uid-mine", 9)
+Said = tuple[str, dict[str, Any]]
+
+
+def ref(name: str, uid: str = "") -> PodRef:
+    """A pod of the team; its UID follows from its name."""
+    return PodRef("team", name, uid or f"uid-{name}")
+
+
+def pod(
+    name: str,
+    message: str = "",
+    node: str = "",
+    *,
+    bound: str | None = None,
+    uid: str = "",
+    phase: str = "Pending",
+    deleted: str | None = None,
+) -> Schedulable:
+    """A pod that was told a message, and has a node reserved."""
+    told = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
+    return Schedulable(
+        metadata=ObjectMeta(name=name, namespace="team", uid=uid or f"uid-{name}", deletionTimestamp=deleted),
+        spec=SchedulableSpec(nodeName=bound),
+        status=SchedulableStatus(phase=phase, nominatedNodeName=node or None, conditions=told),
+    )
+
+
+def report(
+    message: str, *names: str, key: Key = ("team", "a"), reserved: Mapping[str, str] | None = None
+) -> Report:
+    """Tell some pods of the team; nodes are reserved for some."""
+    nodes = tuple((ref(name), node) for name, node in (reserved or {}).items() if node)
+    return Report(key, tuple(map(ref, names)), UNSCHEDULABLE, message, nodes)
+
+
+def eviction(*units: Unit, key: Key = ("team", "a"), cleared: tuple[PodRef, ...] = ()) -> Evict:
+    """A preemption that reserves node-1 for `a`."""
+    return Evict(key, PREEMPTOR, ((ref("a"), "node-1"),), units, "node-1", FULLER, cleared)
+
+
+class Api:
+    """What is written, as a server has it; `outcomes` are those of the next writes, None for well."""
+
+    def __init__(self, *outcomes: PodiumError | None) -> None:
+        self.busy = False
+        self.log: list[tuple[str, ...]] = []
+        self.told: dict[PodRef, tuple[str, str]] = {}
+        self.groups: dict[str, tuple[Condition, ...]] = {}
+        self.held: asyncio.Event | None = None
+        self._outcomes = list(outcomes)
+
+    async def mark(self, pod: PodRef, condition: Condition) -> None:
+        """Take a condition."""
+        await self._end("mark", pod.name, condition.message or "")
+        self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]
+
+    async def nominate(self, pod: PodRef, node: str | None, condition: Condition) -> None:
+        """Take a condition and a node."""
+        assert node != "", "None is said for none"
+        await self._end("nominate", pod.name, condition.message or "", node or "")
+        self.told[pod] = condition.message or "", node or ""
+
+    async def apply_group(self, _ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
+        """Take all conditions."""
+        await self._end("group", uid, *(f"{each.type}={each.status}" for each in conditions))
+        self.groups[uid] = tuple(conditions)
+
+    async def _end(self, *said: str) -> None:
+        if self.held is not None:
+            await self.held.wait()
+        self.log.append(said)
+        outcome = self._outcomes.pop(0) if self._outcomes else None
+        if outcome is not None:
+            raise outcome
+
+
+def statuses_of(
+    state: State,
+    writes: Writes,
+    notes: list[Note],
+    said: list[Said],
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], Awaitable[None]],
+) -> Statuses:
+    """Give statuses of which all that is noted and said is kept in these lists."""
+
+    def say(what: str, fields: Mapping[str, Any]) -> None:
+        said.append((what, dict(fields)))
+
+    queue = Queue[Key](
+        clock=clock,
+        sleep=sleep,
+        random=lambda: 0.0,
+        waited=lambda _seconds: None,
+        failed=lambda: say("a bug", {}),
+        say=say,
+    )
+    return Statuses(
+        state,
+        writes,
+        queue,
+        notes.append,
+        "podium-scheduler",
+        clock=clock,
+        now=lambda: NOW,
+        sleep=sleep,
+        say=say,
+    )
+
+
+class Scene:
+    """Statuses at work in a time that stands."""
+
+    def __init__(self, *outcomes: PodiumError | None) -> None:
+        self.time = Time()
+        self.state = State(native_served=True)
+        self.api = Api(*outcomes)
+        self.notes: list[Note] = []
+        self.said: list[Said] = []
+        self.statuses = statuses_of(
+            self.state,
+            cast("Writes", self.api),
+            self.notes,
+            self.said,
+            clock=self.time.clock,
+            sleep=self._sleep,
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            await self.time.sleep(seconds)
+
+    async def advance(self, seconds: float = 0.0) -> None:
+        """Let time pass, and everything happen that waits for nothing but its turn."""
+        await self._settled()
+        self.time.advance(seconds)
+        await self._settled()
+
+    async def _settled(self) -> None:
+        for _ in range(40):
+            await asyncio.sleep(0)
+
+    def show(self) -> None:
+        """Have the state catch up with the server."""
+        for (_, name, uid), (message, node) in self.api.told.items():
+            if ("team", name) in self.state.pods:
+                self.state.apply(pod(name, message, node, uid=uid))
+
+
+@asynccontextmanager
+async def at_work(*outcomes: PodiumError | None) -> AsyncIterator[Scene]:
+    """Statuses that work; nothing is said that a test does not expect."""
+    scene = Scene(*outcomes)
+    task = asyncio.create_task(scene.statuses.run())
+    try:
+        yield scene
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled(), task
+
+
+def refused(code: int) -> RefusedError:
+    """An API server's no."""
+    return RefusedError("https://server", "PATCH /status", code, "", "because")

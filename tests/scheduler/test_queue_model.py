@@ -1,0 +1,250 @@
+"""The queue in any history, against one that keeps no heaps and looks at every key each time.
+
+Pools, backoffs and events in flight are easy to say for one key at a time; what the queue adds is to say it
+fast for all of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.scheduler.ground import GANG, PODIUM_GANG, ROOM, A, B, C, waits
+
+from podium.api.membership import GroupKey
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.queue import Pool, Queue
+
+
+@dataclass
+class Plain:
+    """What is known of a key in the plain queue; `pool` None is in flight."""
+
+    priority: int
+    since: float
+    pool: Pool | None = Pool.ACTIVE
+    first: bool = False
+    was_first: bool = False
+    attempts: int = 0
+    tried: float = float("-inf")
+    due: float = float("inf")
+    again: Pool | None = None
+    missed: bool = False
+    woken: bool = False
+    rested: float = 0.0
+
+    def backoff_ends(self) -> float:
+        """Give when the backoff has passed."""
+        waits = [0.0, 1.0, 2.0, 4.0, 8.0, 10.0]
+        return self.tried + waits[min(self.attempts, 5)]
+
+
+KEYS: list[Key] = [A, B, C, GANG, PODIUM_GANG]
+
+keys = st.sampled_from(KEYS)
+
+
+class Interleavings(RuleBasedStateMachine):
+    """The queue against one that keeps no heaps and looks at every key each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hints = Hints()
+        self.queue = Queue(self.hints)
+        self.plain: dict[Key, Plain] = {}
+        self.now = 0.0
+
+    def active(self, found: Plain) -> None:
+        found.pool, found.due, found.again, found.missed = Pool.ACTIVE, float("inf"), None, False
+        found.woken = False
+
+    def timed(self, found: Plain, pool: Pool, due: float) -> None:
+        found.pool, found.due, found.again, found.first, found.missed = pool, due, None, False, False
+        found.woken = False
+
+    def retry(self, found: Plain) -> None:
+        if found.backoff_ends() > self.now:
+            self.timed(found, Pool.BACKOFF, found.backoff_ends())
+        else:
+            self.active(found)
+
+    def wakes(self, found: Plain) -> list[int]:
+        """Have a key tried that something happened for; say of which priority one is ACTIVE now."""
+        self.retry(found)
+        found.woken = found.pool is Pool.BACKOFF
+        found.rested = found.tried + (found.attempts > 1)
+        return [] if found.woken else [found.priority]
+
+    def rouse(self, active: list[int]) -> None:
+        """Have those tried that would be overtaken."""
+        for found in self.plain.values():
+            if found.woken and found.rested <= self.now and any(found.priority > each for each in active):
+                self.active(found)
+
+    def comes_back(self, found: Plain) -> bool:
+        """Say whether a key in flight was asked for in the meantime, and have it tried."""
+        if found.pool is not None:
+            return False
+        found.tried = self.now
+        if found.again is Pool.ACTIVE:
+            self.active(found)
+        elif found.again is Pool.BACKOFF:
+            self.wakes(found)
+        return found.pool is not None
+
+    @rule(seconds=st.sampled_from([0.25, 0.5, 1.0, 2.0, 7.0, 60.0, 299.75, 300.0]))
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(key=keys, priority=st.integers(-1, 1), since=st.sampled_from([0.0, 1.0]))
+    def put(self, key: Key, priority: int, since: float) -> None:
+        self.queue.put(key, priority, since)
+        found = self.plain.setdefault(key, Plain(priority, since))
+        found.priority, found.since = priority, since
+        if found.pool is None and found.again is None:
+            found.again = Pool.BACKOFF
+
+    @rule(key=keys)
+    def drop(self, key: Key) -> None:
+        self.queue.drop(key)
+        self.plain.pop(key, None)
+
+    @rule()
+    def pop(self) -> None:
+        expected = self.settled()
+        assert self.queue.first(self.now) == expected
+        assert self.queue.pop(self.now) == expected
+        if expected is not None:
+            found = self.plain[expected]
+            found.pool, found.was_first, found.first = None, found.first, False
+            found.attempts += 1
+
+    @rule(key=keys)
+    def give_back(self, key: Key) -> None:
+        self.queue.give_back(key)
+        found = self.plain.get(key)
+        if found is not None and found.pool is None:
+            found.first = found.first or found.was_first
+            found.attempts = max(0, found.attempts - 1)
+            self.active(found)
+
+    @rule(key=keys, after=st.sampled_from([None, 5.0, 1000.0]))
+    def park(self, key: Key, after: float | None) -> None:
+        self.queue.park(key, ROOM, self.now, None if after is None else self.now + after)
+        found = self.plain.get(key)
+        if found is None or found.pool in (Pool.ACTIVE, Pool.BACKOFF):
+            return
+        if found.missed and found.again is None:
+            found.again = Pool.BACKOFF
+        if self.comes_back(found):
+            return
+        self.timed(found, Pool.UNSCHEDULABLE, self.now + min(after or 300.0, 300.0))
+
+    @rule(key=keys)
+    def gate(self, key: Key) -> None:
+        self.queue.gate(key, self.now)
+        found = self.plain.get(key)
+        if found is not None and found.pool is not Pool.GATED and not self.comes_back(found):
+            self.timed(found, Pool.GATED, self.now + 300.0)
+
+    @rule(key=keys)
+    def open(self, key: Key) -> None:
+        self.queue.open(key)
+        found = self.plain.get(key)
+        if found is not None and found.pool is None:
+            found.again = Pool.ACTIVE
+        elif found is not None and found.pool is Pool.GATED:
+            self.active(found)
+
+    @rule(key=keys)
+    def back_off(self, key: Key) -> None:
+        self.queue.back_off(key, self.now)
+        found = self.plain.get(key)
+        if found is not None:
+            found.tried, found.attempts = self.now, max(1, found.attempts)
+            self.retry(found)
+
+    @rule(key=keys, first=st.booleans())
+    def activate(self, key: Key, first: bool) -> None:
+        self.queue.activate(key, first=first)
+        found = self.plain.get(key)
+        if found is None:
+            return
+        found.first = found.first or first
+        if found.pool is None:
+            found.again = Pool.ACTIVE
+        else:
+            self.active(found)
+
+    @rule(woken=st.sets(keys))
+    def wake(self, woken: set[Key]) -> None:
+        self.queue.wake(woken, self.now)
+        active: list[int] = []
+        for key in woken & self.plain.keys():
+            found = self.plain[key]
+            if found.pool is None and found.again is None:
+                found.again = Pool.BACKOFF
+            elif found.pool is Pool.UNSCHEDULABLE:
+                active += self.wakes(found)
+        self.rouse(active)
+
+    @rule(key=keys)
+    def forget(self, key: Key) -> None:
+        self.queue.forget(key)
+        if key in self.plain:
+            self.plain[key].attempts = 0
+
+    @rule(row=st.integers(0, 3))
+    def note(self, row: int) -> None:
+        """Something happens that may help whoever is being tried and finds no place."""
+        self.hints.note_node(row)
+        for found in self.plain.values():
+            found.missed = found.pool is None
+
+    @precondition(lambda self: self.plain)
+    @rule()
+    def after_five_minutes_all_are_tried(self) -> None:
+        """Whatever happened, no key is forgotten: what is not in flight is tried."""
+        self.now += 300.0
+        self.settled()
+        assert self.queue.first(self.now) == self.settled()
+        waiting = [key for key, found in self.plain.items() if found.pool is not None]
+        assert sorted(map(str, self.queue.keys(Pool.ACTIVE))) == sorted(map(str, waiting))
+
+    def settled(self) -> Key | None:
+        """Make ACTIVE what is due, and give the first by looking at all."""
+        roused: list[int] = []
+        for found in self.plain.values():
+            if found.due <= self.now:
+                roused += [found.priority] * (found.pool is Pool.BACKOFF)
+                self.active(found)
+        self.rouse(roused)
+        active = [key for key in KEYS if key in self.plain and self.plain[key].pool is Pool.ACTIVE]
+        return min(active, key=self.rank, default=None)
+
+    def rank(self, key: Key) -> Any:
+        found = self.plain[key]
+        kind = 1 + key.native if isinstance(key, GroupKey) else 0
+        return -found.priority, not found.first, found.since, key[-2:], kind
+
+    @invariant()
+    def same_pools(self) -> None:
+        """Every key is where it should be, once, and hints know exactly who waits for them."""
+        for key in KEYS:
+            assert (key in self.queue) == (key in self.plain)
+            pool = self.plain[key].pool if key in self.plain else None
+            assert self.queue.pool_of(key) is pool
+            assert waits(self.hints, key) == (pool is Pool.UNSCHEDULABLE)
+        pools = [found.pool for found in self.plain.values()]
+        assert self.queue.depths() == {pool: pools.count(pool) for pool in Pool}
+
+    @invariant()
+    def same_due(self) -> None:
+        """The next time at which something happens by itself is known."""
+        due = min((found.due for found in self.plain.values()), default=float("inf"))
+        expected = None if due == float("inf") else max(due, self.now)
+        assert self.queue.due(self.now) == expected
+
+
+test_interleavings = Interleavings.TestCase

@@ -1,0 +1,117 @@
+"""What another process had begun when it died: its conditions are hints and authorise nothing.
+
+A tenant can write them too, so every rule of an eviction is asked again before anybody goes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.preemption.scene import group, node, priority_class
+from tests.scheduler.objects import running
+from tests.scheduler.rig import World, pod
+
+from podium.schedulerplugin.scheduling.effects import Spare
+from podium.schedulerplugin.scheduling.settings import Mode
+
+
+def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
+    """Give the status of a victim of a preemption whose process died."""
+    message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": message,
+    }
+    return {"conditions": [condition]}
+
+
+@dataclass
+class Begun:
+    """What an earlier process left, whom the next evicts, and whom it tells that they stay."""
+
+    objects: list[Any]
+    evicted: list[str] = field(default_factory=list)
+    spared: list[str] = field(default_factory=list)
+    resumed: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def preemptor(on: str = "n1", **kwargs: Any) -> Any:
+    """Make the pod that an earlier process had nominated."""
+    return pod("high", 1, 10, status={"nominatedNodeName": on} if on else None, **kwargs)
+
+
+BEGUN = {
+    "what was begun is ended": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()], ["low"]
+    ),
+    "not by the condition of another scheduler": Begun(
+        [
+            node(cpu=1),
+            running("low", "n1", priority=10, status=told_to_go(scheduler="default-scheduler")),
+            preemptor(),
+        ]
+    ),
+    "not where the victim's priority is not lower": Begun(
+        [node(cpu=1), running("low", "n1", priority=10, status=told_to_go()), preemptor()], spared=["low"]
+    ),
+    "not a pod of another scheduler": Begun(
+        [node(cpu=1), running("low", "n1", schedulerName="other", status=told_to_go()), preemptor()],
+        spared=["low"],
+    ),
+    "not in kube-system": Begun(
+        [node(cpu=1), running("low", "n1", namespace="kube-system", status=told_to_go()), preemptor()],
+        spared=["low"],
+    ),
+    "not a pod that tolerates it": Begun(
+        [
+            *(node(cpu=1), priority_class("patient", 0, minimum=100, seconds=-1)),
+            running("low", "n1", priorityClassName="patient", status=told_to_go()),
+            preemptor(),
+        ],
+        spared=["low"],
+    ),
+    "not for a preemptor that is gone": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go())], spared=["low"]
+    ),
+    "not for one that fits without": Begun(
+        [node(cpu=2), running("low", "n1", status=told_to_go()), preemptor()], spared=["low"]
+    ),
+    "not when it is switched off": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()],
+        spared=["low"],
+        settings={"mode": Mode.OFF},
+    ),
+    "a part of what is needed is planned afresh": Begun(
+        [
+            *(node(cpu=2), running("low-1", "n1", status=told_to_go()), running("low-2", "n1")),
+            pod("high", 2, 10, status={"nominatedNodeName": "n1"}),
+        ],
+        ["low-1", "low-2"],
+        ["low-1"],
+        resumed=False,
+    ),
+    "a part of a group is planned afresh": Begun(
+        [
+            *(node("n1", 1), node("n2", 1), group("v", whole=True)),
+            *(running("v-0", "n1", group="v", status=told_to_go()), running("v-1", "n2", group="v")),
+            preemptor(),
+        ],
+        ["v-0", "v-1"],
+        ["v-0"],
+        resumed=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_what_an_earlier_process_had_begun(name: str) -> None:
+    """Its conditions are hints: every rule is asked again, and what would not be done is withdrawn."""
+    case = BEGUN[name]
+    world = World(case.objects, **case.settings)
+    world.run()
+    assert world.evicted() == case.evicted
+    assert [evict.resumed for evict in world.evictions()] == [case.resumed] * bool(case.evicted)
+    assert [ref.name for each in world.effects if isinstance(each, Spare) for ref in each.pods] == case.spared

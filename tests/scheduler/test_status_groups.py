@@ -1,0 +1,138 @@
+"""What groups are told: one apply has all conditions that are ours, whatever the state shows yet.
+
+An apply takes back what it does not name, so news of a group must go together with what was said before.
+"""
+
+from tests.scheduler.statuses import FULL, FULLER, KEY, at_work, eviction, pod, ref, refused, report
+from tests.scheduler.test_conditions import GOES, INITIALLY, WELL, group_with
+
+from podium.api.groups import PodGroup
+from podium.api.meta import Condition
+from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.effects import Report, Unit
+
+
+def whole(group: PodGroup = group_with()) -> Unit:  # noqa: B008 - a value that nothing changes
+    """The unit that a group is."""
+    return Unit("PodGroup", "team", "train", group.metadata.uid or "", 5, (ref("v1"), ref("v2")))
+
+
+async def test_a_group_is_told_with_its_pods() -> None:
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        for name in ("a", "b"):
+            scene.state.apply(pod(name))
+        scene.statuses.submit(report(FULL, "a", "b", key=KEY))
+        await scene.advance()
+        assert scene.api.log == [
+            ("group", "uid-train", f"{INITIALLY}=False"),
+            ("mark", "a", FULL),
+            ("mark", "b", FULL),
+        ]
+        (condition,) = scene.api.groups["uid-train"]
+        assert (condition.reason, condition.message) == (UNSCHEDULABLE, FULL)
+        scene.statuses.submit(report(FULL, "a", "b", key=KEY))
+        await scene.advance()
+        assert len(scene.api.log) == 3
+
+
+async def test_a_group_that_cannot_be_judged() -> None:
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.submit(Report(KEY, (), SCHEDULER_ERROR, "a claim"))
+        await scene.advance()
+        (condition,) = scene.api.groups["uid-train"]
+        assert (condition.reason, condition.message) == (SCHEDULER_ERROR, "a claim")
+
+
+async def test_a_group_that_was_scheduled_stays_so() -> None:
+    """Whatever is said before it was written, and whether or not the state shows it yet."""
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.placed(KEY, "all of them")
+        scene.statuses.submit(Report(KEY, (), UNSCHEDULABLE, FULL))
+        await scene.advance()
+        scene.statuses.submit(Report(KEY, (), UNSCHEDULABLE, FULLER))
+        await scene.advance()
+        assert scene.api.log == [("group", "uid-train", f"{INITIALLY}=True")]
+
+
+async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() -> None:
+    """One apply has all that is ours, though the state shows none of it yet."""
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.placed(KEY, "all of them")
+        await scene.advance()
+        scene.statuses.began(eviction(whole()))
+        await scene.advance()
+        scene.statuses.placed(KEY, "again")
+        await scene.advance()
+        assert scene.api.log == [
+            ("group", "uid-train", f"{INITIALLY}=True"),
+            ("group", "uid-train", f"{INITIALLY}=True", "DisruptionTarget=True"),
+            ("group", "uid-train", f"{INITIALLY}=True"),
+        ]
+
+
+async def test_a_group_whose_preemption_was_given_up_is_no_target() -> None:
+    """But where it lost a pod already."""
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.began(eviction(whole()))
+        await scene.advance()
+        scene.statuses.gave_up(eviction(whole()), [ref("v2")])
+        await scene.advance()
+        assert scene.api.log == [("group", "uid-train", "DisruptionTarget=True")]
+        scene.statuses.gave_up(eviction(whole()), [])
+        await scene.advance()
+        assert scene.api.log[1:] == [("group", "uid-train")]
+
+
+async def test_a_preemptors_group_is_told_what_it_waits_for() -> None:
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.began(eviction(key=KEY))
+        await scene.advance()
+        (condition,) = scene.api.groups["uid-train"]
+        assert (condition.status, condition.message) == ("False", FULLER)
+
+
+async def test_a_later_group_of_the_name_is_told_anew() -> None:
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.statuses.placed(KEY, "all of them")
+        await scene.advance()
+        scene.state.apply(group_with(uid="uid-later"))
+        scene.statuses.submit(Report(KEY, (), UNSCHEDULABLE, FULL))
+        await scene.advance()
+        assert scene.api.log[1:] == [("group", "uid-later", f"{INITIALLY}=False")]
+
+
+async def test_a_group_that_is_gone_is_not_told() -> None:
+    async with at_work() as scene:
+        scene.statuses.placed(KEY, "all of them")
+        await scene.advance(1.0)
+        assert (scene.api.log, scene.statuses.depth) == ([], 0)
+
+
+async def test_a_group_is_told_again_after_trouble_what_it_is_then() -> None:
+    """News of both attempts go together."""
+    async with at_work(refused(500)) as scene:
+        scene.state.apply(group_with())
+        scene.statuses.placed(KEY, "all of them")
+        await scene.advance()
+        scene.statuses.began(eviction(whole()))
+        await scene.advance(1.0)
+        assert scene.api.log[-1] == ("group", "uid-train", f"{INITIALLY}=True", "DisruptionTarget=True")
+
+
+async def test_what_is_stored_of_a_group_is_ours_after_a_restart() -> None:
+    async with at_work() as scene:
+        theirs = Condition("PodsNotMatchingPriority", "True", "PriorityMismatch", "they differ")
+        scene.state.apply(group_with(theirs, WELL, GOES))
+        scene.statuses.submit(Report(KEY, (), UNSCHEDULABLE, FULL))
+        await scene.advance()
+        assert scene.api.log == []
+        scene.statuses.placed(KEY, "again")
+        await scene.advance()
+        assert scene.api.groups["uid-train"] == (WELL,)

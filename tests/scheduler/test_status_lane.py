@@ -1,0 +1,108 @@
+"""The lane on which pods are told holds nothing up: no bind, no server, and nobody behind a failure.
+
+A cluster that is full has ten thousand pods to tell that they wait, at the moment when room is being made.
+"""
+
+import asyncio
+
+import pytest
+from tests.scheduler.statuses import FULL, FULLER, Scene, at_work, pod, ref, refused, report
+
+from podium.errors import PodiumError
+from podium.schedulerplugin.live.writes import GoneError
+
+
+async def test_hot_writes_go_first() -> None:
+    """As long as they go on a trickle passes; then all of it."""
+    async with at_work() as scene:
+        names = [f"pod-{number}" for number in range(20)]
+        for name in names:
+            scene.state.apply(pod(name))
+        scene.api.busy = True
+        scene.statuses.submit(report(FULL, *names))
+        for _ in range(249):
+            await scene.advance(0.02)
+        assert scene.api.log == []
+        for _ in range(3):
+            await scene.advance(0.02)
+        assert len(scene.api.log) == 4
+        scene.api.busy = False
+        await scene.advance(0.02)
+        assert len(scene.api.log) == 20
+
+
+async def test_a_storm_is_written_at_a_bounded_rate() -> None:
+    """A quarter of a hundred at once, then a hundred a second."""
+    async with at_work() as scene:
+        names = [f"pod-{number}" for number in range(300)]
+        for name in names:
+            scene.state.apply(pod(name))
+        scene.statuses.submit(report(FULL, *names))
+        for _ in range(3):
+            await scene.advance()
+        assert len(scene.api.log) == 25
+        for _ in range(100):
+            await scene.advance(0.01)
+        assert 120 <= len(scene.api.log) <= 126
+        for _ in range(200):
+            await scene.advance(0.01)
+        assert {name for _, name, _ in scene.api.log} == set(names)
+
+
+async def test_what_has_no_room_is_left_to_a_later_attempt() -> None:
+    scene = Scene()
+    for number in range(20_005):
+        scene.state.apply(pod(f"pod-{number}"))
+        scene.statuses.submit(report(FULL, f"pod-{number}"))
+    assert scene.statuses.depth == 20_000
+    scene.statuses.submit(report(FULLER, "pod-7"))
+    assert scene.statuses.depth == 20_000
+
+
+async def test_a_pod_that_is_gone_on_the_server_is_nobodys_fault() -> None:
+    async with at_work(GoneError("no such pod")) as scene:
+        scene.state.apply(pod("a"))
+        scene.statuses.submit(report(FULL, "a"))
+        await scene.advance(60.0)
+        assert (len(scene.api.log), scene.said, scene.notes) == (1, [], [])
+
+
+@pytest.mark.parametrize("code", [403, 422])
+async def test_what_we_may_not_write_is_said_once_and_left(code: int) -> None:
+    """The next attempt at the pod asks again."""
+    async with at_work(refused(code), refused(code), refused(code)) as scene:
+        for name in ("a", "b"):
+            scene.state.apply(pod(name))
+        for _ in range(2):
+            scene.statuses.submit(report(FULL, "a", "b"))
+            await scene.advance(60.0)
+        assert len(scene.api.log) == 4
+        assert [what for what, _ in scene.said] == ["status not written"]
+        assert scene.api.told == {ref("b"): (FULL, "")}
+
+
+@pytest.mark.parametrize("newer", [False, True], ids=["the same", "a newer word"])
+async def test_a_server_in_trouble_is_asked_again(newer: bool) -> None:
+    async with at_work(refused(500), PodiumError("no answer")) as scene:
+        scene.state.apply(pod("a"))
+        scene.statuses.submit(report(FULL, "a"))
+        await scene.advance()
+        if newer:
+            scene.statuses.submit(report(FULLER, "a"))
+        for _ in range(5):
+            await scene.advance(1.0)
+        assert scene.api.told[ref("a")][0] == (FULLER if newer else FULL)
+        assert [note.text for note in scene.notes] == [FULLER if newer else FULL]
+        assert scene.statuses.depth == 0
+
+
+async def test_what_is_said_again_while_it_is_on_its_way_is_said_though_that_fails() -> None:
+    async with at_work(refused(500)) as scene:
+        scene.state.apply(pod("a"))
+        scene.api.held = asyncio.Event()
+        scene.statuses.submit(report(FULL, "a"))
+        await scene.advance()
+        scene.statuses.submit(report(FULL, "a"))
+        scene.api.held.set()
+        await scene.advance(1.0)
+        assert scene.api.told == {ref("a"): (FULL, "")}

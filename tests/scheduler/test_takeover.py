@@ -1,0 +1,76 @@
+"""The rate of evictions when one leader follows another: what nobody knows of is taken for the most.
+
+The next process knows how many units went lately by what the one before had written down, and one that was
+killed had not written down all. There is no history in this world at all.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.scheduler.world import World, Yard, world
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+WAITS = "when the rate of 5 units a minute allows it"
+SAID = "nothing is evicted for a minute"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world in which each test has a scheduler of its own name."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+def full(yard: Yard, size: int) -> None:
+    """Give nodes, on each a pod that may be evicted."""
+    yard.nodes(size)
+    for index in range(size):
+        yard.pod(f"low-{index}", 4, 1, node=f"n{index}")
+
+
+def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: World) -> None:
+    """A new lease costs nothing, one that expired a minute, and one that was given back nothing again."""
+    name, lease = "podium-heir", (plain.server.new_namespace("lease-"), "heir")
+    with (
+        plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 2)
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        assert SAID not in scheduler.log
+        scheduler.kill()
+        scheduler.again()
+        yard.pod("second", 4, 5)
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
+        assert scheduler.log.count(SAID) == 1
+        assert "a leader before did not give its lease back" in scheduler.log
+        assert scheduler.process.stop() == 0
+        scheduler.again()
+        yard.until_bound(["second"])
+        assert scheduler.log.count(SAID) == 1
+
+
+def test_without_a_lease_nobody_knows_how_the_process_before_ended(plain: World) -> None:
+    """Nor whether there was one; without a rate it does not matter."""
+    name = "podium-alone"
+    with (
+        plain.scheduling(schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 1)
+        yard.pod("first", 4, 5)
+        yard.until_said("first", WAITS)
+        yard.witness()
+        assert yard.evicted() == []
+        assert scheduler.log.count(SAID) == 1
+        assert scheduler.process.stop() == 0
+        scheduler.configure(schedulerName=name)
+        scheduler.again()
+        yard.until_bound(["first"])
+        assert scheduler.log.count(SAID) == 1
