@@ -33,6 +33,9 @@ class Plain:
     missed: bool = False
     woken: bool = False
     rested: float = 0.0
+    # GATED: whether hints know what it waits for, and whether something of that happened.
+    listens: bool = False
+    heard: bool = False
 
     def backoff_ends(self) -> float:
         """Give when the backoff has passed."""
@@ -57,11 +60,11 @@ class Interleavings(RuleBasedStateMachine):
 
     def active(self, found: Plain) -> None:
         found.pool, found.due, found.again, found.missed = Pool.ACTIVE, float("inf"), None, False
-        found.woken = False
+        found.woken = found.listens = found.heard = False
 
     def timed(self, found: Plain, pool: Pool, due: float) -> None:
         found.pool, found.due, found.again, found.first, found.missed = pool, due, None, False, False
-        found.woken = False
+        found.woken = found.listens = found.heard = False
 
     def retry(self, found: Plain) -> None:
         if found.backoff_ends() > self.now:
@@ -139,14 +142,18 @@ class Interleavings(RuleBasedStateMachine):
             found.again = Pool.BACKOFF
         if self.comes_back(found):
             return
+        if found.heard:
+            self.active(found)
+            return
         self.timed(found, Pool.UNSCHEDULABLE, self.now + min(after or 300.0, 300.0))
 
-    @rule(key=keys)
-    def gate(self, key: Key) -> None:
-        self.queue.gate(key, self.now)
+    @rule(key=keys, listens=st.booleans())
+    def gate(self, key: Key, listens: bool) -> None:
+        self.queue.gate(key, self.now, ROOM if listens else None)
         found = self.plain.get(key)
         if found is not None and found.pool is not Pool.GATED and not self.comes_back(found):
             self.timed(found, Pool.GATED, self.now + 300.0)
+            found.listens = listens
 
     @rule(key=keys)
     def open(self, key: Key) -> None:
@@ -185,6 +192,8 @@ class Interleavings(RuleBasedStateMachine):
             found = self.plain[key]
             if found.pool is None and found.again is None:
                 found.again = Pool.BACKOFF
+            elif found.pool is Pool.GATED:
+                found.heard = True
             elif found.pool is Pool.UNSCHEDULABLE:
                 active += self.wakes(found)
         self.rouse(active)
@@ -235,7 +244,8 @@ class Interleavings(RuleBasedStateMachine):
             assert (key in self.queue) == (key in self.plain)
             pool = self.plain[key].pool if key in self.plain else None
             assert self.queue.pool_of(key) is pool
-            assert waits(self.hints, key) == (pool is Pool.UNSCHEDULABLE)
+            listens = key in self.plain and self.plain[key].listens
+            assert waits(self.hints, key) == (pool is Pool.UNSCHEDULABLE or listens)
         pools = [found.pool for found in self.plain.values()]
         assert self.queue.depths() == {pool: pools.count(pool) for pool in Pool}
 

@@ -180,3 +180,36 @@ def test_who_counted_on_pods_that_stay_after_all_plans_anew() -> None:
     world.release()
     world.later(SOON)
     assert world.bound() == {"next": "n1"}
+
+
+def test_who_loses_reserved_room_to_a_bind_plans_anew() -> None:
+    """Its victim dies for nobody now, and it does not wait for that."""
+    world = World(node("n1", 3), node("n2", 3), running("low", 2), pod("low-2", 3, 1, node="n2"))
+    world.lingering = True
+    world.run(pod("a", 3, 5))
+    assert world.evicted() == ["low"]
+    world.run(pod("b", 1, 10))
+    assert world.bound()["b"] == "n1"
+    world.later(SOON)
+    assert world.evicted() == ["low", "low-2"]
+
+
+def test_a_preemptor_hears_at_the_end_what_happened_meanwhile() -> None:
+    """Room came while its victims were told: it takes that, however long they take to die."""
+    world = World(node("n1", 2), node("n2", 2), running("low", 2), pod("high", 2, 9, node="n2"))
+    world.hold_evictions = world.lingering = True
+    world.run(pod("a", 2, 5))
+    world.die("high")
+    world.run()
+    world.release()
+    assert world.bound()["a"] == "n2"
+
+
+def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
+    """A group in doubt withstands no more than its lowest member, whether that runs or not."""
+    world = World(node("n1", 1), group("h", 5, whole=True), running("h-0", 1, 5, group="h"))
+    world.run(pod("a", 1, 5))
+    assert not world.evicted()
+    world.run(pod("h-1", 1, 0, group="h"))
+    world.later(SOON)
+    assert world.evicted() == ["h-0"]

@@ -99,12 +99,22 @@ class Changes:
             if pod_ref(after).key not in self._meant:
                 self._taken(after)
         self._settle(before, after)
-        if not _says_the_same(before, after) or (after is not None and self._was_nominated(after)):
-            self.touched.update(
-                self._entries.key(pod)
-                for pod in (before, after)
-                if pod is not None and self._entries.is_ours(pod)
-            )
+        pods, same = [pod for pod in (before, after) if pod is not None], _says_the_same(before, after)
+        if not same:
+            for pod in pods:
+                self._member(pod)
+        if not same or (after is not None and self._was_nominated(after)):
+            self.touched.update(self._entries.key(pod) for pod in pods if self._entries.is_ours(pod))
+
+    def _member(self, pod: Schedulable) -> None:
+        """Note that one without a node came, changed or went: what its group withstands may hang on it."""
+        key, view = self._entries.key(pod), self._engine.view
+        group = view.groups.get(key) if isinstance(key, GroupKey) and not _is_bound(pod) else None
+        if group is None or not isinstance(key, GroupKey):
+            return
+        lower = (pod.spec.priority or 0) < (group.priority or 0)
+        if lower and any(each.spec.nodeName for each in view.members(key).values()):
+            self._hints.note_rules()
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget where a pod was meant to be that is somewhere now, or gone."""

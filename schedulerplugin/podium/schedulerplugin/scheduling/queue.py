@@ -67,7 +67,10 @@ class Event(StrEnum):
 class _Entry:
     """What is known of one key; `pool` None is in flight."""
 
-    __slots__ = ("again", "attempts", "first", "pool", "priority", "seen", "since", "tried", "was_first")
+    __slots__ = (
+        *("again", "attempts", "first", "heard", "pool"),
+        *("priority", "seen", "since", "tried", "was_first"),
+    )
 
     def __init__(self, priority: int, since: float) -> None:
         self.priority = priority
@@ -82,6 +85,8 @@ class _Entry:
         # What the hints had seen when it was taken, and where what happened since wants it.
         self.seen: Seen | None = None
         self.again: Pool | None = None
+        # Whether something happened that it waits for, while it was GATED.
+        self.heard = False
 
 
 class _Ranked:
@@ -197,7 +202,8 @@ class Queue:
     def park(self, key: Key, waiting: Waiting, now: float, at: float | None = None) -> None:
         """Have a key that found no place wait for what may help it, but no longer than until `at`.
 
-        One that is ACTIVE or in BACKOFF is tried again anyway and stays so.
+        One that is ACTIVE or in BACKOFF is tried again anyway and stays so; one that was GATED is tried at
+        once if what it waited for happened meanwhile.
         """
         entry = self._entries.get(key)
         if entry is None or entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
@@ -207,12 +213,18 @@ class Queue:
                 self._remember(entry, Pool.BACKOFF)
             if self._comes_back(key, entry, now):
                 return
+        if entry.heard:
+            self._enter(key, entry, Pool.ACTIVE, Event.CLUSTER_EVENT)
+            return
         due = now + _FLUSH_SECONDS
         self._enter(key, entry, Pool.UNSCHEDULABLE, Event.FAILED, due if at is None else min(at, due))
         self._hints.wait(key, waiting)
 
-    def gate(self, key: Key, now: float) -> None:
-        """Hold a key back, whatever pool it is in, until it is opened or activated."""
+    def gate(self, key: Key, now: float, waiting: Waiting | None = None) -> None:
+        """Hold a key back, whatever pool it is in, until it is opened or activated.
+
+        What happens of what it is `waiting` for meanwhile is remembered until it is parked.
+        """
         entry = self._entries.get(key)
         if entry is None or entry.pool is Pool.GATED:
             return
@@ -220,6 +232,8 @@ class Queue:
             return
         event = Event.FAILED if entry.pool is None else Event.UPDATED
         self._enter(key, entry, Pool.GATED, event, now + _FLUSH_SECONDS)
+        if waiting is not None:
+            self._hints.wait(key, waiting)
 
     def open(self, key: Key) -> None:
         """Have a GATED key tried; nothing else waits for that."""
@@ -250,7 +264,10 @@ class Queue:
             self._enter(key, entry, Pool.ACTIVE, Event.ACTIVATED)
 
     def wake(self, keys: Iterable[Key], now: float) -> None:
-        """Have UNSCHEDULABLE keys tried that something happened for, once their backoff has ended."""
+        """Have UNSCHEDULABLE keys tried that something happened for, once their backoff has ended.
+
+        GATED ones remember it.
+        """
         active: list[int] = []
         for key in keys:
             entry = self._entries.get(key)
@@ -258,6 +275,8 @@ class Queue:
                 continue
             if entry.pool is None:
                 self._remember(entry, Pool.BACKOFF)
+            elif entry.pool is Pool.GATED:
+                entry.heard = True
             elif entry.pool is Pool.UNSCHEDULABLE:
                 if self._again(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now) is Pool.ACTIVE:
                     active.append(entry.priority)
@@ -350,7 +369,7 @@ class Queue:
         self._leave(key, entry)
         self.entered[pool, event] += 1
         self._depths[pool] += 1
-        entry.pool, entry.seen, entry.again = pool, None, None
+        entry.pool, entry.seen, entry.again, entry.heard = pool, None, None, False
         if due is None:
             self._rank(key, entry)
         else:
@@ -364,14 +383,12 @@ class Queue:
                 return
             case Pool.ACTIVE:
                 self._order.drop(key)
-            case Pool.UNSCHEDULABLE:
+            case Pool.UNSCHEDULABLE | Pool.GATED:
                 self._hints.drop(key)
                 self._timers.drop(key)
             case Pool.BACKOFF:
                 self._resting.drop(key)
                 self._rested.drop(key)
-                self._timers.drop(key)
-            case Pool.GATED:
                 self._timers.drop(key)
         self._depths[entry.pool] -= 1
         entry.pool = None

@@ -4,7 +4,7 @@ A reservation is a promise to one and a wall to all others of no higher priority
 room is told when one ends, and who loses his to a higher priority is looked at anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.effects import PodRef
@@ -42,9 +42,19 @@ class Reservations:
             if row is None:
                 continue
             self._exchange(pod.key, self._engine.nomination(row), "")
-            found = self._engine.snapshot.pods[row]
-            if found is not None and self._entries.is_ours(found):
-                self._changes.touched.add(self._entries.key(found))
+            self._touch(row)
+
+    def overtaken(self, placed: Mapping[int, int]) -> None:
+        """Have those looked at anew of whose nodes others take room (node rows by pod row)."""
+        for node in set(placed.values()):
+            for row in self._engine.nominated_on(node):
+                if row not in placed:
+                    self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        found = self._engine.snapshot.pods[row]
+        if found is not None and self._entries.is_ours(found):
+            self._changes.touched.add(self._entries.key(found))
 
     def _exchange(self, pod: Name, held: str, node: str) -> None:
         """Reserve a node for a pod instead of the one that it held; either may be none."""

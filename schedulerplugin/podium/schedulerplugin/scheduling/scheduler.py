@@ -111,17 +111,14 @@ class Scheduler:
         self.tried, self._decided = [], effects
         self._settle(effects, moment)
         now = moment.seconds
-        ready, helped = self._hints.helped(self.engine)
-        for key in ready:
-            self.queue.activate(key)
-        self.queue.wake(helped, now)
+        self._listen(now)
         first = self.queue.pop(now)
         self.tried = [] if first is None else [first]
         if first is None:
             return effects
         if first in self._preempting:
             # Whatever woke it: it is looked at when that has ended.
-            self.queue.gate(first, now)
+            self._gate_preemptor(self._preempting[first], now)
         elif isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
         elif not self.entries.reserved(first):
@@ -132,6 +129,16 @@ class Scheduler:
         else:
             self._cycle(first, effects, moment)
         return effects
+
+    def _listen(self, now: float) -> None:
+        """Have those tried that something happened for; preemptors under way hear of it at the end."""
+        ready, helped = self._hints.helped(self.engine)
+        for key in ready:
+            if key in self._preempting:
+                helped.append(key)
+            else:
+                self.queue.activate(key)
+        self.queue.wake(helped, now)
 
     def due(self, now: float) -> float | None:
         """Say when a step would do something though nothing changes; None for never."""
@@ -186,9 +193,10 @@ class Scheduler:
 
         Whatever came of it, the preemptor is looked at again: when its victims have gone, or after a while.
         """
+        now = moment.seconds
+        self._listen(now)
         evict = self._preempting.pop(key)
         del self._rules[key]
-        now = moment.seconds
         if key in self._later:
             self._later.discard(key)
             self._changes.touched.add(key)
@@ -290,6 +298,7 @@ class Scheduler:
         engine = self.engine
         names = engine.snapshot.names
         pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
+        self._reservations.overtaken(placed)
         for row, node in placed.items():
             engine.assume(row, node)
         for ref, name in pods:
@@ -361,7 +370,13 @@ class Scheduler:
         self._preempting[evict.key] = evict
         self._rules[evict.key] = self._hints.seen.rules
         self._held.pop(evict.key, None)
-        self.queue.gate(evict.key, moment.seconds)
+        self._gate_preemptor(evict, moment.seconds)
+
+    def _gate_preemptor(self, evict: Evict, now: float) -> None:
+        """Hold a preemptor back while its preemption is under way."""
+        awaited = frozenset(pod.uid for pod in evict.victims)
+        waiting = self._waiting(self.entries.rows(evict), evict.preemptor.priority, awaited=awaited)
+        self.queue.gate(evict.key, now, waiting)
 
     def _refuse(
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
@@ -384,9 +399,16 @@ class Scheduler:
         at: float | None = None,
         may_preempt: bool = True,
     ) -> None:
+        waiting = self._waiting(rows, priority, awaited=awaited, may_preempt=may_preempt)
+        self.queue.park(key, waiting, moment.seconds, at)
+
+    def _waiting(
+        self, rows: Sequence[int], priority: int, *, awaited: frozenset[str], may_preempt: bool = True
+    ) -> Waiting:
+        """Say what could help pods that found no place."""
         engine, snapshot = self.engine, self.engine.snapshot
         shapes = {snapshot.shape.item(row): None for row in rows}
-        waiting = Waiting(
+        return Waiting(
             shapes=tuple(snapshot.shapes[shape_id] for shape_id in shapes),
             priority=priority,
             may_preempt=may_preempt,
@@ -397,7 +419,6 @@ class Scheduler:
                 if (node := snapshot.row.get(engine.nomination(row))) is not None
             ),
         )
-        self.queue.park(key, waiting, moment.seconds, at)
 
     def _report(
         self,
