@@ -1,0 +1,21 @@
+# The image of all three processes and of the command line. One file for every architecture: all that is not
+# Python comes as wheels. docker buildx build --platform linux/amd64,linux/arm64 -t podium:0.1.0 .
+FROM python:3.13-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+RUN python -m venv /opt/podium
+WORKDIR /src
+# The dependencies by hash, in a layer that only the lock file changes.
+COPY requirements.lock .
+RUN /opt/podium/bin/pip install --only-binary=:all: --require-hashes --requirement requirements.lock
+COPY . .
+# Compiled here, for the file system of a running container is read-only.
+RUN /opt/podium/bin/pip install --no-deps --no-build-isolation . \
+    && /opt/podium/bin/pip uninstall --yes pip \
+    && /opt/podium/bin/podium --version
+
+FROM python:3.13-slim
+COPY --from=build /opt/podium /opt/podium
+ENV PATH=/opt/podium/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# By number, which is how runAsNonRoot knows that it is not root.
+USER 65532:65532
+ENTRYPOINT ["podium"]

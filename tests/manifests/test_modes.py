@@ -1,0 +1,89 @@
+"""What the rendered manifests of each mode hold, as it can be seen without a server."""
+
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from click import Context
+
+from podium.cli.main import command as podium
+from podium.data import folder
+
+_ROOT = folder("manifests").parent
+_PROCESSES = {
+    "admission": {"webhook", "controller"},
+    "scheduler": {"webhook", "controller", "scheduler"},
+    "kind": {"webhook", "controller", "scheduler"},
+}
+
+
+def rendered(mode: str, *kinds: str) -> list[dict[str, Any]]:
+    """Give the documents of a mode, of some kinds if they are named."""
+    text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
+    return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
+
+
+@pytest.mark.parametrize("mode", _PROCESSES)
+def test_each_process_has_two_replicas_that_a_drain_and_a_node_do_not_take_together(mode: str) -> None:
+    """Replicas, spread and a budget, all of the same pods."""
+    budgets = {each["metadata"]["name"]: each["spec"] for each in rendered(mode, "PodDisruptionBudget")}
+    deployments = rendered(mode, "Deployment")
+    assert {each["spec"]["template"]["spec"]["containers"][0]["name"] for each in deployments} == _PROCESSES[
+        mode
+    ]
+    for each in deployments:
+        pod = each["spec"]["template"]
+        selector = each["spec"]["selector"]
+        assert each["spec"]["replicas"] == 2
+        assert selector["matchLabels"] == pod["metadata"]["labels"]
+        (spread,) = pod["spec"]["topologySpreadConstraints"]
+        assert spread["labelSelector"] == selector
+        budget = budgets.pop(each["metadata"]["name"])
+        assert (budget["selector"], budget["minAvailable"]) == (selector, 1)
+        assert pod["spec"]["serviceAccountName"] == each["metadata"]["name"]
+    assert not budgets
+
+
+@pytest.mark.parametrize("mode", _PROCESSES)
+def test_the_command_line_takes_the_arguments(mode: str) -> None:
+    """As the container is started; a file that is named is one that a volume puts there."""
+    for each in rendered(mode, "Deployment"):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        name, *arguments = container["args"]
+        command = podium.get_command(Context(podium), name)
+        assert command is not None
+        mounted = tuple(f"{mount['mountPath']}/" for mount in container.get("volumeMounts", ()))
+        kept = [each for each in arguments if not each.startswith("--config=")]
+        for file in set(arguments) - set(kept):
+            assert file.partition("=")[2].startswith(mounted)
+        parameters = command.make_context(name, kept).params
+        assert parameters["bind"] == "0.0.0.0"
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert ports["metrics"] == parameters["metrics_port"]
+        assert ports.get("https") == parameters.get("port")
+
+
+def test_the_images_are_of_this_version() -> None:
+    """But in kind, where the image is what was built last."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for mode, tag in (("admission", project["version"]), ("scheduler", project["version"]), ("kind", "dev")):
+        for each in rendered(mode, "Deployment"):
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            assert container["image"] == f"podium:{tag}"
+
+
+def test_the_scheduler_begins_carefully() -> None:
+    """By the file that docs/scheduler.md begins with."""
+    (made,) = rendered("scheduler", "ConfigMap")
+    careful = (_ROOT / "examples" / "scheduler" / "careful.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(made["data"]["scheduler.yaml"]) == yaml.safe_load(careful)
+
+
+@pytest.mark.parametrize("mode", _PROCESSES)
+def test_there_is_no_bundle_to_drift_and_data_is_kept(mode: str) -> None:
+    """GitOps: caBundle is the webhook's field; the custom resources outlive a prune and `helm uninstall`."""
+    text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
+    assert "caBundle" not in text
+    for each in rendered(mode, "CustomResourceDefinition"):
+        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"

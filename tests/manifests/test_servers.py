@@ -1,0 +1,122 @@
+"""Real API servers take every mode, the namespace its pods, and the scheduler deletes only what it may."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.rights import Account
+from tests.fixtures.servers import Server, exclusive
+from tests.live.cluster import CONTAINER
+from tests.manifests.test_modes import rendered
+from tests.reconciler.running import until
+from tests.webhooks.running import running
+from tools.manifests import render
+
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+_PODS = "/api/v1/namespaces/podium-system/pods"
+_SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server on which each mode was applied after the other, the scheduler's last."""
+    with exclusive(RELEASES[request.param]) as made:
+        for mode in ("admission", "kind", "scheduler"):
+            made.kubectl("apply", "--server-side", "--filename", str(_file(mode)))
+        yield made
+
+
+def _file(mode: str) -> Path:
+    return render.MANIFESTS / "rendered" / f"{mode}.yaml"
+
+
+def test_applied_is_what_is_there(server: Server) -> None:
+    """GitOps sees no drift: nothing is defaulted that we also say."""
+    assert server.kubectl("diff", "--server-side", "--filename", str(_file("scheduler"))) == ""
+
+
+def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> None:
+    """With its pod's arguments and account: registered and ready, refused nothing, and no drift after."""
+    (deployment,) = [
+        each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == "podium-webhook"
+    ]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    _, *arguments = container["args"]
+    arguments.remove("--bind=0.0.0.0")
+    kubeconfig = Account(server, "podium-system", "podium-webhook").kubeconfig(tmp_path)
+    with running(server, tmp_path, f"--kubeconfig={kubeconfig}", *arguments) as webhook:
+        registered = json.loads(
+            server.kubectl("get", "validatingwebhookconfiguration", "podium", "--output=json")
+        )
+        assert all(each["clientConfig"]["caBundle"] for each in registered["webhooks"])
+    assert "Forbidden" not in webhook.log
+    assert server.kubectl("diff", "--server-side", "--filename", str(_file("scheduler"))) == ""
+
+
+def test_components_are_taken(server: Server) -> None:
+    """Those that need no kinds of others: NetworkPolicies and the policy twin."""
+    build = render.combined(str(server.program("kubectl")), ["networkPolicy", "policyTwin"])
+    done = server.kubectl("apply", "--server-side", "--dry-run=server", "--filename=-", stdin=build)
+    assert "networkpolicy.networking.k8s.io/podium-webhook serverside-applied" in done
+    assert "validatingadmissionpolicy.admissionregistration.k8s.io" in done
+
+
+def _pod(deployment: dict[str, Any]) -> dict[str, Any]:
+    template = copy.deepcopy(deployment["spec"]["template"])
+    template["metadata"]["generateName"] = deployment["metadata"]["name"] + "-"
+    return {"apiVersion": "v1", "kind": "Pod", **template}
+
+
+@pytest.mark.parametrize("name", ["podium-webhook", "podium-controller", "podium-scheduler"])
+def test_the_pods_are_restricted(server: Server, name: str) -> None:
+    """PodSecurity of the namespace takes each Deployment's pod, and refuses it with one thing less."""
+    (deployment,) = [each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == name]
+    pod = _pod(deployment)
+    code, answer = server.request("POST", _PODS, pod)
+    assert code == 201, answer
+    del pod["spec"]["containers"][0]["securityContext"]
+    code, answer = server.request("POST", _PODS, pod)
+    assert code == 403, answer
+    assert 'violates PodSecurity "restricted:latest"' in answer["message"]
+
+
+def test_the_scheduler_deletes_only_pods_of_its_own(server: Server) -> None:
+    """The API server refuses the others, whatever our code asks; administrators delete what they like."""
+    ours, namespace = _new_pod(server, "podium-scheduler"), "kube-system"
+    until(
+        lambda: "deletes only pods" in _delete(server, _new_pod(server, "default-scheduler")),
+        "the policy acts",
+    )
+    assert "deletes only pods" in _delete(server, _new_pod(server, "podium-scheduler", namespace), namespace)
+    assert _delete(server, ours) == ""
+    code, _ = server.request(
+        "DELETE", f"/api/v1/namespaces/default/pods/{_new_pod(server, 'default-scheduler')}"
+    )
+    assert code == 200
+
+
+def _new_pod(server: Server, scheduler: str, namespace: str = "default") -> str:
+    body = {
+        "metadata": {"generateName": "victim-"},
+        "spec": {"schedulerName": scheduler, "containers": [CONTAINER], "terminationGracePeriodSeconds": 0},
+    }
+    code, made = server.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    assert code == 201, made
+    name: str = made["metadata"]["name"]
+    return name
+
+
+def _delete(server: Server, name: str, namespace: str = "default") -> str:
+    """Delete a pod as the scheduler's account; what the server says against it, if it does."""
+    arguments = ("delete", "pod", name, f"--namespace={namespace}", f"--as={_SCHEDULER}", "--wait=false")
+    try:
+        server.kubectl(*arguments)
+    except AssertionError as error:
+        return str(error)
+    return ""

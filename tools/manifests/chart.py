@@ -1,0 +1,168 @@
+"""The Helm chart, worked out from what kustomize builds, so that there is one source of what is installed.
+
+A build without any toggle is compared with one build for each toggle: a document that only the latter has
+stands in an `if`, and so do the lines in which a document differs. The few values that are no toggles are
+holes in known lines. Templates use what Go's text/template has and nothing of Helm's own but `fail`, so a
+test can fill them with that very library.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import yaml
+
+# Each toggle of the values, and the component of kustomize that it is.
+TOGGLES = {
+    "scheduler": "scheduler",
+    "certManager": "cert-manager",
+    "monitoring": "monitoring",
+    "networkPolicy": "network-policy",
+    "policyTwin": "policy-twin",
+}
+
+_GUARD = (
+    '{{- if ne .Release.Namespace "podium-system" }}'
+    '{{ fail "podium is installed into podium-system, which is exempt by name: add -n podium-system" }}'
+    "{{ end }}\n"
+)
+
+
+class Hole(NamedTuple):
+    """Where a value goes: the kind of document, the lines that are there without it, and with it."""
+
+    kind: str
+    there: str
+    template: str
+
+
+_HOLES = (
+    Hole(
+        "Deployment", r"image: podium:\S+", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"'
+    ),
+    Hole("Deployment", r"replicas: 2", "replicas: {{ .Values.replicas }}"),
+    Hole(
+        "Certificate",
+        r"kind: ClusterIssuer\n    name: podium",
+        "kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ .Values.certManager.issuer.name }}",
+    ),
+    Hole("ConfigMap", r"preemption: observe", "preemption: {{ .Values.scheduler.preemption }}"),
+    Hole(
+        "ConfigMap",
+        r"evictionsPerMinute: 5",
+        "evictionsPerMinute: {{ .Values.scheduler.evictionsPerMinute }}",
+    ),
+    Hole("ConfigMap", r"reservedNodes: \S+", "reservedNodes: {{ .Values.scheduler.reservedNodes }}"),
+)
+
+
+class Identity(NamedTuple):
+    """What tells a document from the others."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def documents(build: str) -> dict[Identity, str]:
+    """Give the documents of a build as they are written; ValueError if two are the same object."""
+    found: dict[Identity, str] = {}
+    for text in re.split(r"^---\n", build, flags=re.MULTILINE):
+        read = yaml.safe_load(text)
+        identity = Identity(read["kind"], read["metadata"].get("namespace", ""), read["metadata"]["name"])
+        if identity in found:
+            raise ValueError(f"{identity} is there twice")
+        found[identity] = text
+    return found
+
+
+def templates(plain: str, variants: Mapping[str, str]) -> dict[str, str]:
+    """Give the templates by file name; `variants` are the builds with one toggle each."""
+    without = documents(plain)
+    with_one = {toggle: documents(build) for toggle, build in variants.items()}
+    files = {
+        f"{toggle}.yaml": f"{{{{- if .Values.{toggle}.enabled }}}}\n"
+        + "---\n".join(_filled(each, text) for each, text in found.items() if each not in without)
+        + "{{- end }}\n"
+        for toggle, found in with_one.items()
+    }
+    written = [_document(each, text, with_one) for each, text in without.items()]
+    return {"podium.yaml": _GUARD + "".join(written), **files}
+
+
+def values(schema: Mapping[str, Any]) -> str:
+    """Give values.yaml: the defaults that the schema names, below what it says of them."""
+    parts = []
+    for name, about in schema["properties"].items():
+        written = yaml.safe_dump({name: _default(about)}, sort_keys=False)
+        parts.append(f"# {about['description']}\n{written}")
+    return "\n".join(parts)
+
+
+def chart(version: str) -> str:
+    """Give Chart.yaml for a version of Podium, which is the chart's own, too."""
+    about = {
+        "apiVersion": "v2",
+        "name": "podium",
+        "description": "Admission, priority and preemption for Kubernetes workloads (Workload and PodGroup)",
+        "type": "application",
+        "version": version,
+        "appVersion": version,
+    }
+    return yaml.safe_dump(about, sort_keys=False, width=110)
+
+
+def _default(about: Mapping[str, Any]) -> Any:
+    if "properties" in about:
+        return {name: _default(each) for name, each in about["properties"].items()}
+    return about["default"]
+
+
+def _document(each: Identity, text: str, variants: Mapping[str, Mapping[Identity, str]]) -> str:
+    """Write a document that is there without any toggle; ValueError if two toggles change it."""
+    changed = {toggle: found.get(each) for toggle, found in variants.items() if found.get(each) != text}
+    if len(changed) > 1:
+        raise ValueError(f"{', '.join(changed)} change {each}: the chart can say one of them")
+    body = _filled(each, text)
+    for toggle, other in changed.items():
+        if other is None:
+            return f"{{{{- if not .Values.{toggle}.enabled }}}}\n---\n{body}{{{{- end }}}}\n"
+        body = "".join(_merged(body, _filled(each, other), f".Values.{toggle}.enabled"))
+    if each.kind == "Namespace":
+        return f"{{{{- if .Values.namespace.create }}}}\n---\n{body}{{{{- end }}}}\n"
+    return f"---\n{body}"
+
+
+def _filled(each: Identity, text: str) -> str:
+    """Escape what looks like a template and put the holes in; ValueError if one has lost its place."""
+    escaped = text.replace("{{", '{{ "{{" }}')
+    for hole in _HOLES:
+        if hole.kind == each.kind:
+            escaped, count = re.subn(hole.there, hole.template.replace("\\", r"\\"), escaped)
+            if count != 1:
+                raise ValueError(f"{each}: {hole.there} is there {count} times")
+    return escaped
+
+
+def _merged(off: str, on: str, condition: str) -> Iterator[str]:
+    """Give lines of two texts as one, with what differs between if and else."""
+    old, new = off.splitlines(keepends=True), on.splitlines(keepends=True)
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from old[a:b]
+            continue
+        yield f"{{{{- if {condition} }}}}\n"
+        yield from new[c:d]
+        if old[a:b]:
+            yield "{{- else }}\n"
+            yield from old[a:b]
+        yield "{{- end }}\n"
+
+
+def read_schema(text: str) -> dict[str, Any]:
+    """Read values.schema.json."""
+    read = json.loads(text)
+    assert isinstance(read, dict)
+    return read
