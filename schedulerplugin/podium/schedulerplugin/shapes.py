@@ -9,7 +9,7 @@ but is not placed. Defaults that an API server fills in are filled in here too, 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -112,7 +112,7 @@ class Shape(NamedTuple):
 
 def fingerprint(pod: Schedulable) -> bytes | None:
     """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count."""
-    spec, status = pod.spec, pod.status if pod.spec.nodeName else None
+    spec = pod.spec
     for volume in spec.volumes or ():
         if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
             return None
@@ -133,16 +133,23 @@ def fingerprint(pod: Schedulable) -> bytes | None:
             spec.topologySpreadConstraints,
             disks,
             bool(spec.resourceClaims),
-            status
-            and (
-                status.containerStatuses,
-                status.initContainerStatuses,
-                status.allocatedResources,
-                status.resources,
-                status.nodeAllocatableResourceClaimStatuses,
-                status.condition("PodResizePending"),
-            ),
+            resized(pod),
         )
+    )
+
+
+def resized(pod: Schedulable) -> tuple[Any, ...] | None:
+    """Give what of the status of a pod on a node says that it takes other than it asks for."""
+    status = pod.status if pod.spec.nodeName else None
+    if status is None:
+        return None
+    return (
+        status.containerStatuses,
+        status.initContainerStatuses,
+        status.allocatedResources,
+        status.resources,
+        status.nodeAllocatableResourceClaimStatuses,
+        status.condition("PodResizePending"),
     )
 
 

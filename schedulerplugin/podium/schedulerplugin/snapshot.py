@@ -27,7 +27,7 @@ from podium.schedulerplugin.overlay import (
     Overlay,
 )
 from podium.schedulerplugin.requests import LATEST, Unusable, allocatable
-from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.shapes import Shape, resized
 from podium.schedulerplugin.sums import Needs
 from podium.schedulerplugin.volumes import Volumes, claims_of
 from podium.view import Name
@@ -185,10 +185,13 @@ class Snapshot(Overlay):
         A pod that is assumed on a node stays so until the server gives it one, or it is another pod.
         """
         assert self._log is None, "no object is applied while a trial is open"
-        self.revision += 1
-        shape_id = self._interning.take(pod)
         key = _name(pod)
         row = self.pod_row.get(key)
+        if row is not None and _counts_alike(self.pods[row], pod):
+            self.pods[row] = pod
+            return
+        self.revision += 1
+        shape_id = self._interning.take(pod)
         if row is None:
             row = self.pod_row[key] = self._free_pod()
         terminating = pod.metadata.deletionTimestamp is not None
@@ -349,6 +352,26 @@ class Snapshot(Overlay):
         pod = self.pods[row]
         assert pod is not None
         return ObjectRef("v1", "Pod", *_name(pod))
+
+
+def _counts_alike(was: Schedulable | None, pod: Schedulable) -> bool:
+    """Say whether nothing of a pod changed but what is told of it, which most changes of pods are.
+
+    One that is given once more is to be read anew: its claims changed.
+    """
+    if was is None or was is pod or was.spec != pod.spec:
+        return False
+    before, after = was.metadata, pod.metadata
+    return (
+        (before.uid, before.deletionTimestamp) == (after.uid, after.deletionTimestamp)
+        and before.labels == after.labels
+        and _started(was) == _started(pod)
+        and resized(was) == resized(pod)
+    )
+
+
+def _started(pod: Schedulable) -> str | None:
+    return pod.status.startTime if pod.status is not None else None
 
 
 def _name(obj: Schedulable | PersistentVolumeClaim) -> Name:

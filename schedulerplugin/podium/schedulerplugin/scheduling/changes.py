@@ -18,6 +18,7 @@ from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
+from podium.schedulerplugin.shapes import resized
 from podium.state import Readable
 from podium.view import Name, group_of
 
@@ -150,7 +151,7 @@ class Changes:
                 self._room(before.spec.nodeName or "", before)
                 self._hints.note_neighbour(before, left=True)
         else:
-            if before.spec.containers != after.spec.containers or _resized(before, after):
+            if before.spec.containers != after.spec.containers or resized(before) != resized(after):
                 self._room(before.spec.nodeName or "", before)
                 self._taken(after)
             if before.metadata.labels != after.metadata.labels:
@@ -260,15 +261,6 @@ def _place(pod: Schedulable | None) -> str:
 def _nomination(pod: Schedulable) -> str:
     status = pod.status
     return "" if status is None or pod.spec.nodeName else status.nominatedNodeName or ""
-
-
-def _resized(before: Schedulable, after: Schedulable) -> bool:
-    """Say whether what a kubelet gave a pod changed."""
-    was, now = before.status, after.status
-    if was is None or now is None:
-        return False
-    given = (was.resources, was.allocatedResources, was.containerStatuses, was.initContainerStatuses)
-    return given != (now.resources, now.allocatedResources, now.containerStatuses, now.initContainerStatuses)
 
 
 def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> bool:
