@@ -68,6 +68,8 @@ class Scene(NamedTuple):
     recorder: Recorder
     counted: list[str]
     said: list[tuple[str, dict[str, Any]]]
+    # Somebody else has work for the server while there is something in it.
+    others: list[str]
 
     async def advance(self, seconds: float = 0.0) -> None:
         """Let time pass, and everything happen that waits for nothing but its turn."""
@@ -83,6 +85,7 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
     api, time = Api(*outcomes), Time()
     counted: list[str] = []
     said: list[tuple[str, dict[str, Any]]] = []
+    others: list[str] = []
 
     async def sleep(seconds: float) -> None:
         if seconds > 0:
@@ -100,8 +103,9 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
         counted=counted.append,
         pace=pace,
         least=(least,),
+        busy=lambda: bool(others),
     )
-    return Scene(api, time, recorder, counted, said)
+    return Scene(api, time, recorder, counted, said, others)
 
 
 @asynccontextmanager
@@ -265,6 +269,23 @@ async def test_what_matters_least_is_dropped_first() -> None:
     assert scene.counted == ["full"] * 6
     scene.recorder.emit(note("pod-8", reason="Scheduled"))
     assert scene.counted == ["full"] * 7
+
+
+async def test_under_load_a_trickle_is_told() -> None:
+    """Two a second while others have better use for the server, and the rest when they have not."""
+    async with at_work() as scene:
+        scene.others.append("binds")
+        for index in range(8):
+            scene.recorder.emit(note(f"train-{index}", token=str(index)))
+        await scene.advance()
+        assert scene.counted == []
+        await scene.advance(0.5)
+        await scene.advance(0.5)
+        assert scene.counted == ["sent"] * 2
+        scene.others.clear()
+        await scene.advance(0.5)
+        await scene.advance()
+        assert scene.counted == ["sent"] * 8
 
 
 async def test_a_pace_of_its_own() -> None:

@@ -29,6 +29,8 @@ REFUSED: Final = "refused"
 _OBJECT_BURST, _OBJECT_SECONDS = 5, 60.0
 # Objects whose rate is kept in mind.
 _OBJECTS = 4096
+# A pause before each event while others need the server more.
+_BUSY_SECONDS = 0.5
 # About half a minute: an API server that restarts is back by then.
 _ATTEMPTS = 8
 
@@ -79,8 +81,11 @@ class Recorder:
         counted: Callable[[str], None],
         pace: Pace = STEADY,
         least: Collection[str] = (),
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         """`clock` is monotonic, `now` is the wall's in UTC; `random` gives numbers from 0 up to 1.
+
+        While `busy` says that there is better use for the API server, two events a second are told.
 
         Notes of the reasons in `least` are dropped first: they may take half of the room. `counted` is told
         what became of each note: sent, limited (its object is told of too often), full (too many of all
@@ -97,6 +102,7 @@ class Recorder:
         self._counted = counted
         self._pace = pace
         self._least = least
+        self._busy = busy
         self._queue = asyncio.Queue[_Told]()
         self._objects: dict[str, Rate] = {}
         self._said: set[int] = set()
@@ -120,6 +126,8 @@ class Recorder:
         while True:
             told = await self._queue.get()
             await self._sleep(rate.wait(self._clock()))
+            if self._busy():
+                await self._sleep(_BUSY_SECONDS)
             rate.take(self._clock())
             self._counted(SENT if await self._send(told) else REFUSED)
 

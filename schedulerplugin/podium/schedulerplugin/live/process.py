@@ -93,7 +93,9 @@ class _Process:
             counted=self._metrics.emitted,
             pace=_EVENTS,
             least=_DROPPED_FIRST,
+            busy=lambda: self._writes is not None and self._writes.busy,
         )
+        self._writes: Writes | None = None
         self._scheduler: Scheduler | None = None
         self._metrics.read(
             pending=self._pending,
@@ -140,7 +142,7 @@ class _Process:
         # From here until all observe the state nothing is awaited: no change may get lost in between.
         engine = LiveEngine(state, live.engine, minor)
         scheduler = Scheduler(engine, self._live, restraint)
-        writes = Writes(
+        self._writes = writes = Writes(
             self._connection,
             self._replica.remaining,
             sleep=asyncio.sleep,
