@@ -13,7 +13,7 @@ from podium.api.meta import OwnerReference
 from podium.api.records import MAX_UNITS, Mode, Owner, Party, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
-from podium.schedulerplugin.scheduling.history import ended, identity, planned, recent
+from podium.schedulerplugin.scheduling.history import counted, ended, identity, planned, recent
 from podium.schedulerplugin.scheduling.loops import Identity
 
 GPU = "nvidia.com/gpu"
@@ -121,3 +121,10 @@ def test_recent_evictions() -> None:
         (60, "low-60"),
     ]
     assert found[0][1] == identity(party("high-55"))
+
+
+def test_of_a_large_plan_those_count_that_are_not_named() -> None:
+    """A rate that a new leader keeps is of units, however many of them a record has room for."""
+    records = [PreemptionRecord(plans=[plan(60, unitCount=3), plan(50, unitCount=2)])]
+    since = datetime(2026, 1, 1, 0, 0, 55, tzinfo=UTC)
+    assert [at.minute for at in counted(records, since)] == [1, 1, 1]

@@ -31,6 +31,24 @@ def test_told_to_stop_the_work_ends_first_and_the_lease_is_given_back() -> None:
         assert world["a"].events()[-1] == "lease released"
 
 
+def test_who_keeps_the_lease_has_not_given_it_back() -> None:
+    """The next waits until it expires, and knows that it did."""
+    with World("ab") as world:
+        world["a"].start()
+        world.run(1.0)
+        world["b"].start()
+        world.run(20.0)
+        world["a"].elector.keeps = True
+        world["a"].stop()
+        world.run(until=lambda: not world["a"].runs())
+        assert not world["a"].may_act()
+        world.run(12.0)
+        assert not world["b"].led
+        world.run(5.5)
+        assert world["b"].works()
+        assert world["b"].elector.expired
+
+
 def test_what_is_led_may_end_and_the_lease_is_given_back() -> None:
     with World() as world:
         world["a"].start(lambda: asyncio.sleep(5.0))

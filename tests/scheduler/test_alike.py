@@ -16,9 +16,11 @@ from tests.scheduler.rig import World, pod
 
 from podium.api.core import PodDisruptionBudget
 from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling import scheduler
 from podium.schedulerplugin.scheduling.effects import Evict
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.settings import LiveSettings
 
 
 class Low(NamedTuple):
@@ -33,13 +35,14 @@ class Low(NamedTuple):
 class Scene(NamedTuple):
     """Nodes of a few kinds (cpus, pods, how many), and preemptors (cpus, priority).
 
-    `whole`: pods of app b are one unit. `allowed`: what a budget of theirs allows.
+    `whole`: pods of app b are one unit. `allowed`: what a budget of theirs allows. `semantics`: whose rules.
     """
 
     nodes: tuple[tuple[int, tuple[Low, ...], int], ...]
     preemptors: tuple[tuple[int, int], ...]
     whole: bool = False
     allowed: int | None = None
+    semantics: Semantics = Semantics.KEP
 
 
 def low(draw: st.DrawFn) -> Low:
@@ -67,6 +70,7 @@ def scenes(draw: st.DrawFn) -> Scene:
         preemptors,
         draw(st.sampled_from([False, False, True])),
         draw(st.sampled_from([None, None, 0, 1])),
+        draw(st.sampled_from([Semantics.KEP, Semantics.KEP, *Semantics])),
     )
 
 
@@ -81,7 +85,7 @@ def decided(scene: Scene, most: int, *, linger: bool) -> tuple[list[Evict], dict
         objects += [_running(f"low-{number}-{at}", f"n{number}", each, scene) for at, each in enumerate(lows)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduler, "_ALIKE", most)
-        world = World(objects)
+        world = World(objects, engine=LiveSettings().engine._replace(semantics=scene.semantics))
         world.hold_evictions, world.lingering = True, linger
         world.run(pod(f"high-{at}", *each) for at, each in enumerate(scene.preemptors))
         first = [evict._replace(message="") for evict in world.evictions()]
@@ -113,6 +117,15 @@ def _budget(allowed: int) -> PodDisruptionBudget:
 
 @example(Scene(((4, (Low(1), Low(1), Low(1), Low(1)), 4),), ((3, 5),) * 5), True)
 @example(Scene(((4, (Low(4),), 3),), ((1, 5),) * 5), True)
+# Who is leaving stands in the way still.
+@example(
+    Scene(
+        ((3, (Low(2), Low(1)), 1), (4, (Low(1, 10, "a", leaving=True), Low(2), Low(1)), 1)),
+        ((2, 5),) * 2,
+        semantics=Semantics.V1_37,
+    ),
+    True,
+)
 @given(scenes(), st.booleans())
 def test_who_is_alike_is_decided_about_as_if_alone(scene: Scene, linger: bool) -> None:
     """The same preemptions in the same order, and everybody ends on the same node."""

@@ -284,27 +284,54 @@ def test_a_nomination_that_a_tenant_writes_holds_no_room(asks: dict[str, Any]) -
     assert (world.bound(), world.nominated("a")) == ({"b": "n1"}, "")
 
 
+FIRST: dict[str, tuple[list[Any], set[str]]] = {
+    "a lone pod": ([pod("a")], {"a"}),
+    "one that has preempted": ([running("low", cpu=2), pod("a", 1, 10)], {"a"}),
+    "a gang": ([group("g", 10, 2), gang("g", 2, 10)], {"g-0", "g-1"}),
+}
+
+
 def test_a_bind_that_was_overtaken_takes_nothing_back() -> None:
-    """Its node went, the pod is on the way to another, and only then the first one fails."""
+    """Its node went, there is another, and only then the first one fails: until then none is sent."""
     world = World(node("n1", 1), node("n2", 0), pod("a"))
     first = held_bind(world)
     world.state.remove(world.state.nodes["n1"])
     world.run(node("n2", 1))
     change(world, "a", labels={"x": "y"})
     world.later(15)
-    assert [where for each in world.held if isinstance(each, Bind) for _, where in each.pods] == ["n2"]
-    world.scheduler.unbound(first.key, *first.pods[0], settled=True)
+    assert not world.held
+    world.scheduler.unbound(first.key, *first.pods[0], settled=False)
     world.hold_binds = False
     world.run(pod("b"))
-    world.release()
+    assert world.bound() == {"a": "n2"}
     assert not world.overcommitted()
 
 
-FIRST: dict[str, tuple[list[Any], set[str]]] = {
-    "a lone pod": ([pod("a")], {"a"}),
-    "one that has preempted": ([running("low", cpu=2), pod("a", 1, 10)], {"a"}),
-    "a gang": ([group("g", 10, 2), gang("g", 2, 10)], {"g-0", "g-1"}),
-}
+@pytest.mark.parametrize("ends", ["well", "badly"])
+@pytest.mark.parametrize("first", ["a lone pod", "a gang"])
+def test_a_node_that_went_and_came_holds_the_room_of_a_bind_whatever_was_tried_between(
+    first: str, ends: str
+) -> None:
+    """Who may be bound yet is not bound to another node as well, for then the first would count as free."""
+    objects, names = FIRST[first]
+    world = World(node("n1", 1), node("n2", len(names) - 1), node("n3", 0), objects)
+    bind = held_bind(world)
+    lost = [each for each in bind.pods if each[1] == "n1"]
+    world.state.remove(world.state.nodes["n1"])
+    world._bind(bind._replace(pods=tuple(each for each in bind.pods if each not in lost)), "")
+    world.run(node("n3", 1))
+    change(world, lost[0][0].name, labels={"x": "y"})
+    world.later(15)
+    again = world.held
+    world.hold_binds = False
+    world.run(node("n1", 1), pod("b"))
+    world._bind(bind._replace(pods=tuple(lost)), "500" if ends == "badly" else "")
+    for each in again:
+        assert isinstance(each, Bind)
+        world.scheduler.unbound(each.key, *each.pods[0], settled=True)
+    world.later(400)
+    assert not world.overcommitted()
+    assert world.bound().keys() == {*names, "b"}
 
 
 @pytest.mark.parametrize("first", FIRST)

@@ -32,13 +32,18 @@ def full(yard: Yard, size: int) -> None:
 
 
 def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: World) -> None:
-    """A new lease costs nothing, one that expired a minute, and one that was given back nothing again."""
+    """A new lease costs nothing, nor one that was given back, and one that expired a minute.
+
+    Who stops within that minute, or could not write down whom he evicted, gives nothing back.
+    """
     name, lease = "podium-heir", (plain.server.new_namespace("lease-"), "heir")
     with (
         plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
         plain.yard(name) as yard,
     ):
         full(yard, 2)
+        assert scheduler.process.stop() == 0
+        scheduler.again()
         yard.pod("first", 4, 5)
         yard.until_bound(["first"])
         assert SAID not in scheduler.log
@@ -52,7 +57,29 @@ def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: 
         assert "a leader before did not give its lease back" in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
-        yard.until_bound(["second"])
+        yard.until(lambda: scheduler.log.count(SAID) == 2, "it is in doubt, too")
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
+
+
+def test_who_could_not_write_down_whom_he_evicted_gives_no_lease_back(plain: World) -> None:
+    """Who follows would evict as many again."""
+    name, lease = "podium-mute", (plain.server.new_namespace("lease-"), "mute")
+    with (
+        plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 2)
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        assert SAID not in scheduler.log
+        assert scheduler.process.stop() == 0
+        scheduler.again()
+        yard.pod("second", 4, 5)
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
         assert scheduler.log.count(SAID) == 1
 
 

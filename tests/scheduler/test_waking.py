@@ -213,3 +213,16 @@ def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
     world.run(pod("h-1", 1, 0, group="h"))
     world.later(SOON)
     assert world.evicted() == ["h-0"]
+
+
+def test_who_heard_of_help_during_a_long_preemption_is_tried_at_its_end() -> None:
+    """Though the queue's last resort came in between."""
+    world = World(node("n1"), node("n2"), running("low", 4), pod("other", 4, 9, node="n2"))
+    world.hold_evictions = world.lingering = True
+    world.run(pod("high", 4, 5))
+    assert world.evicted() == ["low"]
+    world.die("other")
+    world.run()
+    world.later(301)
+    world.release()
+    assert world.bound() == {"low": "n1", "high": "n2"}

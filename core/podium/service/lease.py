@@ -155,7 +155,8 @@ class Elector:
     """One candidate for a lease, once: who lost it ends, and a new process is the next candidate.
 
     `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
-    `expired` says of the lease that we have taken that whoever had it before us never gave it back.
+    `expired` says of the lease that we have taken that whoever had it before us never gave it back. Who sets
+    `keeps` does not either: whoever follows waits for it to expire, and knows that.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class Elector:
         self.leader = ""
         self.transitions = 0
         self.expired = False
+        self.keeps = False
         self._connection = connection
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = name
@@ -206,14 +208,16 @@ class Elector:
         """Wait for the lease, and keep it while `lead` runs, which has always ended when this ends.
 
         Raises LostError when the lease is lost. Whatever else ends this (`lead` returns or raises, or this is
-        cancelled) the lease is given back first, and renewed until then.
+        cancelled) the lease is given back first, unless it is kept, and renewed until then.
         """
         try:
             await self._campaign()
             self._say("leading", {"lease": self._where, "transitions": self.transitions})
             await self._work(lead)
         finally:
-            if self._term is not None:
+            if self._term is not None and self.keeps:
+                self._term, self._until = None, _NEVER
+            elif self._term is not None:
                 await self._release(self._term)
 
     async def _work(self, lead: Callable[[], Awaitable[None]]) -> None:

@@ -80,6 +80,11 @@ class Replica:
         """
         return self._elector is not None and not self._elector.expired
 
+    def end_in_order(self, *, orderly: bool) -> None:
+        """Give the lease back at the end, or not: then this replica has not ended in order to who follows."""
+        if self._elector is not None:
+            self._elector.keeps = not orderly
+
     def remaining(self) -> float:
         """Give the seconds for which this replica may still write."""
         return inf if self._elector is None else self._elector.remaining()

@@ -82,6 +82,11 @@ class History:
         if self._ring.append(plan):
             self._news.set()
 
+    @property
+    def written(self) -> bool:
+        """Whether all that was taken is stored."""
+        return self._ring.draft() is None
+
     async def run(self) -> None:
         """Write what is taken, until cancelled; what is left then is written in two seconds, or never."""
         try:

@@ -9,7 +9,7 @@ import gc
 import random as chance
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from structlog.typing import FilteringBoundLogger
 
@@ -29,7 +29,7 @@ from podium.schedulerplugin.live.switch import Source, Switch
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.history import recent
+from podium.schedulerplugin.scheduling.history import counted, recent
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
@@ -132,6 +132,8 @@ class _Process:
 
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads, from what the server says now."""
+        # Stopped before it has begun, it knows no more than the one before.
+        self._end_in_order(known=self._replica.orderly)
         if self._replica.elects:
             await self._cluster.relist()
         live, state = self._live(), self._cluster.state
@@ -185,19 +187,30 @@ class _Process:
         gc.freeze()
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.say("scheduling", fields)
-        await ending_last(history.run, loop.run, statuses.run, shadowing.run)
+        try:
+            await ending_last(history.run, loop.run, statuses.run, shadowing.run)
+        finally:
+            # Who follows takes what is stored for all that went lately.
+            known = history.written and not restraint.doubts(steady())
+            self._end_in_order(known=known)
+
+    def _end_in_order(self, *, known: bool) -> None:
+        """Give the lease back at the end if all is known of what went lately, or no limit asks for it."""
+        self._replica.end_in_order(orderly=known or self._live().evictions_a_minute is None)
 
     async def _restraint(self, history: History) -> Restraint:
         """Begin with what an earlier leader has evicted lately."""
         restraint = Restraint(self._live)
         records = await history.restore()
         now, seconds = utc_now(), steady()
-        # The wall's clock may have been set back since.
-        past = [
-            (seconds - max(0.0, (now - at).total_seconds()), by, of)
-            for at, by, of in recent(records, now - _PAST)
-        ]
-        restraint.restore(past, [at for at, _, _ in past])
+        since = now - _PAST
+
+        def steadily(at: datetime) -> float:
+            # The wall's clock may have been set back since.
+            return seconds - max(0.0, (now - at).total_seconds())
+
+        past = [(steadily(at), by, of) for at, by, of in recent(records, since)]
+        restraint.restore(past, [steadily(at) for at in counted(records, since)])
         if not self._replica.orderly:
             restraint.doubt(seconds)
             self._say_doubt()

@@ -5,6 +5,8 @@ our own conditions), so what a change means is told from before and after, at on
 could help is worked out later, once for many changes.
 """
 
+from collections.abc import Iterable
+
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
@@ -84,6 +86,13 @@ class Changes:
         """Note that a bind failed."""
         if self._binding.get(pod) == node:
             del self._binding[pod]
+
+    def unanswered(self, rows: Iterable[int]) -> bool:
+        """Say whether a bind of one of these pods, which count on no node, is under way: its node went."""
+        pods = self._engine.snapshot.pods
+        return any(
+            pod is not None and pod_ref(pod).key in self._binding for pod in map(pods.__getitem__, rows)
+        )
 
     def _pod(self, before: Schedulable | None, after: Schedulable | None) -> None:
         if before is not None and _is_bound(before):
@@ -206,7 +215,7 @@ class Changes:
         for name, pod in self._engine.view.pods.items():
             if isinstance(pod, Schedulable) and not _is_bound(pod) and self._entries.is_ours(pod):
                 row = rows.get(name)
-                if row is not None and self._engine.nomination(row) == gone:
+                if row is not None and gone in (self._engine.nomination(row), self._binding.get(name)):
                     self.touched.add(self._entries.key(pod))
 
     def _return(self, name: str, node_row: int) -> None:

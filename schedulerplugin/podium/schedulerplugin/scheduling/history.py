@@ -241,14 +241,16 @@ def recent(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[d
 
     Those of a preemption that failed in the middle are among them: some of them are gone.
     """
-    found = []
-    for record in records:
-        for plan in record.plans:
-            at = moment_of(plan)
-            if plan.mode == Mode.ENFORCED and at is not None and at >= since:
-                by = identity(plan.preemptor)
-                found += [(at, by, identity(unit)) for unit in plan.units]
-    return sorted(found, key=lambda each: each[0])
+    return [
+        (at, identity(plan.preemptor), identity(unit))
+        for at, plan in _carried_out(records, since)
+        for unit in plan.units
+    ]
+
+
+def counted(records: Iterable[PreemptionRecord], since: datetime) -> list[datetime]:
+    """Give when each of these was evicted, oldest first: of large plans also those that are not named."""
+    return [at for at, plan in _carried_out(records, since) for _ in range(plan.unitCount)]
 
 
 def identity(party: Party) -> Identity:
@@ -264,6 +266,16 @@ def moment_of(plan: RecordedPlan) -> datetime | None:
         return instant(plan.time)
     except msgspec.ValidationError:
         return None
+
+
+def _carried_out(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[datetime, RecordedPlan]]:
+    found = [
+        (at, plan)
+        for record in records
+        for plan in record.plans
+        if plan.mode == Mode.ENFORCED and (at := moment_of(plan)) is not None and at >= since
+    ]
+    return sorted(found, key=lambda each: each[0])
 
 
 def _preemptor(evict: Evict, view: View) -> Party:

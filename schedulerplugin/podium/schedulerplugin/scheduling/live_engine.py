@@ -107,8 +107,10 @@ class LiveEngine(Engine):
         with self._trying():
             for each in self._counted_on(node, found.priority, found.rows):
                 snapshot.assume(each, node)
-            on = snapshot.pods_on(node)
-            snapshot.lift_many(on[units.leaving[on]])
+            if units.rule.guarded:
+                # To kube-scheduler's releases who is leaving stands in the way, and is a victim like others.
+                on = snapshot.pods_on(node)
+                snapshot.lift_many(on[units.leaving[on]])
             preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
             again = self.chooser(preemptor, second).next(chosen)
         if again is None:

@@ -57,6 +57,10 @@ class EvictionRate:
         """Count any limit as reached now, for nobody knows how many units went before."""
         self._closed = now + _MINUTE
 
+    def closed(self, now: float) -> bool:
+        """Say whether any limit counts as reached."""
+        return now < self._closed
+
     def _over(self, now: float) -> int:
         """Give how many of the times count no more."""
         return bisect_right(self._times, now, key=lambda time: time + _MINUTE)

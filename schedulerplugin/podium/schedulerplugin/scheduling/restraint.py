@@ -74,6 +74,10 @@ class Restraint:
         """Take over from a process of which nobody knows whom it evicted in the end."""
         self._rate.close(now)
 
+    def doubts(self, now: float) -> bool:
+        """Say whether that may still count: who follows within that minute has to be in doubt, too."""
+        return self._rate.closed(now)
+
     def hold(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
         """Say why a preemption that was just planned is not to be carried out now; None where it is."""
         live, now = self._live(), moment.seconds

@@ -117,8 +117,9 @@ class Scheduler:
         if first is None:
             return effects
         if first in self._preempting:
-            # Whatever woke it: it is looked at when that has ended.
+            # Whatever woke it: it is looked at when that has ended, and may have heard of help before.
             self._gate_preemptor(self._preempting[first], now)
+            self.queue.wake((first,), now)
         elif isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
         elif not self.entries.reserved(first):
@@ -466,6 +467,10 @@ class Scheduler:
                 # A member that is being deleted needs no node.
                 self._reservations.end(set(self.entries.waiting_rows(key)).difference(found.rows))
             self.queue.put(key, found.priority, self.entries.since(key))
+            if self._changes.unanswered(found.rows):
+                # Bound anew, it could be on either node, and should the first come back, count on neither.
+                self.queue.gate(key, now)
+                return
             self.queue.open(key)
             self.queue.wake((key,), now)
             if key in self._retried:
