@@ -62,6 +62,18 @@ bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/
 controlplane: $(DEV) ## Build the local control planes (1.36 and 1.37) from Go modules
 	$(BIN)/podium cluster build
 
+.PHONY: image
+image: $(RUNTIME) ## Build the image podium:dev (needs Docker)
+	$(BIN)/python -m tools.kind --build-only
+
+.PHONY: kind
+kind: $(RUNTIME) ## Podium in a kind cluster; KUBERNETES=1.36, KIND_IMAGE=... (needs Docker, kind, kubectl)
+	$(BIN)/python -m tools.kind $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(KIND_IMAGE),--image $(KIND_IMAGE))
+
+.PHONY: manifests
+manifests: $(DEV) ## Write manifests/rendered and the chart anew from kustomize (needs kubectl)
+	$(BIN)/python -m tools.manifests.render
+
 .PHONY: examples
 examples: $(DEV) ## Take the dumps in examples/ anew, from real control planes
 	$(BIN)/python -m tools.examples.take

@@ -41,12 +41,13 @@ def _listed() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _account() -> list[dict[str, Any]]:
-    """Give a service account and its roles as manifests."""
+    """Give a service account, its roles and its empty Secret as manifests."""
     rules = list(_listed())
     there = {"name": _NAME, "namespace": _NAMESPACE}
     manifests: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": there},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": there},
     ]
     for kind, where, metadata in (
         ("ClusterRole", "cluster", {"name": _NAME}),
@@ -79,7 +80,7 @@ def _kubeconfig(server: Server, folder: Path) -> Path:
 
 def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
     """Registered by the manifests, ready, and gone again with nothing refused; native kinds are followed."""
-    assert len(list(_listed())) == 6
+    assert len(list(_listed())) == 5
     with exclusive(RELEASES["1.37"]) as server:
         for manifest in _account():
             server.kubectl("apply", "--filename=-", stdin=manifest)

@@ -1,0 +1,38 @@
+"""What a kind cluster is asked to be, so that it serves the Workload API as the local control planes do.
+
+The gates and the versions of the API are those of podium.controlplane.releases; kind hands them to the
+components. One worker of two is reserved for Podium's scheduler, as
+docs/scheduler.md says; on the other run Podium's own pods.
+"""
+
+from typing import Any
+
+import yaml
+
+from podium.api.groups import RESERVED
+from podium.controlplane.releases import Release
+
+# Pods that are not Podium's stay off the nodes with the label.
+TAINT = f"{RESERVED}=yes:NoSchedule"
+
+
+def image(release: Release) -> str:
+    """Give the node image of a release, as kind names them."""
+    return f"kindest/node:v{release.version}"
+
+
+def configuration(release: Release) -> str:
+    """Give the file for `kind create cluster --config`, kind.x-k8s.io/v1alpha4."""
+    nodes: list[dict[str, Any]] = [
+        {"role": "control-plane"},
+        {"role": "worker"},
+        {"role": "worker", "labels": {RESERVED: "yes"}},
+    ]
+    asked = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "featureGates": dict.fromkeys(release.feature_gates, True),
+        "runtimeConfig": dict.fromkeys(release.workload_versions, "true"),
+        "nodes": nodes,
+    }
+    return yaml.safe_dump(asked, sort_keys=False)
