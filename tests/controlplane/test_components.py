@@ -90,3 +90,17 @@ def test_paths_stay_inside_the_clusters_folder() -> None:
 def test_a_minor_that_is_not_there_is_one_clear_line() -> None:
     with pytest.raises(PodiumError, match=r"^Kubernetes 1\.35 is not one of 1\.36, 1\.37$"):
         release("1.35")
+
+
+def test_the_api_server_takes_further_arguments() -> None:
+    """Which no other component hears of."""
+    further = ("--audit-log-path=/tmp/audit.log",)
+    settings = Settings(
+        name="test", kubernetes="1.37", workload_api=True, controllers=True, ports=PORTS, apiserver=further
+    )
+    hear = [
+        each.name
+        for each in commands(settings, Path("/data/stages.yaml"))
+        if set(further) <= set(each.arguments)
+    ]
+    assert hear == ["kube-apiserver"]

@@ -35,7 +35,7 @@ def _grants(where: str, rules: Iterable[Mapping[str, Any]]) -> Iterator[Grant]:
             yield Grant(where, *right, tuple(sorted(rule.get("resourceNames", ()))))
 
 
-def _installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
+def installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
     """Give what the bindings among some documents grant an account."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     roles = {(each["kind"], each["metadata"]["name"]): each for each in documents if "rules" in each}
@@ -53,16 +53,16 @@ def _installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
 )
 def test_an_account_has_the_rights_of_its_page(page: Page) -> None:
     """The controller's and the scheduler's, by verb, resource, names and place."""
-    listed = _installed(page.account_name, page.documents())
+    listed = installed(page.account_name, page.documents())
     assert listed
-    assert sorted(_installed(page.account_name, _ALL)) == sorted(listed)
+    assert sorted(installed(page.account_name, _ALL)) == sorted(listed)
 
 
 def test_the_webhooks_account_has_the_rights_of_its_page() -> None:
     """The union of what it may in the base and with certificates of its own."""
     listed = [grant for where, rule in _listed() for grant in _grants(where, [rule])]
     assert listed
-    assert sorted(_installed("podium-webhook", _ALL)) == sorted(listed)
+    assert sorted(installed("podium-webhook", _ALL)) == sorted(listed)
 
 
 def test_nothing_is_granted_to_others_and_nothing_wholesale() -> None:

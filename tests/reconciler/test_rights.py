@@ -82,39 +82,43 @@ def count(space: Space, name: str) -> int:
     return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]) if code == 200 else 0
 
 
-def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
-    """The process lists where no watch begins with a list, follows, and writes all that it ever writes."""
+def asked(proxy: Proxy) -> set[Right | None]:
+    """Give the rights that were used of the proxy."""
+    return {used(call) for call in list(proxy.calls)}
+
+
+def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
+    """List where no watch begins with a list, follow, and write all that is ever written."""
     podium, native = (Place(server, api) for api in (PODIUM_API, _NATIVE_API))
     lease = (NAMESPACE, _NAME)
-    with Proxy(server).running() as proxy:
-        kubeconfig = _PAGE.account(server).kubeconfig(tmp_path, proxy.url)
-
-        def asked() -> set[Right | None]:
-            return {used(call) for call in list(proxy.calls)}
-
-        with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
-            older = launch(kubeconfig, tmp_path / "older", lease)
-            with ending(older):
-                older.until(
-                    lambda: {each for each in _PAGE.listed() if each.verb == "list"} <= asked(), "it lists"
-                )
-        newer = launch(kubeconfig, tmp_path / "newer", lease)
-        with ending(newer):
-            divide(native).expect("gang", "True", "PriorityMismatch")
-            space = divide(podium)
-            space.expect("gang", "True", "PriorityMismatch")
-            job = ask_for_a_group(space)
-            newer.until(lambda: count(space, "train-job") == 2, "a group is made")
-            space.ask("PATCH", job, {"spec": {"parallelism": 3}})
-            newer.until(lambda: count(space, "train-job") == 3, "its count is changed")
-            space.end("other")
-            gone = space.groups_path("gang")
-            space.ask("DELETE", gone)
-            newer.until(lambda: server.request("GET", gone)[0] == 404, "the group is let go")
-            newer.until(lambda: _PAGE.listed() <= asked(), "each right is used")
-        assert asked() - {None} == _PAGE.listed()
-        assert [call for call in proxy.calls if call.code == 403] == []
+    lists = {right for right in _PAGE.listed() if right.verb == "list"}
+    with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
+        older = launch(kubeconfig, folder / "older", lease)
+        with ending(older):
+            older.until(lambda: lists <= asked(proxy), "it lists")
+    newer = launch(kubeconfig, folder / "newer", lease)
+    with ending(newer):
+        divide(native).expect("gang", "True", "PriorityMismatch")
+        space = divide(podium)
+        space.expect("gang", "True", "PriorityMismatch")
+        job = ask_for_a_group(space)
+        newer.until(lambda: count(space, "train-job") == 2, "a group is made")
+        space.ask("PATCH", job, {"spec": {"parallelism": 3}})
+        newer.until(lambda: count(space, "train-job") == 3, "its count is changed")
+        space.end("other")
+        gone = space.groups_path("gang")
+        space.ask("DELETE", gone)
+        newer.until(lambda: server.request("GET", gone)[0] == 404, "the group is let go")
+        newer.until(lambda: _PAGE.listed() <= asked(proxy), "each right is used")
     assert "error" not in {name for event in newer.events for name in event}
+
+
+def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
+    """Whatever it does; nothing is refused, nothing else asked for."""
+    with Proxy(server).running() as proxy:
+        use_each(server, proxy, _PAGE.account(server).kubeconfig(tmp_path, proxy.url), tmp_path)
+        assert asked(proxy) - {None} == _PAGE.listed()
+        assert [call for call in proxy.calls if call.code == 403] == []
 
 
 class Lack(NamedTuple):

@@ -4,6 +4,7 @@ Under an account that has the page's rights and no other it does everything once
 what is asked. Others lose a right while they run, or take over from each other.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.server
 NAME = "podium-scheduler"
 PAGE = Page("scheduler.md", NAME)
 LOW, HIGH = "rights-low", "rights-high"
-PODIUM = Path(__file__).parents[2] / ".venv" / "bin" / "podium"
+PODIUM = Path(sys.executable).with_name("podium")
 LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
@@ -129,37 +130,42 @@ def preemptors(server: Server) -> set[str]:
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
 
 
-def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_path: Path) -> None:
-    """It lists where no watch begins with a list, schedules, preempts, and asks after a lost answer."""
+def asked(proxy: Proxy) -> set[Right | None]:
+    """Give the rights that were used of the proxy."""
+    return {used(call) for call in list(proxy.calls)}
+
+
+def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
+    """List where no watch begins with a list, schedule, preempt, and ask after a lost answer."""
     lease = f"--lease={NAMESPACE}/{NAME}"
-    with Proxy(server).running() as proxy:
-        kubeconfig = account.kubeconfig(tmp_path, proxy.url)
-
-        def asked() -> set[Right | None]:
-            return {used(call) for call in list(proxy.calls)}
-
-        lists = {right for right in PAGE.listed() if right.verb == "list"}
-        with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
-            older = launch(kubeconfig, tmp_path / "older", lease)
-            with ending(older):
-                older.until(lambda: lists <= asked(), "it lists")
-        newer = launch(kubeconfig, tmp_path / "newer", lease)
-        with ending(newer):
-            newer.wait_ready()
-            for name, api in (("native", NATIVE_API), ("podium", PODIUM_API)):
-                gangs = Gangs(Place(server, api), name)
-                edit_records(server)
-                with proxy.fault(Where("/binding$", "POST"), Cut(answered=True), times=1):
-                    gangs.gang("low", LOW)
-                    newer.until(gangs.runs("low"), "the lower gang runs")
-                gangs.gang("high", HIGH)
-                newer.until(gangs.runs("high"), "the higher gang runs")
-                space = gangs.space.name
-                newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
-            newer.until(lambda: PAGE.listed() <= asked(), "each right is used")
-        assert asked() - {None} == PAGE.listed()
-        assert [call for call in proxy.calls if call.code == 403] == []
+    lists = {right for right in PAGE.listed() if right.verb == "list"}
+    with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
+        older = launch(kubeconfig, folder / "older", lease)
+        with ending(older):
+            older.until(lambda: lists <= asked(proxy), "it lists")
+    newer = launch(kubeconfig, folder / "newer", lease)
+    with ending(newer):
+        newer.wait_ready()
+        for name, api in (("native", NATIVE_API), ("podium", PODIUM_API)):
+            gangs = Gangs(Place(server, api), name)
+            edit_records(server)
+            with proxy.fault(Where("/binding$", "POST"), Cut(answered=True), times=1):
+                gangs.gang("low", LOW)
+                newer.until(gangs.runs("low"), "the lower gang runs")
+            gangs.gang("high", HIGH)
+            newer.until(gangs.runs("high"), "the higher gang runs")
+            space = gangs.space.name
+            newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
+        newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
     assert "Traceback" not in newer.log
+
+
+def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_path: Path) -> None:
+    """Whatever it does; nothing is refused, nothing else asked for."""
+    with Proxy(server).running() as proxy:
+        use_each(server, proxy, account.kubeconfig(tmp_path, proxy.url), tmp_path)
+        assert asked(proxy) - {None} == PAGE.listed()
+        assert [call for call in proxy.calls if call.code == 403] == []
 
 
 @pytest.mark.parametrize(("code", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])

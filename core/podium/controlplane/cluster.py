@@ -45,6 +45,7 @@ class Wanted(NamedTuple):
     workload_api: bool | None = None
     nodes: int | None = None
     controllers: bool = True
+    apiserver: tuple[str, ...] = ()  # of a new cluster: further arguments of kube-apiserver
 
 
 class Row(NamedTuple):
@@ -139,6 +140,7 @@ def _new_settings(name: str, wanted: Wanted) -> Settings:
         workload_api=wanted.workload_api is not False,
         controllers=wanted.controllers,
         ports={},
+        apiserver=wanted.apiserver,
     )
 
 

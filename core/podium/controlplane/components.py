@@ -39,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # True: kube-controller-manager, kube-scheduler and kwok run too. False: the API server alone.
     controllers: bool
     ports: dict[str, int]  # by component
+    apiserver: tuple[str, ...] = ()  # further arguments of kube-apiserver, where a test asks for an audit log
 
     @property
     def release(self) -> Release:
@@ -139,7 +140,7 @@ def _apiserver(settings: Settings) -> tuple[str, ...]:
     if not settings.controllers:
         # Nobody would make the default ServiceAccount or take the not-ready taint off a Node.
         arguments.append("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
-    return tuple(arguments)
+    return (*arguments, *settings.apiserver)
 
 
 def _controller_manager(settings: Settings) -> tuple[str, ...]:
