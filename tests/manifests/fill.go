@@ -1,5 +1,5 @@
 // Fill templates as Helm does, with the library that Helm uses: a JSON object with the templates by
-// name and the data on stdin, the text of all of them on stdout. Of Helm's own functions there is `fail`.
+// name and the data on stdin, the text of all of them on stdout. Of Helm's own functions there are `fail` and `toJson`.
 package main
 
 import (
@@ -28,7 +28,13 @@ func fill() error {
 	if err := json.NewDecoder(os.Stdin).Decode(&asked); err != nil {
 		return err
 	}
-	functions := template.FuncMap{"fail": func(why string) (string, error) { return "", errors.New(why) }}
+	functions := template.FuncMap{
+		"fail": func(why string) (string, error) { return "", errors.New(why) },
+		"toJson": func(value any) (string, error) {
+			written, err := json.Marshal(value)
+			return string(written), err
+		},
+	}
 	answers := make([]string, 0, len(asked))
 	for _, each := range asked {
 		names := make([]string, 0, len(each.Templates))

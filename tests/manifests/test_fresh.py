@@ -20,8 +20,13 @@ import pytest
 import yaml
 from tools.manifests import chart, render
 
+from podium.cli.controllerfile import read_rules
+from podium.cli.webhookoptions import policy_of
+from podium.controllers.divergence import Write
+from podium.controllers.manager import Rules
 from podium.controlplane import golang, programs
 from podium.controlplane.releases import NEWEST
+from podium.rules.policy import Allowance, Level, Policy
 
 pytestmark = pytest.mark.server
 
@@ -146,6 +151,44 @@ def test_values_go_where_they_belong() -> None:
     assert _scheduler(everywhere)["reservedNodes"] is None
 
 
+def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
+    """Where pods run, how they pull, what they use; and the rest of each file, which its process reads."""
+    secrets, labels = [{"name": "pull"}], {"pool": "system"}
+    taints = [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}]
+    asks = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    (told,) = _filled(
+        [
+            _values(
+                frozenset({"scheduler"}),
+                imagePullSecrets=secrets,
+                nodeSelector=labels,
+                tolerations=taints,
+                controller__resources=asks,
+                webhook__configuration={
+                    "levels": {"member-priority": "inherit"},
+                    "allow": [{"namespaces": ["team-*"], "pods": ["low"]}],
+                },
+                controller__configuration={"writers": 4, "writeConditions": "always"},
+            )
+        ]
+    )
+    for (kind, name), document in told.items():
+        if kind == "Deployment":
+            pod = document["spec"]["template"]["spec"]
+            assert (pod["imagePullSecrets"], pod["nodeSelector"], pod["tolerations"]) == (
+                secrets,
+                labels,
+                taints,
+            )
+            assert (pod["containers"][0]["resources"] == asks) == (name == "podium-controller")
+    policy, controller = tmp_path / "policy.yaml", tmp_path / "controller.yaml"
+    for file, name in ((policy, "podium-webhook"), (controller, "podium-controller")):
+        file.write_text(told["ConfigMap", name]["data"][file.name], encoding="utf-8")
+    allowed = Allowance(namespaces=("team-*",), pods=("low",))
+    assert policy_of(str(policy)) == Policy(levels={"member-priority": Level.INHERIT}, allow=(allowed,))
+    assert read_rules(str(controller)) == Rules(write=Write.ALWAYS, writers=4)
+
+
 def _scheduler(documents: dict[tuple[str, str], Any]) -> Any:
     return yaml.safe_load(documents["ConfigMap", "podium-scheduler"]["data"]["scheduler.yaml"])
 
@@ -172,8 +215,15 @@ def test_another_namespace_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"replicas": 0}, {"replica": 2}, {"scheduler": {"preemption": False}}, {"image": {"tag": "a b"}}],
-    ids=["no replica", "a misspelt key", "an unquoted off", "no tag"],
+    [
+        {"replicas": 0},
+        {"replica": 2},
+        {"scheduler": {"preemption": False}},
+        {"image": {"tag": "a b"}},
+        {"imagePullSecrets": ["pull"]},
+        {"webhook": {"configuration": {"kind": "AdmissionPolicy"}}},
+    ],
+    ids=["no replica", "a misspelt key", "an unquoted off", "no tag", "no secret", "a kind of one's own"],
 )
 def test_the_schema_refuses(wrong: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):

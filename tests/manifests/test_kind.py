@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.manifests.test_modes import rendered
+from tests.manifests.test_modes import configured, rendered
 from tools.kind import config
 
 from podium.api.groups import RESERVED
@@ -84,8 +84,8 @@ def test_the_cluster_has_the_gates_of_the_local_control_plane(minor: str) -> Non
 
 def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:
     """By the label that the installed scheduler goes by; Podium's own pods need another node."""
-    (made,) = rendered("kind", "ConfigMap")
-    label = yaml.safe_load(made["data"]["scheduler.yaml"])["reservedNodes"]
+    made = configured("kind", "podium-scheduler")
+    label = yaml.safe_load(made["scheduler.yaml"])["reservedNodes"]
     nodes = yaml.safe_load(config.configuration(NEWEST))["nodes"]
     workers = [label in each.get("labels", {}) for each in nodes if each["role"] == "worker"]
     assert sorted(workers) == [False, True]

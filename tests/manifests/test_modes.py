@@ -1,13 +1,17 @@
 """What the rendered manifests of each mode hold, as it can be seen without a server."""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click import Context
 
+from podium.cli.controllerfile import read_rules
 from podium.cli.main import command as podium
+from podium.cli.webhookoptions import policy_of
+from podium.controllers.manager import Rules
 from podium.data import folder
 
 _ROOT = folder("manifests").parent
@@ -22,6 +26,13 @@ def rendered(mode: str, *kinds: str) -> list[dict[str, Any]]:
     """Give the documents of a mode, of some kinds if they are named."""
     text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
     return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
+
+
+def configured(mode: str, name: str) -> dict[str, str]:
+    """Give the files of a ConfigMap."""
+    (made,) = [each for each in rendered(mode, "ConfigMap") if each["metadata"]["name"] == name]
+    data: dict[str, str] = made["data"]
+    return data
 
 
 @pytest.mark.parametrize("mode", _PROCESSES)
@@ -75,9 +86,18 @@ def test_the_images_are_of_this_version() -> None:
 
 def test_the_scheduler_begins_carefully() -> None:
     """By the file that docs/scheduler.md begins with."""
-    (made,) = rendered("scheduler", "ConfigMap")
+    made = configured("scheduler", "podium-scheduler")
     careful = (_ROOT / "examples" / "scheduler" / "careful.yaml").read_text(encoding="utf-8")
-    assert yaml.safe_load(made["data"]["scheduler.yaml"]) == yaml.safe_load(careful)
+    assert yaml.safe_load(made["scheduler.yaml"]) == yaml.safe_load(careful)
+
+
+def test_the_others_are_told_nothing_that_they_do_not_do_anyway(tmp_path: Path) -> None:
+    """Their files are there, for who wants to say more, and say what no file says."""
+    policy, controller = tmp_path / "policy.yaml", tmp_path / "controller.yaml"
+    policy.write_text(configured("admission", "podium-webhook")[policy.name], encoding="utf-8")
+    controller.write_text(configured("admission", "podium-controller")[controller.name], encoding="utf-8")
+    assert policy_of(str(policy)) == policy_of(None)
+    assert read_rules(str(controller)) == Rules()
 
 
 @pytest.mark.parametrize("mode", _PROCESSES)

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import CONTAINER
-from tests.manifests.test_modes import rendered
+from tests.manifests.test_modes import configured, rendered
 from tests.reconciler.running import until
 from tests.webhooks.running import running
 from tools.manifests import render
@@ -49,6 +49,10 @@ def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> 
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     _, *arguments = container["args"]
     arguments.remove("--bind=0.0.0.0")
+    arguments.remove("--config=/configuration/policy.yaml")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(configured("scheduler", "podium-webhook")[policy.name], encoding="utf-8")
+    arguments.append(f"--config={policy}")
     kubeconfig = Account(server, "podium-system", "podium-webhook").kubeconfig(tmp_path)
     with running(server, tmp_path, f"--kubeconfig={kubeconfig}", *arguments) as webhook:
         registered = json.loads(

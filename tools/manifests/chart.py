@@ -2,8 +2,8 @@
 
 A build without any toggle is compared with one build for each toggle: a document that only the latter has
 stands in an `if`, and so do the lines in which a document differs. The few values that are no toggles are
-holes in known lines. Templates use what Go's text/template has and nothing of Helm's own but `fail`, so a
-test can fill them with that very library.
+holes in known lines. Templates use what Go's text/template has, and of Helm's own functions only `fail` and
+`toJson`, so a test can fill them with that very library.
 """
 
 import difflib
@@ -31,30 +31,61 @@ _GUARD = (
 
 
 class Hole(NamedTuple):
-    """Where a value goes: the kind of document, the lines that are there without it, and with it."""
+    """Where a value goes: in which documents, the text that is there without it, and with it.
 
-    kind: str
+    The first two are patterns, of KIND/NAME and of a part of the text. PROCESS is what Podium's name is
+    followed by in the document's.
+    """
+
+    document: str
     there: str
     template: str
 
 
 _HOLES = (
     Hole(
-        "Deployment", r"image: podium:\S+", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"'
+        "Deployment/.*",
+        r"image: podium:\S+",
+        'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"',
     ),
-    Hole("Deployment", r"replicas: 2", "replicas: {{ .Values.replicas }}"),
+    Hole("Deployment/.*", r"replicas: 2", "replicas: {{ .Values.replicas }}"),
     Hole(
-        "Certificate",
+        "Deployment/.*",
+        r"resources:\n( {10,}\S.*\n)+",
+        "resources: {{ toJson .Values.PROCESS.resources }}\n",
+    ),
+    *(
+        Hole(
+            "Deployment/.*",
+            r"      priorityClassName: \S+\n",
+            rf"\g<0>{{{{- with .Values.{each} }}}}\n      {each}: {{{{ toJson . }}}}\n{{{{- end }}}}\n",
+        )
+        for each in ("imagePullSecrets", "nodeSelector", "tolerations")
+    ),
+    Hole(
+        "Certificate/.*",
         r"kind: ClusterIssuer\n    name: podium",
-        "kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ .Values.certManager.issuer.name }}",
+        r"kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ .Values.certManager.issuer.name }}",
     ),
-    Hole("ConfigMap", r"preemption: observe", "preemption: {{ .Values.scheduler.preemption }}"),
     Hole(
-        "ConfigMap",
+        "ConfigMap/podium-(webhook|controller)",
+        r"    kind: \w+\n",
+        r"\g<0>{{- range $name, $value := .Values.PROCESS.configuration }}\n"
+        r"    {{ $name }}: {{ toJson $value }}\n{{- end }}\n",
+    ),
+    Hole(
+        "ConfigMap/podium-scheduler", r"preemption: observe", "preemption: {{ .Values.scheduler.preemption }}"
+    ),
+    Hole(
+        "ConfigMap/podium-scheduler",
         r"evictionsPerMinute: 5",
         "evictionsPerMinute: {{ .Values.scheduler.evictionsPerMinute }}",
     ),
-    Hole("ConfigMap", r"reservedNodes: \S+", "reservedNodes: {{ .Values.scheduler.reservedNodes }}"),
+    Hole(
+        "ConfigMap/podium-scheduler",
+        r"reservedNodes: \S+",
+        "reservedNodes: {{ .Values.scheduler.reservedNodes }}",
+    ),
 )
 
 
@@ -139,8 +170,9 @@ def _filled(each: Identity, text: str) -> str:
     """Escape what looks like a template and put the holes in; ValueError if one has lost its place."""
     escaped = text.replace("{{", '{{ "{{" }}')
     for hole in _HOLES:
-        if hole.kind == each.kind:
-            escaped, count = re.subn(hole.there, hole.template.replace("\\", r"\\"), escaped)
+        if re.fullmatch(hole.document, f"{each.kind}/{each.name}"):
+            template = hole.template.replace("PROCESS", each.name.removeprefix("podium-"))
+            escaped, count = re.subn(hole.there, template, escaped)
             if count != 1:
                 raise ValueError(f"{each}: {hole.there} is there {count} times")
     return escaped
