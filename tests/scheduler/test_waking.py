@@ -226,3 +226,45 @@ def test_who_heard_of_help_during_a_long_preemption_is_tried_at_its_end() -> Non
     world.later(301)
     world.release()
     assert world.bound() == {"low": "n1", "high": "n2"}
+
+
+@pytest.mark.parametrize("policy", [None, "Never"])
+def test_room_of_a_bind_that_failed_is_there_for_who_outranks_it(policy: str | None) -> None:
+    """The node stays reserved for the pod, but that counts against no higher priority."""
+    world = World(node("n1", 1), pod("a", 1, 5))
+    world.hold_binds = True
+    world.run()
+    world.run(pod("high", 1, 10, preemptionPolicy=policy))
+    world.later(SOON)
+    world.release(failed="500")
+    assert world.bound() == {"high": "n1"}
+    assert not world.evicted()
+
+
+def test_who_is_spared_counts_toward_its_group_again() -> None:
+    """While its members were to go, a group had too few for one more."""
+    members = [running(f"g-{at}", group="g") for at in (0, 1)]
+    world = World(node("n1", 3), group("g", 0, 3, whole=True), members)
+    world.hold_evictions = True
+    world.run(pod("high", 2, 10))
+    world.run(pod("g-2", group="g"))
+    world.die("high")
+    world.release()
+    world.later(SOON)
+    assert "g-2" in world.bound()
+
+
+@pytest.mark.parametrize(
+    ("size", "goes"),
+    [(2, pod("high", 2, 10)), (4, running("mid", 3, 5, terminating=True))],
+    ids=["evicted", "deleted"],
+)
+def test_a_pod_that_is_told_to_go_leaves_room_before_it_is_gone(size: int, goes: Any) -> None:
+    """Who could not have evicted it evicts beside it at once, and does not wait until it has gone."""
+    world = World(node("n1", 4), running("low"), running("mid", 3, 5))
+    world.lingering = True
+    world.run(pod("b", size, 5))
+    world.later(SOON)
+    assert not world.evicted()
+    world.run(goes)
+    assert world.evicted()[-1:] == ["low"]

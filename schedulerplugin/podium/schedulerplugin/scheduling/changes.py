@@ -5,7 +5,9 @@ our own conditions), so what a change means is told from before and after, at on
 could help is worked out later, once for many changes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
@@ -83,9 +85,24 @@ class Changes:
         self.mean(pod, node)
 
     def returned(self, pod: Name, node: str) -> None:
-        """Note that a bind failed."""
+        """Note that a bind failed: until now the pod stood in everybody's way, and nobody could evict it."""
         if self._binding.get(pod) == node:
             del self._binding[pod]
+        row = self._engine.snapshot.row.get(node)
+        if row is not None:
+            self._hints.note_outranked(row, self._engine.priority_of(self._engine.snapshot.pod_row[pod]))
+
+    def doomed(self, rows: Iterable[int]) -> None:
+        """Note pods (rows) that are told to go."""
+        for row in rows:
+            pod = self._engine.snapshot.pods[row]
+            if pod is not None:
+                self._leaving(pod)
+
+    def spared(self, rows: Collection[int]) -> None:
+        """Note pods (rows) that stay after all: each counts toward its group again, and may be evicted."""
+        self.touched.update(self._entries.keys(rows))
+        self._hints.note_rules()
 
     def unanswered(self, rows: Iterable[int]) -> bool:
         """Say whether a bind of one of these pods, which count on no node, is under way: its node went."""
@@ -163,6 +180,8 @@ class Changes:
             if before.spec.containers != after.spec.containers or resized(before) != resized(after):
                 self._room(before.spec.nodeName or "", before)
                 self._taken(after)
+            if before.metadata.deletionTimestamp != after.metadata.deletionTimestamp:
+                self._leaving(after)
             if before.metadata.labels != after.metadata.labels:
                 self._hints.note_neighbour(before, left=True)
                 self._hints.note_neighbour(after, left=False)
@@ -194,6 +213,13 @@ class Changes:
         if row is not None:
             level = None if pod is None else withstood(self._engine, pod)
             self._hints.note_room(row, level or 0, protected=level is None)
+
+    def _leaving(self, pod: Schedulable) -> None:
+        """Note that a pod will leave its node."""
+        row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
+        if row is not None:
+            level = withstood(self._engine, pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
+            self._hints.note_leaving(row, level or 0, protected=level is None)
 
     def _taken(self, pod: Schedulable) -> None:
         """Note that a pod takes room on its node that it was not given here."""
@@ -237,12 +263,18 @@ def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
     return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
 
 
-def withstood(engine: LiveEngine, pod: Schedulable) -> int | None:
-    """Give the highest priority that a pod may have withstood, None for all; who is above counted on it."""
+def withstood(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
+    """Give the highest priority that a pod may have withstood, None for all; who is above counted on it.
+
+    Of a lone pod that is there still (`row`) it is known whether any budget protected it.
+    """
     view, settings = engine.view, engine.settings
     group = group_of(engine.view, pod)
     class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
-    if settings.budgets is Budgets.STRICT or protected(pod, settings, class_name, view.classes) is not None:
+    strict = settings.budgets is Budgets.STRICT
+    if strict and row is not None and group is None:
+        strict = bool(engine.budgets.charged(np.array((row,), np.intp)).any())
+    if strict or protected(pod, settings, class_name, view.classes) is not None:
         return None
     granted = exemption(view.classes.get(class_name), class_name)
     own = pod.spec.priority or 0

@@ -35,6 +35,11 @@ class Entries:
         found = membership(pod, native_served=self._engine.view.native_served)
         return found if found is not None else pod_ref(pod).key
 
+    def keys(self, rows: Iterable[int]) -> set[Key]:
+        """Give the entries of those pods (rows) that are ours."""
+        pods = (self._engine.snapshot.pods[row] for row in rows)
+        return {self.key(pod) for pod in pods if pod is not None and self.is_ours(pod)}
+
     def pods(self, key: Key) -> Iterable[Schedulable]:
         """Give the pods of an entry, whatever has become of them."""
         view = self._engine.view

@@ -60,8 +60,8 @@ class Waiting(NamedTuple):
     """What could help an entry that found no place.
 
     `shapes` are those of its pods. `may_preempt` says that it counted on the room of whom it may evict, of
-    lower priority; who could not be evicted is in its way until he goes. `awaited` are the UIDs of leaving
-    pods: once all are gone it is to be tried at once. `reserved` are the nodes that its pods hold.
+    lower priority; who could not be evicted is in its way until he is told to go. `awaited` are the UIDs of
+    leaving pods: once all are gone it is to be tried at once. `reserved` are the nodes that its pods hold.
     """
 
     shapes: tuple[Shape, ...]
@@ -102,6 +102,7 @@ class _News:
     __slots__ = (
         "anyone",
         "gone",
+        "leaving",
         "neighbours",
         "nodes",
         "repelled",
@@ -116,6 +117,8 @@ class _News:
         self.nodes: set[int] = set()
         # Where pods left room, and the highest priority among them: protected ones are above all.
         self.rooms: dict[int, float] = {}
+        # Where pods are leaving whose room is theirs yet, and the highest priority among them, as above.
+        self.leaving: dict[int, float] = {}
         # Where pods came that took room nobody here had given them.
         self.taken: set[int] = set()
         # Where pods came that may be evicted, and the lowest priority among them.
@@ -183,10 +186,14 @@ class Hints:
 
         `protected` says that nobody could have evicted it.
         """
-        rooms = self._news.rooms
-        level = float("inf") if protected else float(priority)
-        rooms[row] = max(level, rooms.get(row, level))
-        self.seen = self.seen._replace(places=self.seen.places + 1)
+        self._note_level(self._news.rooms, row, priority, protected)
+
+    def note_leaving(self, row: int, priority: int, *, protected: bool = False) -> None:
+        """Note that on a node a pod of that priority, or `protected`, was told to go.
+
+        Whoever may evict others counts on its room from now on; those who could have evicted it did before.
+        """
+        self._note_level(self._news.leaving, row, priority, protected)
 
     def note_taken(self, row: int) -> None:
         """Note that on a node others take more room than before: who has it reserved has to look again."""
@@ -198,6 +205,12 @@ class Hints:
         victims = self._news.victims
         victims[row] = min(priority, victims.get(row, priority))
         self.seen = self.seen._replace(places=self.seen.places + 1)
+
+    def note_outranked(self, row: int, priority: int) -> None:
+        """Note that a node is only reserved for a pod of that priority, whom nobody could evict so far."""
+        self.note_victim(row, priority)
+        # Who may evict nobody is asked whether it fits.
+        self._news.rooms.setdefault(row, float("-inf"))
 
     def note_gone(self, uid: str) -> None:
         """Note that a pod is gone for good."""
@@ -264,6 +277,11 @@ class Hints:
             or (now.gone != seen.gone and bool(waiting.awaited))
         )
 
+    def _note_level(self, levels: dict[int, float], row: int, priority: int, protected: bool) -> None:
+        level = float("inf") if protected else float(priority)
+        levels[row] = max(level, levels.get(row, level))
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
     def _holding(self, rows: Iterable[int]) -> Iterable[Key]:
         """Give the entries, each once, that hold any of some nodes."""
         holders = (self._holders[row] for row in rows if row in self._holders)
@@ -302,8 +320,10 @@ def _helps(news: _News, kind: _Kind, ground: Ground) -> bool:
     ):
         return True
     # What it could have evicted it has counted on; gone, that helps only where it fits at once.
-    blocked = {row for row, level in news.rooms.items() if kind.may_preempt and level >= kind.priority}
+    blocked: set[int] = set()
     if kind.may_preempt:
+        left = chain(news.rooms.items(), news.leaving.items())
+        blocked = {row for row, level in left if level >= kind.priority}
         blocked |= {row for row, level in news.victims.items() if level < kind.priority}
     may_suit, may_fit = blocked | news.nodes, news.rooms.keys() - blocked
     if len(may_suit) <= _FEW_PLACES:

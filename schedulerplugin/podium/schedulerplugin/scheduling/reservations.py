@@ -42,19 +42,13 @@ class Reservations:
             if row is None:
                 continue
             self._exchange(pod.key, self._engine.nomination(row), "")
-            self._touch(row)
+            self._changes.touched.update(self._entries.keys((row,)))
 
     def overtaken(self, placed: Mapping[int, int]) -> None:
         """Have those looked at anew of whose nodes others take room (node rows by pod row)."""
         for node in set(placed.values()):
-            for row in self._engine.nominated_on(node):
-                if row not in placed:
-                    self._touch(row)
-
-    def _touch(self, row: int) -> None:
-        found = self._engine.snapshot.pods[row]
-        if found is not None and self._entries.is_ours(found):
-            self._changes.touched.add(self._entries.key(found))
+            others = (row for row in self._engine.nominated_on(node) if row not in placed)
+            self._changes.touched.update(self._entries.keys(others))
 
     def _exchange(self, pod: Name, held: str, node: str) -> None:
         """Reserve a node for a pod instead of the one that it held; either may be none."""

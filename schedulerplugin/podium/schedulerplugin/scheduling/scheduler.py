@@ -211,9 +211,9 @@ class Scheduler:
         gone = set(deleted)
         self._restraint.gave_up(key, now, deleted=bool(gone))
         rows = (self.entries.row(pod) for pod in evict.victims if pod not in gone)
-        self.engine.spare([row for row in rows if row is not None])
-        # Who was counted as leaving may be evicted again, for somebody else too.
-        self._hints.note_rules()
+        spared = [row for row in rows if row is not None]
+        self.engine.spare(spared)
+        self._changes.spared(spared)
         self._reservations.end(self.entries.rows(evict))
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
@@ -367,7 +367,9 @@ class Scheduler:
         engine = self.engine
         self._reservations.outrank(evict.cleared)
         self._reservations.give(rows, evict.nominations)
-        engine.doom([row for pod in evict.victims if (row := self.entries.row(pod)) is not None])
+        victims = [row for pod in evict.victims if (row := self.entries.row(pod)) is not None]
+        engine.doom(victims)
+        self._changes.doomed(victims)
         self._preempting[evict.key] = evict
         self._rules[evict.key] = self._hints.seen.rules
         self._held.pop(evict.key, None)
