@@ -79,7 +79,7 @@ class Writes:
         connection: Connection,
         remaining: Callable[[], float],
         *,
-        limit: int = 32,
+        limit: int = 64,
         sleep: Sleep,
         random: Callable[[], float],
         counted: Counted,
