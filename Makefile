@@ -46,7 +46,7 @@ test: $(DEV) ## All tests, with real servers (built while the unit tests run) an
 	@tools/test
 
 .PHONY: soak
-soak: $(DEV) ## The real-server differential in full counts, and Hypothesis at length
+soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 rounds, an hour of churn
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
 
 .PHONY: record
