@@ -129,8 +129,8 @@ def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> Non
     """Handed to the network by a leader that died, and held up there until its heir has written."""
     space, first = two.space, two.leader
     space.group("gang", SAME)
-    space.pod("other", "gang", OTHER)
     with first.proxy.fault(two.status, Hold()) as held:
+        space.pod("other", "gang", OTHER)
         until(lambda: held.hits == 1, "the leader wants to write")
         first.process.process.kill()
         gone(first)
@@ -149,8 +149,8 @@ def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
     """It names the old one's UID, so it does not touch the new one, and is not tried again."""
     space, leader = two.space, two.leader
     space.group("gang", SAME)
-    space.pod("other", "gang", OTHER)
     with leader.proxy.fault(two.status, Hold()) as held:
+        space.pod("other", "gang", OTHER)
         until(lambda: held.hits == 1, "the leader wants to write")
         space.remove_group("gang")
         space.group("gang", OTHER)
