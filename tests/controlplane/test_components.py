@@ -94,7 +94,7 @@ def test_a_minor_that_is_not_there_is_one_clear_line() -> None:
 
 def test_the_api_server_takes_further_arguments() -> None:
     """Which no other component hears of."""
-    further = ("--audit-log-path=/tmp/audit.log",)
+    further = ("--audit-log-path=audit.log",)
     settings = Settings(
         name="test", kubernetes="1.37", workload_api=True, controllers=True, ports=PORTS, apiserver=further
     )

@@ -32,14 +32,15 @@ class Fake:
         """Which lists were asked for."""
         return [path for _, path, query in self.requests if "limit" in query]
 
-    def kubeconfig(self, folder: Path, **context: str) -> str:
-        """Write a kubeconfig for this server."""
+    def kubeconfig(self, folder: Path, *, authority: str = "", **context: str) -> str:
+        """Write a kubeconfig for this server; under TLS, `authority` is the file of its CA."""
         path = folder / "kubeconfig"
+        trusted = {"certificate-authority": authority} if authority else {}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "fake",
-            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "fake", "cluster": {"server": self.url, **trusted}}],
             "users": [{"name": "me", "user": {"token": "secret"}}],
             "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "me", **context}}],
         }

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tests.autogroups.test_servers import CRDS, FOREIGN, definition
 from tests.fixtures.proxy import Proxy, Refuse, Where
-from tests.fixtures.rights import NAMESPACE, Account, make
+from tests.fixtures.rights import NAMESPACE, Account, asked, make
 from tests.fixtures.servers import Server, exclusive
 from tests.manifests.test_modes import rendered
 from tests.manifests.test_rights import installed
@@ -150,7 +150,7 @@ def _register(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> N
 
 def _listed(proxy: Proxy) -> set[tuple[str, ...]]:
     """Give the group and resource of each kind that was listed of a proxy."""
-    return {right[:2] for right in scheduler.asked(proxy) if right is not None and right.verb == "list"}
+    return {right[:2] for right in asked(proxy) if right is not None and right.verb == "list"}
 
 
 @pytest.mark.parametrize("account", _ACCOUNTS)

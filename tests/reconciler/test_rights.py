@@ -13,7 +13,7 @@ import pytest
 from tests.autogroups.shapes import ASKING, GROUP_LABEL
 from tests.autogroups.test_servers import CRDS, FOREIGN, LETS, controlled, definition
 from tests.fixtures.proxy import Proxy, Refuse, Where
-from tests.fixtures.rights import NAMESPACE, Page, Right, make, used
+from tests.fixtures.rights import NAMESPACE, Page, Right, asked, make, used
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import CONTAINER, NATIVE
 from tests.reconciler.running import (
@@ -80,11 +80,6 @@ def count(space: Space, name: str) -> int:
     """Give a group's minCount, 0 when there is no such group."""
     code, group = space.server.request("GET", space.groups_path(name))
     return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]) if code == 200 else 0
-
-
-def asked(proxy: Proxy) -> set[Right | None]:
-    """Give the rights that were used of the proxy."""
-    return {used(call) for call in list(proxy.calls)}
 
 
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:

@@ -13,8 +13,6 @@ import msgspec
 from tests.preemption.clusters import NOW, NS
 from tests.scheduling import builders
 
-from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -217,11 +215,6 @@ class World:
         pod = self.state.pods.get(ref.key)
         same = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
         return pod if same and isinstance(pod, Schedulable) else None
-
-
-def key_of(group: PodGroup) -> GroupKey:
-    """Give a group's key."""
-    return GroupKey(group.native, group.ref.namespace, group.ref.name)
 
 
 def _written(moment: Moment) -> str:

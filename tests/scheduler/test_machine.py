@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.preemption.clusters import NS
 from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.judged import Judged
-from tests.scheduler.rig import key_of, pod
+from tests.scheduler.rig import pod
 
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.outcome import Outcome

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.proxy import Cut, Hold, Proxy, Refuse, Where
-from tests.fixtures.rights import NAMESPACE, Account, Page, Right, make, used
+from tests.fixtures.rights import NAMESPACE, Account, Page, asked, make
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import CONTAINER, NATIVE
 from tests.reconciler.running import (
@@ -128,11 +128,6 @@ def edit_records(server: Server) -> None:
 def preemptors(server: Server) -> set[str]:
     """Give the namespaces of those for whom was preempted."""
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
-
-
-def asked(proxy: Proxy) -> set[Right | None]:
-    """Give the rights that were used of the proxy."""
-    return {used(call) for call in list(proxy.calls)}
 
 
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:

@@ -14,9 +14,10 @@ import pytest
 from tests.preemption.clusters import NOW, NS
 from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.recording import Recorded, Write
-from tests.scheduler.rig import World, key_of, pod
+from tests.scheduler.rig import World, pod
 
 from podium.api.core import PodDisruptionBudget
+from podium.api.membership import key_of
 from podium.api.schedulable import Schedulable
 from podium.kube.connection import RefusedError
 from podium.schedulerplugin.live.loop import Loop

@@ -9,16 +9,11 @@ from collections.abc import Iterator
 from podium.api.core import Namespace, Pod, PriorityClass
 from podium.api.foreign import Owner
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.controllers.conditions import OURS
 from podium.gangs import gang_keys
 from podium.state import Readable
 from podium.view import View
-
-
-def key_of(group: PodGroup) -> GroupKey:
-    """Give a group's identity across versions."""
-    return GroupKey(group.native, group.ref.namespace, group.ref.name)
 
 
 def touched(view: View, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from podium.api.core import Pod, PodSpec
-from podium.api.groups import GROUP_LABEL
+from podium.api.groups import GROUP_LABEL, PodGroup
 from podium.api.meta import ObjectMeta
 
 
@@ -13,6 +13,11 @@ class GroupKey(NamedTuple):
     native: bool
     namespace: str
     name: str
+
+
+def key_of(group: PodGroup) -> GroupKey:
+    """Give a group's identity across versions."""
+    return GroupKey(group.native, group.ref.namespace, group.ref.name)
 
 
 def membership(pod: Pod, *, native_served: bool) -> GroupKey | None:

@@ -229,13 +229,7 @@ class Connection:
                 allow_redirects=call.method == "GET",
                 **self._options,
             ) as response:
-                try:
-                    yield response
-                finally:
-                    # One that is left before its end (a watch) is not parted from politely: TLS' goodbye
-                    # would outlive who left.
-                    if response.connection is not None and response.connection.transport is not None:
-                        response.connection.transport.abort()
+                yield response
 
     async def _headers(self, call: _Call) -> dict[str, str]:
         headers = {"Accept": _JSON, "User-Agent": "podium"}
@@ -287,6 +281,8 @@ async def connect(
     import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
     from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - as above: 0.6 s
 
+    from podium.kube.connector import Connector  # noqa: PLC0415 - it imports aiohttp
+
     target = await _target(kubeconfig, context)
     try:
         client = RESTClientObject(target.configuration)
@@ -298,13 +294,16 @@ async def connect(
     }
     if client.server_hostname:
         options["server_hostname"] = client.server_hostname
+    # The library keeps its reading of the certificates to itself.
+    certificates = getattr(client.pool_manager.connector, "_ssl")  # noqa: B009
     try:
         # The library's own session looks for a proxy and into ~/.netrc at every request, each on a thread,
         # for which a busy event loop makes it wait; kubectl knows no netrc either.
         async with aiohttp.ClientSession(
-            connector=client.pool_manager.connector, connector_owner=False, read_bufsize=_READ_BYTES
+            connector=Connector(limit=target.configuration.connection_pool_maxsize, ssl=certificates),
+            read_bufsize=_READ_BYTES,
         ) as session:
-            pool = None if options["proxy"] else _pool(target, client)
+            pool = None if options["proxy"] else _pool(target, client.server_hostname, certificates)
             try:
                 yield Connection(target, session, options, pool, sleep)
             finally:
@@ -314,7 +313,7 @@ async def connect(
         await client.close()
 
 
-def _pool(target: Target, client: Any) -> "Pool | None":
+def _pool(target: Target, server_hostname: str | None, certificates: Any) -> "Pool | None":
     """Give the connections for writes; None for what is no HTTP URL, of which aiohttp tells best."""
     from podium.kube.wire import Pool  # noqa: PLC0415 - it imports aiohttp
 
@@ -322,8 +321,7 @@ def _pool(target: Target, client: Any) -> "Pool | None":
         server = urlsplit(target.configuration.host)
         if server.scheme not in ("http", "https") or not server.hostname:
             return None
-        # The library keeps its reading of the certificates to itself.
-        return Pool(server, client.pool_manager.connector._ssl, client.server_hostname)  # noqa: SLF001
+        return Pool(server, certificates, server_hostname)
     except ValueError:
         return None
 

@@ -18,7 +18,7 @@ from podium import gangs
 from podium.api.core import Namespace, Pod, PriorityClass, SchedulingGroup
 from podium.api.foreign import Owner, neutral_owner
 from podium.api.groups import GROUP_LABEL, PodGroup, Workload
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
 from podium.api.reads import READS, Kind, Read
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
@@ -369,7 +369,7 @@ class _Expander:
                 raise self._origins[_name(pod)].error(problem)
         for group in self._objects:
             if isinstance(group, PodGroup):
-                key = GroupKey(group.native, group.ref.namespace, group.ref.name)
+                key = key_of(group)
                 if any(
                     not pod.spec.nodeName and not pod.finished for pod in self._state.members(key).values()
                 ):

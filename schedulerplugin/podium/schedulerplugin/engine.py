@@ -13,7 +13,7 @@ from itertools import islice
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.schedulerplugin.arrays import Int32s, Rows
@@ -81,7 +81,7 @@ class Engine:
         self.snapshot.apply(before, after)
         match changed:
             case PodGroup() as group:
-                key = GroupKey(group.native, group.ref.namespace, group.ref.name)
+                key = key_of(group)
                 rows = self._groups.rows.get(key, ())
                 self._touch(rows)
                 for row in rows:

@@ -14,7 +14,7 @@ from datetime import datetime
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
@@ -223,7 +223,7 @@ class Statuses:
         for unit in evict.units:
             group = group_of(self._view, unit)
             if group is not None and lost.isdisjoint(unit.pods):
-                self._tell_group(GroupKey(group.native, unit.namespace, unit.name), _News(target=target))
+                self._tell_group(key_of(group), _News(target=target))
 
     async def _write(self, key: Key) -> None:
         """Write what one pod or group has to be told, if that still matters. Raises PodiumError."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
@@ -57,7 +57,7 @@ class Changes:
                 self._node(before, after)
             case PodGroup() as group:
                 if not _same_group(before, after):
-                    self._group(GroupKey(group.native, group.ref.namespace, group.ref.name))
+                    self._group(key_of(group))
             case PersistentVolumeClaim() | PersistentVolume():
                 self._hints.note_volumes()
                 self.gated = True
@@ -135,13 +135,11 @@ class Changes:
 
     def _member(self, pod: Schedulable) -> None:
         """Note that one without a node came, changed or went: what its group withstands may hang on it."""
-        key, view = self._entries.key(pod), self._engine.view
-        group = view.groups.get(key) if isinstance(key, GroupKey) and not _is_bound(pod) else None
-        if group is None or not isinstance(key, GroupKey):
-            return
-        lower = (pod.spec.priority or 0) < (group.priority or 0)
-        if lower and any(each.spec.nodeName for each in view.members(key).values()):
-            self._hints.note_rules()
+        group = None if _is_bound(pod) else group_of(self._engine.view, pod)
+        if group is not None and (pod.spec.priority or 0) < (group.priority or 0):
+            members = self._engine.view.members(key_of(group)).values()
+            if any(each.spec.nodeName for each in members):
+                self._hints.note_rules()
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget where a pod was meant to be that is somewhere now, or gone."""
@@ -259,7 +257,7 @@ def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
     group = group_of(engine.view, pod)
     if group is None:
         return pod.spec.priority or 0
-    members = engine.view.members(GroupKey(group.native, group.ref.namespace, group.ref.name))
+    members = engine.view.members(key_of(group))
     return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
 
 

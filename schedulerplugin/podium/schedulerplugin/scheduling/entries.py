@@ -56,8 +56,7 @@ class Entries:
 
     def waiting_rows(self, key: Key) -> list[int]:
         """Give the rows of the pods of an entry that wait."""
-        rows = (self.row(pod_ref(pod)) for pod in self.pods(key) if self.waits(pod))
-        return [row for row in rows if row is not None]
+        return self.rows(pod_ref(pod) for pod in self.pods(key) if self.waits(pod))
 
     def waiting(self) -> Iterable[tuple[Key, Schedulable]]:
         """Give all pods that wait, each with its entry."""
@@ -107,7 +106,11 @@ class Entries:
         row = snapshot.pod_row.get(pod.key)
         return row if row is not None and snapshot.uids[row] == pod.uid else None
 
-    def rows(self, evict: Evict) -> list[int]:
-        """Give the rows of a preemptor's pods that are there still."""
-        rows = (self.row(pod) for pod, _ in evict.nominations)
+    def rows(self, pods: Iterable[PodRef]) -> list[int]:
+        """Give the rows of those pods that are there still."""
+        rows = map(self.row, pods)
         return [row for row in rows if row is not None]
+
+    def preemptors(self, evict: Evict) -> list[int]:
+        """Give the rows of a preemptor's pods that are there still."""
+        return self.rows(pod for pod, _ in evict.nominations)

@@ -59,7 +59,7 @@ def _unplaced(engine: LiveEngine, entries: Entries, evict: Evict, found: Wanted)
 def _may_go(engine: LiveEngine, entries: Entries, evict: Evict, moment: Moment) -> bool:
     """Say whether the rules still allow the eviction of those victims that are left."""
     now, going = seconds(moment.now), engine.snapshot.terminating
-    rows = [row for pod in evict.victims if (row := entries.row(pod)) is not None and not going.item(row)]
+    rows = [row for row in entries.rows(evict.victims) if not going.item(row)]
     # Who is told to go is in no unit.
     engine.spare(rows)
     units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)

@@ -204,17 +204,17 @@ class Scheduler:
         if not why:
             awaited = frozenset(pod.uid for pod in evict.victims if self.entries.row(pod) is not None)
             if awaited:
-                self._park(key, self.entries.rows(evict), evict.preemptor.priority, moment, awaited=awaited)
+                members = self.entries.preemptors(evict)
+                self._park(key, members, evict.preemptor.priority, moment, awaited=awaited)
             else:
                 self.queue.open(key)
             return []
         gone = set(deleted)
         self._restraint.gave_up(key, now, deleted=bool(gone))
-        rows = (self.entries.row(pod) for pod in evict.victims if pod not in gone)
-        spared = [row for row in rows if row is not None]
+        spared = self.entries.rows(pod for pod in evict.victims if pod not in gone)
         self.engine.spare(spared)
         self._changes.spared(spared)
-        self._reservations.end(self.entries.rows(evict))
+        self._reservations.end(self.entries.preemptors(evict))
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
         return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
@@ -367,7 +367,7 @@ class Scheduler:
         engine = self.engine
         self._reservations.outrank(evict.cleared)
         self._reservations.give(rows, evict.nominations)
-        victims = [row for pod in evict.victims if (row := self.entries.row(pod)) is not None]
+        victims = self.entries.rows(evict.victims)
         engine.doom(victims)
         self._changes.doomed(victims)
         self._preempting[evict.key] = evict
@@ -378,7 +378,7 @@ class Scheduler:
     def _gate_preemptor(self, evict: Evict, now: float) -> None:
         """Hold a preemptor back while its preemption is under way."""
         awaited = frozenset(pod.uid for pod in evict.victims)
-        waiting = self._waiting(self.entries.rows(evict), evict.preemptor.priority, awaited=awaited)
+        waiting = self._waiting(self.entries.preemptors(evict), evict.preemptor.priority, awaited=awaited)
         self.queue.gate(evict.key, now, waiting)
 
     def _refuse(
