@@ -184,9 +184,9 @@ class World:
         for ref, node in bind.pods:
             pod = self._live(ref)
             if pod is None or failed:
-                self.scheduler.unbound(bind.key, ref, node, settled=pod is None)
+                self.scheduler.binds.failed(bind.key, ref, node, settled=pod is None)
                 continue
-            self.scheduler.bound(bind.key)
+            self.scheduler.binds.done(bind.key)
             spec = msgspec.structs.replace(pod.spec, nodeName=node)
             condition = {
                 "type": "PodScheduled",

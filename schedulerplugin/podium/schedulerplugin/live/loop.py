@@ -180,7 +180,7 @@ class Loop:
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:
-            self._scheduler.bound(bind.key)
+            self._scheduler.binds.done(bind.key)
             self._metrics.bound(pod, self._clock())
             self._emit(notes.scheduled(pod, node))
             return
@@ -191,7 +191,7 @@ class Loop:
             why = error.message if isinstance(error, RefusedError) else str(error)
             message = f"binding to node {node} failed: {why}"
             self._statuses.submit(Report(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
-        self._scheduler.unbound(bind.key, pod, node, settled=settled)
+        self._scheduler.binds.failed(bind.key, pod, node, settled=settled)
         self.wake()
 
     async def _evict(self, evict: Evict) -> None:

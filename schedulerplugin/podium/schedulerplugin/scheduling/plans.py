@@ -1,10 +1,10 @@
-"""From a decision, which speaks of rows, to a preemption to be carried out, which speaks of pods by UID.
+"""From a decision, which speaks of rows, to what outlives the moment: a preemption, or what a wait is for.
 
 Rows are the snapshot's and may be another pod's tomorrow; what is carried out takes minutes. So everything
-that an eviction needs is written down at the moment it is decided, and nothing is looked up again.
+that an eviction needs is written down by UID at the moment it is decided, and nothing is looked up again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from podium.api.groups import PodGroup
 from podium.api.schedulable import Schedulable
@@ -14,6 +14,7 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
+from podium.schedulerplugin.scheduling.hints import Place, Waiting
 
 CLUSTER = "cluster"
 
@@ -76,6 +77,30 @@ def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[in
             lower = row not in own and engine.priority_of(row) < wanted.priority
             if lower and _scheduler(engine, row) == ours:
                 yield row
+
+
+def waiting(
+    engine: Engine,
+    rows: Sequence[int],
+    priority: int,
+    *,
+    awaited: frozenset[str] = frozenset(),
+    may_preempt: bool = True,
+) -> Waiting:
+    """Say what could help pods (rows) that found no place; `awaited` are UIDs of pods that are to go."""
+    snapshot = engine.snapshot
+    shapes = {snapshot.shape.item(row): None for row in rows}
+    return Waiting(
+        shapes=tuple(snapshot.shapes[shape_id] for shape_id in shapes),
+        priority=priority,
+        may_preempt=may_preempt,
+        awaited=awaited,
+        reserved=tuple(
+            Place(row, snapshot.shapes[snapshot.shape.item(row)], node)
+            for row in rows
+            if (node := snapshot.row.get(engine.nomination(row))) is not None
+        ),
+    )
 
 
 def group_uid(group: PodGroup) -> str:

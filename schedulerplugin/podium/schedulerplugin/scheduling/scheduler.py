@@ -7,20 +7,19 @@ a nomination holds its room, a victim is leaving. So the next decision never has
 write that fails takes back exactly what it stood for.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.scheduling import words
+from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import (
-    Bind,
     Effect,
     Evict,
     Held,
@@ -33,15 +32,22 @@ from podium.schedulerplugin.scheduling.effects import (
     Spare,
 )
 from podium.schedulerplugin.scheduling.entries import Entries
-from podium.schedulerplugin.scheduling.hints import Hints, Place, Waiting
+from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.objections import objection
-from podium.schedulerplugin.scheduling.plans import eviction, outranked, placements, pod_ref, ref_at
+from podium.schedulerplugin.scheduling.plans import (
+    eviction,
+    outranked,
+    placements,
+    pod_ref,
+    ref_at,
+    waiting,
+)
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
 from podium.schedulerplugin.scheduling.recovery import Begun, begun
 from podium.schedulerplugin.scheduling.reservations import Reservations
 from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
 from podium.schedulerplugin.scheduling.settings import LiveSettings
+from podium.schedulerplugin.scheduling.underway import UnderWay
 from podium.view import Name
 
 # Lone pods that are placed at once: enough that what is worked out once for all of them costs nothing each.
@@ -64,16 +70,12 @@ class Scheduler:
         self._changes = Changes(engine, self._hints, self.entries)
         self.apply = self._changes.apply
         self._reservations = Reservations(engine, self._changes, self.entries)
-        self._preempting: dict[Key, Evict] = {}
-        # How often rules of who may be evicted had changed when it was planned.
-        self._rules: dict[Key, int] = {}
-        # Of those, which changed meanwhile.
-        self._later: set[Key] = set()
+        self.binds = Binds(engine, self.entries, changes=self._changes, reservations=self._reservations)
+        self._preempting = UnderWay(
+            engine, self.entries, changes=self._changes, hints=self._hints, reservations=self._reservations
+        )
         # Which plan was held back last, by the UIDs of its victims, and why.
         self._held: dict[Key, tuple[frozenset[str], Why]] = {}
-        # How often in a row binds of an entry failed, and which are to be tried again.
-        self._unbound: dict[Key, int] = {}
-        self._retried: set[Key] = set()
         # How many lone pods are tried at once.
         self._length = _RUN
         # What the last step tried, and what it had decided so far; who was tried when a bug showed.
@@ -85,15 +87,15 @@ class Scheduler:
         """Take up all that waits, a first list having been read; end what an earlier process had begun."""
         effects: list[Effect] = []
         self.tried, self._decided = [], effects
-        waiting: dict[str, Key] = {}
+        preemptors: dict[str, Key] = {}
         groups = self.engine.view.groups
         for key, pod in self.entries.waiting():
             group = groups.get(key) if isinstance(key, GroupKey) else None
-            waiting[(pod if group is None else group).metadata.uid or ""] = key
+            preemptors[(pod if group is None else group).metadata.uid or ""] = key
             self._changes.touched.add(key)
         self._settle(effects, moment)
         for each in begun(self.engine, self.name):
-            evict = self._resumed(waiting.get(each.preemptor), each, moment)
+            evict = self._resumed(preemptors.get(each.preemptor), each, moment)
             effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
         return effects
 
@@ -118,7 +120,7 @@ class Scheduler:
             return effects
         if first in self._preempting:
             # Whatever woke it: it is looked at when that has ended, and may have heard of help before.
-            self._gate_preemptor(self._preempting[first], now)
+            self.queue.gate(first, now, self._preempting.waiting(first))
             self.queue.wake((first,), now)
         elif isinstance(first, GroupKey):
             self._cycle(first, effects, moment)
@@ -163,32 +165,6 @@ class Scheduler:
                 self.queue.back_off(key, moment.seconds)
         return self._decided
 
-    def bound(self, key: Key) -> None:
-        """Note that a pod of an entry was bound."""
-        self._unbound.pop(key, None)
-
-    def unbound(self, key: Key, pod: PodRef, node: str, *, settled: bool) -> None:
-        """Note that a bind failed: `settled` if there is nothing to repeat, for the pod is gone or bound.
-
-        It stood on its node until now; from now on the node is reserved for it, and it is tried first.
-        """
-        row, snapshot = self.entries.row(pod), self.engine.snapshot
-        if row is not None:
-            self._changes.returned(pod.key, node)
-        if row is None or snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
-            # Its node went meanwhile, and it is on the way to another.
-            return
-        self.engine.forget(row)
-        if settled:
-            # What became of it is on its way here; to try again before would be to fail again.
-            self._reservations.end((row,))
-            self._changes.mean(pod.key, "")
-            return
-        self._changes.touched.add(key)
-        self.engine.nominate(pod.key, node)
-        self._unbound[key] = self._unbound.get(key, 0) + 1
-        self._retried.add(key)
-
     def preempted(self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment) -> list[Report]:
         """Note that a preemption ended; `why` it failed, empty where all victims were told to go.
 
@@ -196,37 +172,26 @@ class Scheduler:
         """
         now = moment.seconds
         self._listen(now)
-        evict = self._preempting.pop(key)
-        del self._rules[key]
-        if key in self._later:
-            self._later.discard(key)
-            self._changes.touched.add(key)
+        evict = self._preempting.end(key)
         if not why:
             awaited = frozenset(pod.uid for pod in evict.victims if self.entries.row(pod) is not None)
             if awaited:
                 members = self.entries.preemptors(evict)
-                self._park(key, members, evict.preemptor.priority, moment, awaited=awaited)
+                hopes = waiting(self.engine, members, evict.preemptor.priority, awaited=awaited)
+                self.queue.park(key, hopes, now)
             else:
                 self.queue.open(key)
             return []
-        gone = set(deleted)
+        gone = tuple(deleted)
         self._restraint.gave_up(key, now, deleted=bool(gone))
-        spared = self.entries.rows(pod for pod in evict.victims if pod not in gone)
-        self.engine.spare(spared)
-        self._changes.spared(spared)
-        self._reservations.end(self.entries.preemptors(evict))
+        self._preempting.take_back(evict, gone)
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
         return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
 
     def objection(self, key: Key, moment: Moment) -> str:
         """Say why a preemption under way shall not go on, empty if it shall: before the first delete."""
-        evict = self._preempting.get(key)
-        if evict is None:
-            return "it has ended"
-        changed = self._rules[key] != self._hints.seen.rules
-        mode = self._live().mode
-        return objection(self.engine, self.entries, evict, mode, moment, rules_changed=changed)
+        return self._preempting.objection(key, self._live().mode, moment)
 
     def _run(self, first: Name, effects: list[Effect], moment: Moment) -> None:
         """Place lone pods of one priority one after the other, as long as they fit; the next is looked at."""
@@ -296,18 +261,11 @@ class Scheduler:
 
     def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect]) -> None:
         """Count pods on their nodes, and have them bound; who is left over is looked at again."""
-        engine = self.engine
-        names = engine.snapshot.names
-        pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
-        self._reservations.overtaken(placed)
-        for row, node in placed.items():
-            engine.assume(row, node)
-        for ref, name in pods:
-            self._changes.sent(ref.key, name)
+        bind = self.binds.begin(key, placed)
         self._forget(key)
         if isinstance(key, GroupKey):
             self._changes.touched.add(key)
-        effects.append(Bind(key, pods))
+        effects.append(bind)
 
     def _await(
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
@@ -320,7 +278,8 @@ class Scheduler:
         self._reservations.give(wanted.rows, pods)
         uids = self.engine.snapshot.uids
         awaited = frozenset(uids[row] for row in decision.awaited)
-        self._park(key, wanted.rows, wanted.priority, moment, awaited=awaited)
+        hopes = waiting(self.engine, wanted.rows, wanted.priority, awaited=awaited)
+        self.queue.park(key, hopes, moment.seconds)
         self._report(key, wanted, words.awaiting(decision), effects, pods)
 
     def _preempt(
@@ -332,7 +291,8 @@ class Scheduler:
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
         if hold is not None:
             self._reservations.end(wanted.rows)
-            self._park(key, wanted.rows, wanted.priority, moment, at=hold.until)
+            hopes = waiting(self.engine, wanted.rows, wanted.priority)
+            self.queue.park(key, hopes, moment.seconds, hold.until)
             self._report(key, wanted, f"{message} preemption: {hold.why}", effects)
             victims = frozenset(pod.uid for pod in evict.victims)
             if self._held.get(key) != (victims, hold.kind):
@@ -363,23 +323,10 @@ class Scheduler:
         return evict
 
     def _carry_out(self, evict: Evict, rows: Iterable[int], moment: Moment) -> None:
-        """Count a preemption as done: nodes reserved, victims leaving, and nobody looks at it meanwhile."""
-        engine = self.engine
-        self._reservations.outrank(evict.cleared)
-        self._reservations.give(rows, evict.nominations)
-        victims = self.entries.rows(evict.victims)
-        engine.doom(victims)
-        self._changes.doomed(victims)
-        self._preempting[evict.key] = evict
-        self._rules[evict.key] = self._hints.seen.rules
+        """Count a preemption as done, and hold the preemptor back while it is under way."""
+        self._preempting.begin(evict, rows)
         self._held.pop(evict.key, None)
-        self._gate_preemptor(evict, moment.seconds)
-
-    def _gate_preemptor(self, evict: Evict, now: float) -> None:
-        """Hold a preemptor back while its preemption is under way."""
-        awaited = frozenset(pod.uid for pod in evict.victims)
-        waiting = self._waiting(self.entries.preemptors(evict), evict.preemptor.priority, awaited=awaited)
-        self.queue.gate(evict.key, now, waiting)
+        self.queue.gate(evict.key, moment.seconds, self._preempting.waiting(evict.key))
 
     def _refuse(
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
@@ -388,40 +335,9 @@ class Scheduler:
         self._reservations.end(wanted.rows)
         self._restraint.failed(self.engine, key, wanted, moment)
         at = expiry(self.engine, wanted, moment)
-        self._park(key, wanted.rows, wanted.priority, moment, at=at, may_preempt=not wanted.barred)
+        hopes = waiting(self.engine, wanted.rows, wanted.priority, may_preempt=not wanted.barred)
+        self.queue.park(key, hopes, moment.seconds, at)
         self._report(key, wanted, words.refusal(decision), effects)
-
-    def _park(
-        self,
-        key: Key,
-        rows: Sequence[int],
-        priority: int,
-        moment: Moment,
-        *,
-        awaited: frozenset[str] = frozenset(),
-        at: float | None = None,
-        may_preempt: bool = True,
-    ) -> None:
-        waiting = self._waiting(rows, priority, awaited=awaited, may_preempt=may_preempt)
-        self.queue.park(key, waiting, moment.seconds, at)
-
-    def _waiting(
-        self, rows: Sequence[int], priority: int, *, awaited: frozenset[str], may_preempt: bool = True
-    ) -> Waiting:
-        """Say what could help pods that found no place."""
-        engine, snapshot = self.engine, self.engine.snapshot
-        shapes = {snapshot.shape.item(row): None for row in rows}
-        return Waiting(
-            shapes=tuple(snapshot.shapes[shape_id] for shape_id in shapes),
-            priority=priority,
-            may_preempt=may_preempt,
-            awaited=awaited,
-            reserved=tuple(
-                Place(row, snapshot.shapes[snapshot.shape.item(row)], node)
-                for row in rows
-                if (node := snapshot.row.get(engine.nomination(row))) is not None
-            ),
-        )
 
     def _report(
         self,
@@ -454,14 +370,12 @@ class Scheduler:
     def _look_at(self, key: Key, effects: list[Effect], moment: Moment) -> None:
         """Put an entry of which something changed where it belongs."""
         if key in self._preempting:
-            self._later.add(key)
+            self._preempting.touch(key)
             return
         found, now = self.entries.wanted(key), moment.seconds
         if found is None:
             self._forget(key)
-            self._retried.discard(key)
-            if not any(True for _ in self.entries.pods(key)):
-                self._unbound.pop(key, None)
+            self.binds.forget(key)
         elif isinstance(found, Refused):
             self._gate(key, found, effects, moment)
         else:
@@ -475,18 +389,11 @@ class Scheduler:
                 return
             self.queue.open(key)
             self.queue.wake((key,), now)
-            if key in self._retried:
-                self._retried.discard(key)
-                self._retry(key, now)
-
-    def _retry(self, key: Key, now: float) -> None:
-        """Have an entry tried first of which a bind failed, and later each time it fails again."""
-        # Another of its pods may have been bound since.
-        failures = self._unbound.get(key, 1)
-        if failures == 1:
-            self.queue.activate(key, first=True)
-        else:
-            self.queue.back_off(key, now, failures)
+            failures = self.binds.again(key)
+            if failures == 1:
+                self.queue.activate(key, first=True)
+            elif failures:
+                self.queue.back_off(key, now, failures)
 
     def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
