@@ -15,16 +15,15 @@ it comes back, or it might wait for an event that has passed.
 All times are seconds of one clock that nobody sets. Nothing here costs more than O(log n).
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
 from podium.api.membership import GroupKey
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.hints import Hints, Seen, Waiting
+from podium.schedulerplugin.scheduling.ranked import Rank, Ranked
 
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
@@ -33,11 +32,6 @@ _LAST_BACKOFF_SECONDS = 10.0
 _REST_SECONDS = 1.0
 # kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: what hints may have missed is tried after that.
 _FLUSH_SECONDS = 300.0
-
-# Superseded entries that a heap may hold for each one that counts.
-_SLACK = 2
-
-_Rank = tuple[Any, ...]
 
 
 class Pool(StrEnum):
@@ -89,37 +83,6 @@ class _Entry:
         self.heard = False
 
 
-class _Ranked:
-    """Keys by rank, the lowest first; ranks are put and replaced at will, and differ from each other."""
-
-    def __init__(self) -> None:
-        self._ranks: dict[Key, _Rank] = {}
-        # Of every key its rank, and some that were superseded.
-        self._heap: list[tuple[_Rank, Key]] = []
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._ranks
-
-    def put(self, key: Key, rank: _Rank) -> None:
-        self._ranks[key] = rank
-        if len(self._heap) > _SLACK * len(self._ranks) + _SLACK:
-            self._heap = [(rank, key) for key, rank in self._ranks.items()]
-            heapq.heapify(self._heap)
-        else:
-            heapq.heappush(self._heap, (rank, key))
-
-    def drop(self, key: Key) -> None:
-        self._ranks.pop(key, None)
-
-    def first(self) -> tuple[_Rank, Key] | None:
-        while self._heap:
-            rank, key = self._heap[0]
-            if self._ranks.get(key) is rank:
-                return rank, key
-            heapq.heappop(self._heap)
-        return None
-
-
 class Queue:
     """All keys that are to be scheduled, each in one pool or in flight; `hints` hears who waits for what.
 
@@ -134,11 +97,11 @@ class Queue:
         self._entries: dict[Key, _Entry] = {}
         self._depths = dict.fromkeys(Pool, 0)
         # ACTIVE keys in order, and the others by when they become ACTIVE whatever happens.
-        self._order = _Ranked()
-        self._timers = _Ranked()
+        self._order = Ranked()
+        self._timers = Ranked()
         # Woken keys in BACKOFF: by when they have rested, and those that have in order.
-        self._resting = _Ranked()
-        self._rested = _Ranked()
+        self._resting = Ranked()
+        self._rested = Ranked()
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
@@ -404,7 +367,7 @@ def _backoff(attempts: int) -> float:
     return min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempts - 1, 10), _LAST_BACKOFF_SECONDS)
 
 
-def _place(key: Key, entry: _Entry) -> _Rank:
+def _place(key: Key, entry: _Entry) -> Rank:
     """Give the place of a key in the order in which keys are tried."""
     return -entry.priority, not entry.first, entry.since, *_identity(key)
 
@@ -416,7 +379,7 @@ def _identity(key: Key) -> tuple[str, str, int]:
     return *key, 0
 
 
-def _time(rank: _Rank) -> float:
+def _time(rank: Rank) -> float:
     due = rank[0]
     assert isinstance(due, float)
     return due
