@@ -60,6 +60,7 @@ class Binds:
         self._engine.forget(row)
         if settled:
             # What became of it is on its way here; to try again before would be to fail again.
+            self._failures.pop(key, None)
             self._reservations.end((row,))
             self._changes.mean(pod.key, "")
             return

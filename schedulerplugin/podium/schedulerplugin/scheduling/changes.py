@@ -5,7 +5,7 @@ our own conditions), so what a change means is told from before and after, at on
 could help is worked out later, once for many changes.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
@@ -36,13 +36,17 @@ class Changes:
     `gated` says that all entries that are held back are to be looked at.
     """
 
-    def __init__(self, engine: LiveEngine, hints: Hints, entries: Entries) -> None:
+    def __init__(
+        self, engine: LiveEngine, hints: Hints, entries: Entries, *, waits: Callable[[Key], bool]
+    ) -> None:
+        """`waits` says of an entry that it is in the queue."""
         self.touched: set[Key] = set()
         self.rejected: list[tuple[PodRef, str]] = []
         self.gated = False
         self._engine = engine
         self._hints = hints
         self._entries = entries
+        self._waits = waits
         # Where pods without a node count, for they are being bound to it, or it is reserved for them.
         self._meant: dict[Name, str] = {}
         # Those of them whose binds are under way, which may succeed whatever becomes of the node meanwhile.
@@ -131,7 +135,10 @@ class Changes:
             for pod in pods:
                 self._member(pod)
         if not same or (after is not None and self._was_nominated(after)):
-            self.touched.update(self._entries.key(pod) for pod in pods if self._entries.is_ours(pod))
+            keys = {self._entries.key(pod) for pod in pods if self._entries.is_ours(pod)}
+            # What has become of pods that have a node, or need none, matters only where others wait.
+            begins = after is not None and not _is_bound(after) and not after.finished
+            self.touched.update(key for key in keys if begins or self._waits(key))
 
     def _member(self, pod: Schedulable) -> None:
         """Note that one without a node came, changed or went: what its group withstands may hang on it."""

@@ -133,6 +133,31 @@ class _News:
         self.rules = False
 
 
+class _Held:
+    """The nodes that pods of one entry hold, and one of them that had no room when somebody looked last."""
+
+    __slots__ = ("_full", "_own", "_places", "_priority")
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._places = waiting.reserved
+        self._priority = waiting.priority
+        self._own = frozenset(place.pod for place in waiting.reserved)
+        # Which place that is; None before the first look.
+        self._full: int | None = None
+
+    def lands(self, rooms: Collection[int], ground: Ground) -> bool:
+        """Say whether there is room now for each pod on its node; `rooms` are nodes that got some since."""
+        places, first = self._places, self._full or 0
+        if self._full is not None and places[first].node not in rooms:
+            return False
+        for at in chain(range(first, len(places)), range(first)):
+            place = places[at]
+            if not ground.has_room(place.shape, place.node, self._priority, self._own):
+                self._full = at
+                return False
+        return True
+
+
 class Hints:
     """Who waits for what, and what has changed; the `note_` methods are for observers of a cluster."""
 
@@ -143,6 +168,7 @@ class Hints:
         self._left: dict[Key, set[str]] = {}
         self._awaiting: dict[str, dict[Key, None]] = {}
         self._holders: dict[int, dict[Key, None]] = {}
+        self._held: dict[Key, _Held] = {}
         self._news = _News()
         self.seen = self._looked = Seen()
 
@@ -159,6 +185,8 @@ class Hints:
             self._kinds.setdefault(kind, {})[key] = None
         for place in waiting.reserved:
             self._holders.setdefault(place.node, {})[key] = None
+        if waiting.reserved:
+            self._held[key] = _Held(waiting)
         if waiting.awaited:
             self._left[key] = set(waiting.awaited)
             for uid in waiting.awaited:
@@ -171,6 +199,7 @@ class Hints:
             return
         for kind in _kinds(waiting):
             _remove(self._kinds, kind, key)
+        self._held.pop(key, None)
         for node in {place.node for place in waiting.reserved}:
             _remove(self._holders, node, key)
         for uid in self._left.pop(key, ()):
@@ -262,7 +291,7 @@ class Hints:
                 helped.update(keys)
         helped.update(dict.fromkeys(self._holding(news.nodes | news.taken)))
         for key in self._holding(news.rooms):
-            if key not in helped and key not in ready and _lands(self._waiting[key], ground):
+            if key not in helped and key not in ready and self._held[key].lands(news.rooms, ground):
                 helped[key] = None
         return Helped(list(ready), [key for key in helped if key not in ready])
 
@@ -333,12 +362,6 @@ def _helps(news: _News, kind: _Kind, ground: Ground) -> bool:
         return True
     rows = may_fit if len(may_fit) <= _FEW_PLACES else ground.roomy(shape, may_fit)
     return len(rows) > _MOST_PLACES or any(ground.has_room(shape, row, kind.priority, ()) for row in rows)
-
-
-def _lands(waiting: Waiting, ground: Ground) -> bool:
-    """Say whether there is room now for each pod of an entry on the node that it holds."""
-    own = frozenset(place.pod for place in waiting.reserved)
-    return all(ground.has_room(place.shape, place.node, waiting.priority, own) for place in waiting.reserved)
 
 
 def _has_volumes(shape: Shape) -> bool:

@@ -67,7 +67,7 @@ class Scheduler:
         self._restraint = restraint
         self.name = live().scheduler_name
         self.entries = Entries(engine, self.name)
-        self._changes = Changes(engine, self._hints, self.entries)
+        self._changes = Changes(engine, self._hints, self.entries, waits=self.queue.__contains__)
         self.apply = self._changes.apply
         self._reservations = Reservations(engine, self._changes, self.entries)
         self.binds = Binds(engine, self.entries, changes=self._changes, reservations=self._reservations)
