@@ -208,7 +208,7 @@ def test_policy_file(write: Write) -> None:
         ({"levels": {"min-count": "off"}}, "levels: min-count is none of Podium's own rules"),
         ({"levels": {"class-allowed": "inherit"}}, "levels: only member-priority can be inherit"),
         ({"levels": {"class-allowed": "never"}}, "levels.class-allowed: Input should be 'deny'"),
-        ({"allow": [{"namespaces": []}]}, "allow.0.namespaces: List should have at least 1 item"),
+        ({"allow": [{"namespaces": []}]}, "allow[0].namespaces: List should have at least 1 item"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
     ],
 )

@@ -28,5 +28,6 @@ def read_config(path: str, model: type[M]) -> M:
         return model.model_validate(document.value())
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+        field = "".join(steps).removeprefix(".")
         raise document.error(first["msg"].removeprefix("Value error, "), field) from None
