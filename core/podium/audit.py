@@ -2,11 +2,13 @@
 
 Pure: a view in, a report out. What could not be read disables the rules that need it and is named, so that
 a report never takes what it did not see for what is not there. The same objects in any order give the same
-report.
+report. A triage says which findings count; without one all of them do.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
 
 from podium.api.core import Node, Pod
 from podium.api.minors import minor_of, nearest
@@ -15,6 +17,7 @@ from podium.divergence import Divergence
 from podium.errors import PodiumError
 from podium.findings import Finding, ObjectRef, Severity
 from podium.inference import role
+from podium.lasting import lasting_name
 from podium.report import (
     AuditReport,
     DivergentGroup,
@@ -27,6 +30,7 @@ from podium.report import (
 from podium.rules.audit.blocked import blocked
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.audit.table import CHECKS, RULES, Check, Part
+from podium.triage import Looked, Triage
 from podium.view import View
 from podium.wording import count
 
@@ -34,6 +38,7 @@ from podium.wording import count
 MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
+EVERYTHING_COUNTS = Triage()
 
 
 def audit(
@@ -47,13 +52,15 @@ def audit(
     ignore: Collection[str] = (),
     namespace: str = "",
     selector: str = "",
+    triage: Triage = EVERYTHING_COUNTS,
 ) -> AuditReport:
     """Run the rules over a view and report.
 
     `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count what was
     read and what was passed over, by kind. `select` (empty: all) and `ignore` are rule ids. `namespace` and
-    `selector` name the part of the cluster that was read, where it was not the whole. Raises PodiumError for
-    a rule or version that does not exist, and ObjectError for a quantity that is none.
+    `selector` name the part of the cluster that was read, where it was not the whole. `triage` says what
+    counts. Raises PodiumError for a rule or version that does not exist, and ObjectError for a quantity that
+    is none.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
     parts = {}
@@ -62,9 +69,11 @@ def audit(
     if selector:
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     runnable, not_checked = _runnable(_chosen(select, ignore), view.unread, parts)
-    found = [each for check in runnable for each in check.run(survey)]
-    findings = sorted((each.finding for each in found), key=_order)
-    severities = Counter(finding.severity for finding in findings)
+    found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
+    looked = Looked(frozenset(check.rule.id for check in runnable), namespace, selector)
+    sorted_ = triage.sort(sorted((each.finding for each in found), key=_order), looked)
+    counting = set(sorted_.counting)
+    severities = Counter(finding.severity for finding in sorted_.counting)
     total, by_namespace, by_owner = blocked(survey)
     summary = Summary(
         kubernetes=kubernetes,
@@ -79,9 +88,19 @@ def audit(
         blockedByNamespace=by_namespace,
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
-        fixes=_fixes(found),
+        fixes=_fixes(each for each in found if each.finding in counting),
+        ignored=len(sorted_.ignored),
+        ignores=sorted_.ignores,
+        baseline=sorted_.compared,
     )
-    return AuditReport(summary=summary, findings=findings, groups=_divergent_groups(survey))
+    return AuditReport(
+        summary=summary,
+        findings=sorted_.counting,
+        groups=_divergent_groups(survey),
+        known=sorted_.known,
+        ignored=sorted_.ignored,
+        gone=sorted_.gone,
+    )
 
 
 def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
@@ -102,6 +121,17 @@ def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
     known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"
     return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; the nearest that is known"
+
+
+def _finished(found: Found, view: View, triage: Triage) -> Found:
+    """Give a finding its lasting name, and the severity that the triage has for its rule."""
+    finding = found.finding
+    name = lasting_name(view, finding.object)
+    severity = triage.severities.get(finding.rule, finding.severity)
+    if name == finding.object.name and severity is finding.severity:
+        return found
+    lasting = "" if name == finding.object.name else name
+    return found._replace(finding=msgspec.structs.replace(finding, lasting_name=lasting, severity=severity))
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

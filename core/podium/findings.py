@@ -2,7 +2,7 @@
 
 A finding says which rule, how bad, on which object and field, what is wrong and what to do. Its fingerprint
 names the *place*, not the values: it stays the same while a report is re-run, an object is edited elsewhere
-or its API version changes, so code-scanning tools can follow it.
+or made anew, or its API version changes, so that code-scanning tools, a baseline and a diff can follow it.
 """
 
 import hashlib
@@ -59,7 +59,11 @@ class ObjectError(PodiumError):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One verdict of one rule on one object; `field` is a path such as `spec.priority`, or empty."""
+    """One verdict of one rule on one object; `field` is a path such as `spec.priority`, or empty.
+
+    `lasting_name` is the object's name with `*` for what will be another when it is made anew; empty where
+    the whole name lasts.
+    """
 
     rule: str
     severity: Severity
@@ -67,12 +71,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     field: str
     message: str
     fix: str
+    lasting_name: str = msgspec.field(default="", name="lastingName")
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that name rule, object (without its API version) and field."""
+        """32 hex digits that name rule, object (without its API version, by its lasting name) and field."""
         ref = self.object
-        place = (self.rule, ref.group, ref.kind, ref.namespace, ref.name, self.field)
+        name = self.lasting_name or ref.name
+        place = (self.rule, ref.group, ref.kind, ref.namespace, name, self.field)
         return hashlib.sha256("\x00".join(place).encode()).hexdigest()[:32]
 
     @property
@@ -82,7 +88,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return (self.severity.rank, self.rule, ref.namespace, ref.name, ref.kind, self.field)
 
     def as_json(self) -> dict[str, Any]:
-        """Give the finding as every report writes it."""
+        """Give the finding as every report writes it, the lasting name where it is another."""
         return {
             "rule": self.rule,
             "severity": str(self.severity),
@@ -90,6 +96,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "field": self.field,
             "message": self.message,
             "fix": self.fix,
+            **({"lastingName": self.lasting_name} if self.lasting_name else {}),
             "fingerprint": self.fingerprint,
         }
 

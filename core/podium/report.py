@@ -1,4 +1,10 @@
-"""The audit's report as values: what every output format renders, and the JSON contract of `podium audit`."""
+"""The audit's report as values: what every output format renders, and the JSON contract of `podium audit`.
+
+A report that was written as JSON or YAML is read back into these: it is what a later one is compared with.
+"""
+
+from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -46,8 +52,50 @@ class NotChecked(msgspec.Struct, frozen=True):
     rules: list[str]
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """How the findings stand to those of an earlier report, its baseline; each is known by its fingerprint.
+
+    `kubernetes` is the minor that one speaks for. `known` findings were in it; of its own `gone` are no more,
+    and `notLookedFor` could not be found: their rules did not run, or another part of the cluster was read.
+    `newlyChecked` are rules with new findings that it could not check, or not wholly.
+    """
+
+    name: str
+    kubernetes: str
+    known: int
+    gone: int
+    notLookedFor: int
+    newlyChecked: list[str]
+
+
+class IgnoreState(StrEnum):
+    """What became of an ignore: it keeps findings from counting, is out of date, or has nothing to ignore."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    UNUSED = "unused"
+    NOT_CHECKED = "not checked"
+
+
+class IgnoreShare(msgspec.Struct, frozen=True, kw_only=True):
+    """One ignore of the configuration and how many findings it covers, whether they are ignored or not.
+
+    `expires` is the last day on which it holds (RFC 3339), empty where it holds for ever.
+    """
+
+    rule: str
+    objects: list[str]
+    reason: str
+    expires: str
+    state: IgnoreState
+    findings: int
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts, first. `kubernetes` is the minor the report speaks for, `chosenBy` how it was found."""
+    """What counts, first. `kubernetes` is the minor the report speaks for, `chosenBy` how it was found.
+
+    `errors`, `warnings` and `infos` count the findings that count; `baseline` is None without one.
+    """
 
     kubernetes: str
     chosenBy: str
@@ -62,6 +110,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     blockedByOwner: list[BlockedShare]
     priorities: list[PriorityShare]
     fixes: list[FixShare]
+    ignored: int = 0
+    ignores: list[IgnoreShare] = []
+    baseline: Compared | None = None
+
+
+class IgnoredFinding(Finding, frozen=True, kw_only=True, gc=False):
+    """A finding that does not count, for a reason, and until when (as IgnoreShare says it)."""
+
+    reason: str
+    expires: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the finding with its reason."""
+        return {**super().as_json(), "reason": self.reason, "expires": self.expires}
 
 
 class DivergentPod(msgspec.Struct, frozen=True):
@@ -85,8 +147,15 @@ class DivergentGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `podium audit` says; findings worst first."""
+    """Everything `podium audit` says; findings worst first.
+
+    `findings` are those that count. With a baseline `known` were there before, and `gone` are not there any
+    more (worded as they were then).
+    """
 
     summary: Summary
     findings: list[Finding]
     groups: list[DivergentGroup]
+    known: list[Finding] = []
+    ignored: list[IgnoredFinding] = []
+    gone: list[Finding] = []

@@ -1,14 +1,20 @@
 """Hand-made reports for the renderers: a sick cluster with hostile names, a clean one, and a large one."""
 
+import msgspec
+
 from podium.cli.render.context import Context, Place
 from podium.findings import Finding, ObjectRef, Severity
 from podium.report import (
     AuditReport,
     Blocked,
     BlockedShare,
+    Compared,
     DivergentGroup,
     DivergentPod,
     FixShare,
+    IgnoredFinding,
+    IgnoreShare,
+    IgnoreState,
     NotChecked,
     PriorityShare,
     Summary,
@@ -193,6 +199,48 @@ def clean() -> AuditReport:
         fixes=[],
     )
     return AuditReport(summary=summary, findings=[], groups=[])
+
+
+def triaged() -> AuditReport:
+    """Give a report of which most does not count: known, gone since the baseline, or ignored."""
+    whole = sick()
+    new, known, ignored = whole.findings[:1], whole.findings[1:9], whole.findings[9:]
+    reasons = [(f"agreed {HOSTILE}", "2026-12-31"), ("for ever", "")]
+    held = [
+        IgnoredFinding(**msgspec.structs.asdict(each), reason=reason, expires=until)
+        for each, (reason, until) in zip(ignored, reasons, strict=True)
+    ]
+    ignores = [
+        (DEFAULTS.id, [], f"agreed {HOSTILE}", "2026-12-31", IgnoreState.ACTIVE, 1),
+        (UNUSED.id, [HOSTILE, "bronze"], "for ever", "", IgnoreState.ACTIVE, 1),
+        (DIVERGENT.id, ["team-a/*", "team-x/*"], "until the migration", "2025-12-31", IgnoreState.EXPIRED, 1),
+        (MISSING.id, ["nowhere/*"], "a test", "", IgnoreState.UNUSED, 0),
+        (BUDGETS.id, [], "nodes are not read", "", IgnoreState.NOT_CHECKED, 0),
+    ]
+    summary = msgspec.structs.replace(
+        whole.summary,
+        errors=1,
+        warnings=0,
+        infos=0,
+        fixes=whole.summary.fixes[:1],
+        ignored=len(held),
+        ignores=[
+            IgnoreShare(rule=a, objects=b, reason=c, expires=d, state=e, findings=f)
+            for a, b, c, d, e, f in ignores
+        ],
+        baseline=Compared(
+            name="audit/baseline.json",
+            kubernetes="1.36",
+            known=len(known),
+            gone=1,
+            notLookedFor=2,
+            newlyChecked=[DIVERGENT.id],
+        ),
+    )
+    gone = [_divergent("team-z", HOSTILE, "1 of 4 live pods has another priority than the group's 500.")]
+    return AuditReport(
+        summary=summary, findings=new, groups=whole.groups[:1], known=known, ignored=held, gone=gone
+    )
 
 
 def large(number: int) -> AuditReport:

@@ -19,6 +19,8 @@ from podium.report import AuditReport
 
 pytestmark = pytest.mark.browser
 
+REPORTS = {"sick": sample.sick(), "triaged": sample.triaged()}
+
 
 def _open(browser: Browser, folder: Path, report: AuditReport, **options: Any) -> Opened:
     file = folder / "report.html"
@@ -123,12 +125,13 @@ def test_reads_without_script(browser: Browser, tmp_path: Path) -> None:
     expect(tab.get_by_text("no pod, group or template uses it.")).to_be_visible()
 
 
+@pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1280])
-def test_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+def test_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: str, name: str) -> None:
     """No text is below WCAG's contrast of 4.5, and the page never scrolls sideways."""
     size = {"width": width, "height": 900}
-    tab = _open(browser, tmp_path, sample.sick(), color_scheme=scheme, viewport=size).page
+    tab = _open(browser, tmp_path, REPORTS[name], color_scheme=scheme, viewport=size).page
     ratio, text = tab.evaluate(CONTRAST)
     assert ratio >= 4.5, text
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
@@ -137,7 +140,7 @@ def test_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: str) 
     assert first["y"] < 150
     folder = os.environ.get("PODIUM_SCREENSHOTS")
     if folder:
-        tab.screenshot(path=f"{folder}/{width}-{scheme}.png", full_page=True)
+        tab.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
 
 
 def test_paper_has_what_is_closed_on_screen(browser: Browser, tmp_path: Path) -> None:
@@ -162,6 +165,31 @@ def test_ten_thousand_findings_stay_usable(browser: Browser, tmp_path: Path) -> 
     tab.get_by_label("Filter").fill("team-0/train-0 ")
     expect(tab.locator(".finding:not([hidden])")).to_have_count(1)
     assert said == []
+
+
+def test_what_does_not_count_is_on_the_page(browser: Browser, tmp_path: Path) -> None:
+    """Known, gone and ignored findings are counted first and listed last, ignores that want a look on top."""
+    tab = _open(browser, tmp_path, sample.triaged()).page
+    tiles = dict(zip(*(tab.locator(f".tile {part}").all_inner_texts() for part in ("dt", "dd")), strict=True))
+    assert {
+        name.strip(): number for name, number in tiles.items() if "finding" in name or "error" in name
+    } == {
+        "new error": "1",
+        "known findings": "8",
+        "gone finding": "1",
+        "ignored findings": "2",
+    }
+    expect(tab.get_by_text("Compared with audit/baseline.json")).to_be_visible()
+    expect(tab.locator(".finding")).to_have_count(1)
+    rows = {name: tab.locator(f"#{name} ~ * tbody tr") for name in ("known", "gone", "ignores", "ignored")}
+    assert {name: row.count() for name, row in rows.items()} == {
+        "known": 8,
+        "gone": 1,
+        "ignores": 5,
+        "ignored": 2,
+    }
+    expect(rows["ignores"].first).to_contain_text("expired 2025-12-31")
+    expect(rows["ignored"].last).to_contain_text("Ignored: for ever")
 
 
 def test_clean_report_is_green_and_short(browser: Browser, tmp_path: Path) -> None:

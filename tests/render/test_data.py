@@ -11,6 +11,8 @@ from tests.render import sample
 
 from podium.cli.render.data import as_json, as_yaml, audit_document
 from podium.cli.render.formats import render
+from podium.documents.split import split
+from podium.report import AuditReport
 
 # Text as msgspec can read it from JSON: anything but half a surrogate pair.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -28,7 +30,16 @@ VALUES = st.recursive(
 def test_json_is_the_contract() -> None:
     """The envelope, and the keys of findings and groups, are what other programs rely on."""
     document = json.loads(render(sample.sick(), "json", sample.context()))
-    assert list(document) == ["apiVersion", "kind", "summary", "findings", "groups"]
+    assert list(document) == [
+        "apiVersion",
+        "kind",
+        "summary",
+        "findings",
+        "groups",
+        "known",
+        "ignored",
+        "gone",
+    ]
     assert (document["apiVersion"], document["kind"]) == ("cli.podium.dev/v1", "AuditReport")
     assert {tuple(finding) for finding in document["findings"]} == {
         ("rule", "severity", "object", "field", "message", "fix", "fingerprint")
@@ -40,6 +51,30 @@ def test_json_is_the_contract() -> None:
         ("apiVersion", "namespace", "name", "source", "priority", "members", "divergent")
     }
     assert document["findings"][8]["object"]["name"] == sample.HOSTILE
+
+
+def test_what_does_not_count_is_in_the_contract_too() -> None:
+    """Known, ignored and gone findings are written as the others; ignored ones with reason and last day."""
+    document = json.loads(render(sample.triaged(), "json", sample.context()))
+    keys = ("rule", "severity", "object", "field", "message", "fix", "fingerprint")
+    assert {tuple(finding) for finding in document["known"] + document["gone"]} == {keys}
+    assert {tuple(finding) for finding in document["ignored"]} == {(*keys, "reason", "expires")}
+    assert set(document["summary"]["baseline"]) == {
+        "name",
+        "kubernetes",
+        "known",
+        "gone",
+        "notLookedFor",
+        "newlyChecked",
+    }
+
+
+@pytest.mark.parametrize("report", [sample.sick(), sample.triaged()], ids=["sick", "triaged"])
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_a_written_report_reads_back(report: AuditReport, output: str) -> None:
+    """What is written can be another audit's baseline: it decodes to the values it was written from."""
+    (document,) = split(render(report, output, sample.context()).encode(), f"report.{output}")
+    assert document.read(AuditReport) == report
 
 
 def test_yaml_is_the_same_document() -> None:

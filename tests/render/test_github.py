@@ -20,6 +20,15 @@ def test_every_finding_is_an_annotation() -> None:
     assert len(lines) == len(names) + 1
 
 
+def test_what_does_not_count_is_no_annotation() -> None:
+    """Only what counts is annotated; what else there is stands in plain lines."""
+    lines = render(sample.triaged(), "github", sample.context()).splitlines()
+    names = [match["name"] for match in map(LINE.fullmatch, lines) if match]
+    assert names == ["error", "notice"]
+    assert lines[1].startswith("Compared with audit/baseline.json: 8 known findings, 1 gone")
+    assert lines[2].startswith("Ignored: 2 findings.")
+
+
 def test_annotation_is_escaped_as_the_runner_reads_it() -> None:
     """File names and texts with separators of the command survive it."""
     line = render(sample.sick(), "github", sample.context()).splitlines()[1]

@@ -14,7 +14,7 @@ from podium.cli.render.formats import FORMATS, render
 from podium.report import AuditReport
 
 GOLDEN = Path(__file__).with_name("golden")
-REPORTS = {"sick": sample.sick(), "clean": sample.clean()}
+REPORTS = {"sick": sample.sick(), "clean": sample.clean(), "triaged": sample.triaged()}
 
 
 @pytest.mark.parametrize("name", REPORTS)

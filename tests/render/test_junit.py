@@ -14,7 +14,12 @@ from podium.findings import ObjectRef
 from podium.report import AuditReport
 
 SCHEMA = xmlschema.XMLSchema(str(Path(__file__).with_name("schemas") / "junit-10.xsd"))
-REPORTS = {"sick": sample.sick(), "clean": sample.clean(), "large": sample.large(60)}
+REPORTS = {
+    "sick": sample.sick(),
+    "clean": sample.clean(),
+    "large": sample.large(60),
+    "triaged": sample.triaged(),
+}
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
@@ -45,6 +50,15 @@ def test_every_rule_is_a_suite() -> None:
     skipped = suites[sample.BUDGETS.id].find("testcase/skipped")
     assert skipped is not None
     assert skipped.attrib["message"] == "Node: forbidden: list nodes"
+
+
+def test_what_does_not_count_is_skipped_with_why() -> None:
+    """A known or ignored finding is a case that neither failed nor passed."""
+    cases = _root(sample.triaged()).findall("testsuite[@name='divergent-priority']/testcase")
+    assert [case.find("failure") is not None for case in cases] == [True] + [False] * 7
+    why = [skipped.attrib["message"] for skipped in _root(sample.triaged()).iter("skipped")]
+    assert why.count("known: it is in audit/baseline.json") == 8
+    assert "ignored: for ever" in why
 
 
 def test_failure_says_what_and_where() -> None:

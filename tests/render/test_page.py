@@ -13,7 +13,12 @@ from podium.cli.render import page
 from podium.cli.render.formats import render
 from podium.report import AuditReport
 
-REPORTS = {"sick": sample.sick(), "clean": sample.clean(), "large": sample.large(6_000)}
+REPORTS = {
+    "sick": sample.sick(),
+    "clean": sample.clean(),
+    "large": sample.large(6_000),
+    "triaged": sample.triaged(),
+}
 VOID = {"meta", "input", "br", "rect"}
 
 

@@ -16,7 +16,12 @@ from podium.report import AuditReport
 SCHEMA = json.loads(
     Path(__file__).with_name("schemas").joinpath("sarif-schema-2.1.0.json").read_text("utf-8")
 )
-REPORTS = {"sick": sample.sick(), "clean": sample.clean(), "large": sample.large(60)}
+REPORTS = {
+    "sick": sample.sick(),
+    "clean": sample.clean(),
+    "large": sample.large(60),
+    "triaged": sample.triaged(),
+}
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
@@ -64,6 +69,19 @@ def test_levels_are_the_severities() -> None:
     """Error, warning and info become error, warning and note."""
     levels = Counter(result["level"] for result in _run(sample.sick())["results"])
     assert levels == {"error": 9, "warning": 1, "note": 1}
+
+
+def test_what_does_not_count_says_so() -> None:
+    """New and known findings carry their baseline state, ignored ones a reason; gone ones are left out."""
+    report = sample.triaged()
+    results = _run(report)["results"]
+    assert Counter(result.get("baselineState") for result in results) == {"new": 1, "unchanged": 8, None: 2}
+    suppressed = [result["suppressions"][0] for result in results if "suppressions" in result]
+    assert [each["justification"] for each in suppressed][1:] == ["for ever"]
+    assert {(each["kind"], each["status"]) for each in suppressed} == {("external", "accepted")}
+    prints = {result["partialFingerprints"][FINGERPRINT] for result in results}
+    assert prints.isdisjoint(finding.fingerprint for finding in report.gone)
+    assert not any("baselineState" in result for result in _run(sample.sick())["results"])
 
 
 def test_says_what_was_not_checked() -> None:

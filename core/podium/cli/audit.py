@@ -8,13 +8,14 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+import msgspec
 
 from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
@@ -26,11 +27,13 @@ from podium.cli.render.context import Context, Place
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import deliver
 from podium.documents.load import Loaded, Origins, collector_paused
+from podium.errors import PodiumError
 from podium.findings import Finding
-from podium.report import Summary
-from podium.rules.audit.table import RULES
+from podium.report import API_VERSION, AuditReport, Summary
+from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
 from podium.state import State
+from podium.triage import Triage, baseline_of
 from podium.wording import some
 
 # The table's width in columns: at least, at most, and where no terminal says.
@@ -55,6 +58,18 @@ NARROWEST, WIDEST, USUAL = 80, 120, 100
     "--ignore", multiple=True, metavar="RULE", help="Leave this rule out. May be given several times."
 )
 @click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Count only what is not in this earlier report (-o json).",
+)
+@click.option(
+    "--diff",
+    nargs=2,
+    metavar="OLD NEW",
+    help="Count only what is in NEW and not in OLD, both as -f takes them.",
+)
+@click.option("--config", metavar="FILE", help="Severities and ignores; docs/ci.md explains the file.")
+@click.option(
     "--kubernetes", type=click.Choice(MINORS), help="The minor to judge for, instead of the server's."
 )
 def command(
@@ -67,34 +82,96 @@ def command(
     fail_on: str,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    baseline: str | None,
+    diff: tuple[str, str] | None,
+    config: str | None,
     kubernetes: str | None,
 ) -> None:
     """Find divergent groups and what else will not schedule, from files (-f) or the live cluster.
 
     Exit code: 0 clean, 3 findings (--fail-on), 2 usage, 1 the tool failed; the same in every format.
     """
-    _check_rules("--select", select)
-    _check_rules("--ignore", ignore)
-    loaded = inputs.load(filenames, kube, strict=strict)
-    minor, chosen_by = _minor(kubernetes, loaded)
-    click.echo(f"judging for Kubernetes {minor}: {chosen_by}", err=True)
-    rules = [rule for rule in RULES if (not select or rule.id in select) and rule.id not in ignore]
-    with collector_paused(), loaded.origins.placed():
-        report = audit(
-            loaded.state,
-            kubernetes=minor,
-            chosen_by=chosen_by,
-            objects=_objects(loaded.state),
-            skipped=loaded.skipped,
-            select=select,
-            ignore=ignore,
-            namespace=loaded.scope.namespace,
-            selector=loaded.scope.selector,
+    judge = Judge(select, ignore, kubernetes)
+    judge.check()
+    before, after = ((), filenames) if diff is None else (diff[:1], diff[1:])
+    if before and (filenames or kube.given or baseline is not None):
+        raise click.UsageError(
+            "--diff reads OLD and NEW; neither -f, --baseline nor a live cluster goes with it."
         )
-        text = render(report, output, _context(filenames, loaded, rules, to_file=output_file is not None))
+    inputs.stdin_once([*before, *after, *filter(None, (baseline, config))])
+    triage = _triage(config)
+    if before:
+        old = judge.report(inputs.load(before, kube, strict=strict), Triage(), before[0])
+        triage = msgspec.structs.replace(triage, baseline=baseline_of(old, before[0]))
+    elif baseline is not None:
+        triage = msgspec.structs.replace(triage, baseline=baseline_of(_read_report(baseline), baseline))
+    loaded = inputs.load(after, kube, strict=strict)
+    report = judge.report(loaded, triage, after[0] if before else "")
+    rules = judge.rules(triage)
+    with collector_paused():
+        text = render(report, output, _context(after, loaded, rules, to_file=output_file is not None))
     deliver(text, output_file)
     if _fails(report.summary, fail_on):
         sys.exit(EXIT_FINDINGS)
+
+
+class Judge(NamedTuple):
+    """Which rules are asked for, and the minor to judge for, None for the input's own."""
+
+    select: Collection[str]
+    ignore: Collection[str]
+    kubernetes: str | None
+
+    def check(self) -> None:
+        """Raise click.UsageError for a rule that does not exist."""
+        for option, ids in (("--select", self.select), ("--ignore", self.ignore)):
+            for complaint in filter(None, map(unknown_rule, ids)):
+                raise click.UsageError(f"{option}: {complaint}")
+
+    def rules(self, triage: Triage) -> list[Rule]:
+        """Give the rules that are asked for, with the severities they are given."""
+        return [
+            msgspec.structs.replace(rule, severity=triage.severities.get(rule.id, rule.severity))
+            for rule in RULES
+            if (not self.select or rule.id in self.select) and rule.id not in self.ignore
+        ]
+
+    def report(self, loaded: Loaded, triage: Triage, name: str) -> AuditReport:
+        """Audit what was read; stderr says for which minor, and of which input where it has a name."""
+        minor, chosen_by = _minor(self.kubernetes, loaded)
+        click.echo(f"{name and f'{name}: '}judging for Kubernetes {minor}: {chosen_by}", err=True)
+        with collector_paused(), loaded.origins.placed():
+            return audit(
+                loaded.state,
+                kubernetes=minor,
+                chosen_by=chosen_by,
+                objects=_objects(loaded.state),
+                skipped=loaded.skipped,
+                select=self.select,
+                ignore=self.ignore,
+                namespace=loaded.scope.namespace,
+                selector=loaded.scope.selector,
+                triage=triage,
+            )
+
+
+def _triage(config: str | None) -> Triage:
+    today = datetime.now(UTC).date()
+    if config is None:
+        return Triage(today=today)
+    from podium.cli.auditfile import read_triage  # noqa: PLC0415 - an audit without a file needs no pydantic
+
+    return read_triage(config, today)
+
+
+def _read_report(path: str) -> AuditReport:
+    """Read a report that was written with -o json (or yaml). Raises PodiumError: it is something else."""
+    documents = list(inputs.read_documents([path]))
+    document = documents[0]
+    if len(documents) != 1 or (document.apiVersion, document.kind) != (API_VERSION, "AuditReport"):
+        held = f"{len(documents)} objects" if len(documents) > 1 else f"{document.apiVersion} {document.kind}"
+        raise PodiumError(f"{path}: holds {held}; the report of `podium audit -o json` is wanted")
+    return document.read(AuditReport)
 
 
 def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *, to_file: bool) -> Context:
@@ -109,14 +186,6 @@ def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *,
         width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
         colour=not plain and not os.environ.get("NO_COLOR"),
     )
-
-
-def _check_rules(option: str, ids: Sequence[str]) -> None:
-    known = {rule.id for rule in RULES}
-    for unknown in (rule for rule in ids if rule not in known):
-        close = get_close_matches(unknown, known, n=1)
-        hint = f" Did you mean {close[0]}?" if close else " docs/rules.md has them all."
-        raise click.UsageError(f"{option}: there is no rule {unknown!r}.{hint}")
 
 
 def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:

@@ -28,6 +28,9 @@ def audit_document(report: AuditReport) -> dict[str, Any]:
         summary=msgspec.to_builtins(report.summary),
         findings=[finding.as_json() for finding in report.findings],
         groups=msgspec.to_builtins(report.groups),
+        known=[finding.as_json() for finding in report.known],
+        ignored=[finding.as_json() for finding in report.ignored],
+        gone=[finding.as_json() for finding in report.gone],
     )
 
 

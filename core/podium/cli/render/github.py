@@ -5,7 +5,7 @@ and nothing from the input stands outside a command.
 """
 
 from podium.cli.render.context import Context
-from podium.cli.render.words import headline, visible
+from podium.cli.render.words import aside_lines, headline, visible
 from podium.findings import Finding, Severity
 from podium.report import AuditReport, NotChecked
 
@@ -13,8 +13,8 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 
 
 def render_github(report: AuditReport, context: Context) -> str:
-    """Write the sentence that counts, then every finding, then what was not checked."""
-    lines = [headline(report.summary)]
+    """Write the sentences that count, then every finding that counts, then what was not checked."""
+    lines = [headline(report.summary), *aside_lines(report.summary)]
     lines += [_annotation(finding, context) for finding in report.findings]
     lines += [_notice(missing) for missing in report.summary.notChecked]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
 """JUnit XML for CI servers: a suite a rule, a failing test case a finding, one that passes for a clean rule.
 
-A rule that could not run is skipped, not passed. Every finding fails, whatever its severity (it is the
-failure's type): what should not fail a build is left out with --ignore.
+A rule that could not run is skipped, not passed, and so is a finding that does not count. Every other
+finding fails, whatever its severity (it is the failure's type): what should not fail a build is left out
+with --ignore.
 """
 
 from collections.abc import Mapping
@@ -16,49 +17,65 @@ from podium.report import AuditReport
 def render_junit(report: AuditReport, context: Context) -> str:
     """Write one suite for every rule that was asked for, those that found most first."""
     unchecked = {rule: missing for missing in report.summary.notChecked for rule in missing.rules}
-    failing = by_rule(report.findings, context.rules)
-    found = {group.id for group in failing}
-    quiet = [rule for rule in context.rules if rule.id not in found]
+    aside = _aside(report)
+    found = by_rule([*report.findings, *aside], context.rules)
+    loud = {group.id for group in found}
+    quiet = [rule for rule in context.rules if rule.id not in loud]
     skipped = {
         rule.id: f"{unchecked[rule.id].kind}: {unchecked[rule.id].why}"
         for rule in quiet
         if rule.id in unchecked
     }
-    tests = len(report.findings) + len(quiet)
+    tests = len(report.findings) + len(aside) + len(quiet)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="podium audit" tests="{tests}" failures="{len(report.findings)}" errors="0">',
     ]
-    for group in failing:
-        lines += _failing_suite(group, report, context)
+    for group in found:
+        lines += _found_suite(group, aside, report, context)
     for rule in quiet:
         lines += _quiet_suite(rule.id, rule.title, skipped)
     lines.append("</testsuites>")
     return "\n".join(lines) + "\n"
 
 
-def _failing_suite(group: RuleFindings, report: AuditReport, context: Context) -> list[str]:
+def _aside(report: AuditReport) -> dict[Finding, str]:
+    """Give the findings that do not count, each with why."""
+    known = "" if report.summary.baseline is None else f"known: it is in {report.summary.baseline.name}"
+    why = dict.fromkeys(report.known, known)
+    return why | {finding: f"ignored: {finding.reason}" for finding in report.ignored}
+
+
+def _found_suite(
+    group: RuleFindings, aside: Mapping[Finding, str], report: AuditReport, context: Context
+) -> list[str]:
+    skipped = sum(finding in aside for finding in group.findings)
     total = len(group.findings)
     lines = [
-        _suite(group.id, tests=total, failures=total, skipped=0),
+        _suite(group.id, tests=total, failures=total - skipped, skipped=skipped),
         "    <properties>",
         f'      <property name="summary" value={_attribute(headline(report.summary))}/>',
         f'      <property name="kubernetes" value={_attribute(report.summary.kubernetes)}/>',
         f'      <property name="podium" value={_attribute(context.version)}/>',
         "    </properties>",
     ]
-    lines += [_failure(finding, context) for finding in group.findings]
+    lines += [_found_case(finding, aside.get(finding), context) for finding in group.findings]
     lines.append("  </testsuite>")
     return lines
+
+
+def _found_case(finding: Finding, aside: str | None, context: Context) -> str:
+    name = f"{finding.object} {finding.field}" if finding.field else str(finding.object)
+    inside = _failure(finding, context) if aside is None else f"<skipped message={_attribute(aside)}/>"
+    return _case(name, finding.rule, inside)
 
 
 def _failure(finding: Finding, context: Context) -> str:
     place = context.place(finding)
     where = [] if place is None else [":".join(str(part) for part in place if part is not None)]
-    name = f"{finding.object} {finding.field}" if finding.field else str(finding.object)
     text = "\n".join(map(visible, [finding.message, f"Fix: {finding.fix}", *where]))
     failure = f'<failure type="{finding.severity}" message={_attribute(finding.message)}>'
-    return _case(name, finding.rule, f"{failure}{escape(text)}</failure>")
+    return f"{failure}{escape(text)}</failure>"
 
 
 def _quiet_suite(rule: str, title: str, skipped: Mapping[str, str]) -> list[str]:

@@ -10,14 +10,26 @@ from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.html import first_of, section, table, text, whole
 from podium.cli.render.words import (
     amounts,
+    aside_lines,
+    by_need,
     by_value,
     group_name,
     headline,
+    holds,
+    new_to,
     read_line,
     unchecked_line,
 )
 from podium.findings import Finding
-from podium.report import AuditReport, BlockedShare, DivergentGroup, FixShare, Summary
+from podium.report import (
+    AuditReport,
+    BlockedShare,
+    DivergentGroup,
+    FixShare,
+    IgnoredFinding,
+    IgnoreShare,
+    Summary,
+)
 from podium.wording import count, listed, some
 
 # How much of each list the page holds; docs/reports.md names these numbers.
@@ -26,6 +38,7 @@ GROUPS = 500
 POD_NAMES = 50  # of one integer in one group
 BARS = 12  # priorities, namespaces, owners
 FIXES = 25
+ASIDE = 200  # known, gone or ignored findings, and ignores
 
 _SCRIPT = Path(__file__).with_name("page.js")
 
@@ -38,6 +51,10 @@ def render_page(report: AuditReport, context: Context) -> str:
         _fixes(summary.fixes),
         _groups(report.groups),
         _findings(by_rule(report.findings, context.rules)),
+        _aside("known", "Known", "Findings that are in the baseline too", report.known),
+        _aside("gone", "Gone", "Findings of the baseline that are not there any more", report.gone),
+        _ignores(by_need(summary.ignores)),
+        _aside("ignored", "Ignored", "Findings that are ignored, with why", report.ignored),
         _left_out(summary),
     ]
     footer = (
@@ -51,16 +68,24 @@ def render_page(report: AuditReport, context: Context) -> str:
 def _header(report: AuditReport, context: Context) -> str:
     summary = report.summary
     blocked = summary.blocked
+    new = new_to(summary)
     verdict = "blocked" if blocked.groups or blocked.pods else "clear"
     tiles = [
         ("blocked", "group", "will not schedule", blocked.groups),
         ("blocked", "pod", "will not schedule", blocked.pods),
         ("blocked", "accelerator", "they ask for", sum(blocked.accelerators.values())),
         ("error", "divergent group", "", len(report.groups)),
-        ("error", "error", "", summary.errors),
-        ("warning", "warning", "", summary.warnings),
-        ("info", "info", "", summary.infos),
+        ("error", f"{new}error", "", summary.errors),
+        ("warning", f"{new}warning", "", summary.warnings),
+        ("info", f"{new}info", "", summary.infos),
     ]
+    if summary.baseline is not None:
+        tiles += [
+            ("", "known finding", "", summary.baseline.known),
+            ("", "gone finding", "", summary.baseline.gone),
+        ]
+    if summary.ignores:
+        tiles.append(("", "ignored finding", "", summary.ignored))
     eyebrow = f"Podium audit for Kubernetes {summary.kubernetes} ({summary.chosenBy})"
     unchecked = unchecked_line(summary.notChecked)
     return "\n".join(
@@ -76,6 +101,7 @@ def _header(report: AuditReport, context: Context) -> str:
                 for kind, noun, rest, number in tiles
             ),
             "</dl>",
+            *(f"<p>{text(line)}</p>" for line in aside_lines(summary)),
             f"<p>{text(read_line(summary, context.input))}</p>",
             "</header>",
         ]
@@ -213,6 +239,38 @@ def _finding(finding: Finding) -> str:
         f'<p class="object">{text(str(finding.object))}{field}</p>'
         f'<p>{text(finding.message)}</p><p class="fix"><b>Fix:</b> {text(finding.fix)}</p></li>'
     )
+
+
+def _aside(name: str, title: str, caption: str, findings: Sequence[Finding]) -> str:
+    """List findings that do not count: what they say, and why they do not where somebody wrote it."""
+    rows = [
+        f'<tr><th scope="row">{text(str(finding.object))} '
+        f'<span class="note"><code>{text(finding.rule)}</code></span></th>'
+        f"<td>{text(finding.message)}{_reason(finding)}</td></tr>"
+        for finding in findings[:ASIDE]
+    ]
+    head = '<th scope="col">Object</th><th scope="col">Finding</th>'
+    body = table(caption, head, rows, len(findings), ASIDE)
+    return section(name, title, body) if findings else ""
+
+
+def _reason(finding: Finding) -> str:
+    if not isinstance(finding, IgnoredFinding):
+        return ""
+    return f'<p class="fix"><b>Ignored:</b> {text(finding.reason)}</p>'
+
+
+def _ignores(ignores: Sequence[IgnoreShare]) -> str:
+    rows = [
+        f'<tr><th scope="row"><code>{text(share.rule)}</code> '
+        f"{text(', '.join(share.objects)) or 'all objects'} "
+        f'<span class="note">{count(share.findings, "finding")}, {text(holds(share))}</span></th>'
+        f"<td>{text(share.reason)}</td></tr>"
+        for share in ignores[:ASIDE]
+    ]
+    head = '<th scope="col">Ignore</th><th scope="col">Reason</th>'
+    body = table("What the configuration ignores", head, rows, len(ignores), ASIDE)
+    return section("ignores", "Ignores", body) if ignores else ""
 
 
 def _left_out(summary: Summary) -> str:

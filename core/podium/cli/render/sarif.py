@@ -7,6 +7,7 @@ silence for a clean cluster.
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -26,10 +27,14 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 def render_sarif(report: AuditReport, context: Context) -> str:
-    """Write one run with every rule that was asked for and every finding."""
+    """Write one run with every rule that was asked for and every finding.
+
+    What is gone is left out: a viewer that does not know `absent` would take it for there.
+    """
+    findings = [*report.findings, *report.known, *report.ignored]
     rules = [_rule(rule) for rule in context.rules]
     known = {rule.id for rule in context.rules}
-    rules += [{"id": group.id} for group in by_rule(report.findings, context.rules) if group.id not in known]
+    rules += [{"id": group.id} for group in by_rule(findings, context.rules) if group.id not in known]
     index = {rule["id"]: number for number, rule in enumerate(rules)}
     run = {
         "tool": {"driver": {"name": "podium", "version": context.version, "rules": rules}},
@@ -44,7 +49,11 @@ def render_sarif(report: AuditReport, context: Context) -> str:
             }
         ],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, index[finding.rule], context) for finding in report.findings],
+        "results": [
+            _result(finding, index[finding.rule], context) | standing
+            for part, standing in _standings(report)
+            for finding in part
+        ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
@@ -63,6 +72,16 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"level": level},
         "properties": {"problem.severity": "recommendation" if level == "note" else level},
     }
+
+
+def _standings(report: AuditReport) -> Iterator[tuple[Sequence[Finding], dict[str, Any]]]:
+    """Give the findings with what SARIF calls how they stand to the baseline, and to the ignores."""
+    compared = report.summary.baseline is not None
+    yield report.findings, {"baselineState": "new"} if compared else {}
+    yield report.known, {"baselineState": "unchanged"}
+    for finding in report.ignored:
+        suppression = {"kind": "external", "status": "accepted", "justification": visible(finding.reason)}
+        yield [finding], {"suppressions": [suppression]}
 
 
 def _result(finding: Finding, rule_index: int, context: Context) -> dict[str, Any]:

@@ -13,16 +13,19 @@ from podium.cli.render.text import Layout
 from podium.cli.render.words import (
     accelerators,
     amounts,
+    aside_lines,
+    by_need,
     by_value,
     findings_line,
     group_name,
     headline,
+    holds,
     read_line,
     unchecked_line,
     visible,
 )
 from podium.findings import Finding
-from podium.report import AuditReport, BlockedShare, DivergentGroup, Summary
+from podium.report import AuditReport, BlockedShare, DivergentGroup, IgnoredFinding, IgnoreShare, Summary
 from podium.wording import count, listed, some
 
 T = TypeVar("T")
@@ -33,6 +36,7 @@ GROUPS = 20
 SHARES = 5  # namespaces, owners, fixes
 PRIORITIES = 8
 POD_NAMES = 3  # of one integer in one group
+IGNORES = 10
 
 
 def render_table(report: AuditReport, context: Context) -> str:
@@ -51,6 +55,8 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     if unchecked := unchecked_line(summary.notChecked):
         layout.paragraph(unchecked)
     layout.paragraph(findings_line(summary, report.groups))
+    for line in aside_lines(summary):
+        layout.paragraph(line)
     layout.paragraph(read_line(summary, context.input))
     layout.paragraph(f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}.")
     _blocked(layout, "namespace", summary.blockedByNamespace)
@@ -58,7 +64,12 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     _priorities(layout, summary)
     _fixes(layout, summary)
     _groups(layout, report.groups)
-    _findings(layout, by_rule(report.findings, context.rules))
+    _findings(layout, "Findings by rule", by_rule(report.findings, context.rules))
+    _aside(layout, "Known", by_rule(report.known, context.rules))
+    _aside(layout, "Gone", by_rule(report.gone, context.rules))
+    _ignores(layout, by_need(summary.ignores))
+    if layout.width is None:
+        _findings(layout, "Ignored", by_rule(report.ignored, context.rules))
     _left_out(layout, summary)
     return layout.text()
 
@@ -124,9 +135,9 @@ def _divergent(layout: Layout, group: DivergentGroup) -> str:
     return "; ".join(parts)
 
 
-def _findings(layout: Layout, groups: Sequence[RuleFindings]) -> None:
+def _findings(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
     if groups:
-        layout.heading("Findings by rule")
+        layout.heading(title)
     for number, group in enumerate(groups):
         if number:
             layout.lines.append("")
@@ -143,13 +154,43 @@ def _findings(layout: Layout, groups: Sequence[RuleFindings]) -> None:
 
 def _finding(layout: Layout, finding: Finding) -> None:
     where = visible(f"{finding.object}  {finding.field}" if finding.field else str(finding.object))
-    message, fix = visible(finding.message), f"fix: {visible(finding.fix)}"
+    what = f"ignored: {finding.reason}" if isinstance(finding, IgnoredFinding) else f"fix: {finding.fix}"
+    message, fix = visible(finding.message), visible(what)
     if layout.width is None:
         layout.paragraph(f"{where}  {message}  {fix}", indent="  ")
         return
     layout.paragraph(where, indent="  ")
     layout.paragraph(message, indent="    ")
     layout.paragraph(fix, indent="    ", hang="     ")
+
+
+def _aside(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
+    """Write findings that do not count: by number and the first objects, for they are not to be acted on."""
+    if layout.width is None:
+        _findings(layout, title, groups)
+    elif groups:
+        layout.heading(title)
+        rows = [
+            (f"{len(group.findings):,}", group.id, visible(some(str(each.object) for each in group.findings)))
+            for group in groups
+        ]
+        layout.columns(("FINDINGS", "RULE", "OBJECTS"), rows, right=(0,))
+
+
+def _ignores(layout: Layout, ignores: Sequence[IgnoreShare]) -> None:
+    if not ignores:
+        return
+    layout.heading("Ignores")
+    for share in _first(layout, ignores, IGNORES):
+        objects = visible(", ".join(share.objects)) or "all objects"
+        what = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {holds(share)}"
+        reason = visible(f"reason: {share.reason}")
+        if layout.width is None:
+            layout.paragraph(f"{what}  {reason}", indent="  ")
+        else:
+            layout.paragraph(what, indent="  ")
+            layout.paragraph(reason, indent="    ", hang="     ")
+    _cut(layout, len(ignores), IGNORES)
 
 
 def _left_out(layout: Layout, summary: Summary) -> None:

@@ -5,10 +5,20 @@ names and annotations come from other people and may hold anything a file can ho
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from podium.api.reads import Kind
-from podium.report import Blocked, DivergentGroup, DivergentPod, NotChecked, Summary
+from podium.report import (
+    Blocked,
+    Compared,
+    DivergentGroup,
+    DivergentPod,
+    IgnoreShare,
+    IgnoreState,
+    NotChecked,
+    Summary,
+)
 from podium.wording import count, listed
 
 # What the number of blocked groups, pods and accelerators is counted from.
@@ -42,11 +52,65 @@ def headline(summary: Summary) -> str:
 
 
 def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:
-    """Count the findings by severity, and the divergent groups."""
+    """Count the findings that count by severity, and the divergent groups."""
     numbers = ((summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info"))
-    found = [count(number, noun) for number, noun in numbers if number]
+    new = new_to(summary)
+    found = [count(number, f"{new}{noun}") for number, noun in numbers if number]
     divergent = count(len(groups), "divergent group") if groups else "no divergent group"
-    return f"{listed(found) or 'No findings'}; {divergent}."
+    return f"{listed(found) or f'No {new}findings'}; {divergent}."
+
+
+def new_to(summary: Summary) -> str:
+    """Give what findings are called that count: `new `, or nothing where they are compared with nothing."""
+    return "" if summary.baseline is None else "new "
+
+
+def aside_lines(summary: Summary) -> list[str]:
+    """Say what does not count, and where a baseline or an ignore wants somebody's look: a paragraph each."""
+    lines = []
+    if summary.baseline is not None:
+        lines.append(_compared(summary.baseline, summary.kubernetes))
+    if summary.ignores:
+        states = Counter(share.state for share in summary.ignores)
+        parts = [f"Ignored: {count(summary.ignored, 'finding')}."]
+        if expired := states[IgnoreState.EXPIRED]:
+            parts.append(f"{count(expired, 'ignore')} expired, so that findings count again.")
+        if unused := states[IgnoreState.UNUSED]:
+            parts.append(f"{count(unused, 'ignore')} matched nothing.")
+        lines.append(" ".join(parts))
+    return lines
+
+
+def _compared(compared: Compared, kubernetes: str) -> str:
+    numbers = [count(compared.known, "known finding"), f"{compared.gone:,} gone"]
+    if compared.notLookedFor:
+        numbers.append(f"{compared.notLookedFor:,} not looked for")
+    parts = [f"Compared with {visible(compared.name)}: {listed(numbers)}."]
+    if compared.kubernetes != kubernetes:
+        parts.append(f"It speaks for Kubernetes {visible(compared.kubernetes)}.")
+    if compared.newlyChecked:
+        rules = visible(listed(compared.newlyChecked))
+        parts.append(f"It was made without all that {rules} looks at: what that finds may not be new.")
+    return " ".join(parts)
+
+
+def holds(share: IgnoreShare) -> str:
+    """Say how long an ignore holds, or why it does not."""
+    match share.state:
+        case IgnoreState.EXPIRED:
+            return f"expired {share.expires}"
+        case IgnoreState.UNUSED:
+            return "matches nothing"
+        case IgnoreState.NOT_CHECKED:
+            return "not checked"
+        case IgnoreState.ACTIVE:
+            return f"until {share.expires}" if share.expires else "always"
+
+
+def by_need(ignores: Iterable[IgnoreShare]) -> list[IgnoreShare]:
+    """Put ignores that want a look first: expired ones, then those that match nothing."""
+    order = [IgnoreState.EXPIRED, IgnoreState.UNUSED]
+    return sorted(ignores, key=lambda share: order.index(share.state) if share.state in order else len(order))
 
 
 def read_line(summary: Summary, source: str) -> str:

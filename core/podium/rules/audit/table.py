@@ -1,6 +1,7 @@
 """The audit's rules in one table: which function runs for which rule, and on what it depends."""
 
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -77,6 +78,16 @@ CHECKS: tuple[Check, ...] = (
 )
 
 RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
+
+
+def unknown_rule(name: str) -> str:
+    """Say that there is no rule of a name, and which may be meant; nothing where there is one."""
+    known = [rule.id for rule in RULES]
+    if name in known:
+        return ""
+    close = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {close[0]}?" if close else "docs/rules.md has them all."
+    return f"there is no rule {name!r}. {hint}"
 
 
 _INTRODUCTION = """\

@@ -1,0 +1,87 @@
+"""The files beside the input of `podium audit`: its configuration, and an earlier report to compare with.
+
+A configuration, which docs/ci.md explains:
+
+    apiVersion: config.podium.dev/v1
+    kind: AuditConfiguration
+    severities: {class-unused: warning}
+    ignores:
+      - rule: pod-priority-differs
+        objects: ["research/sandbox-*"]
+        reason: the sandbox is recreated every night
+        expires: 2027-01-31
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from podium.cli.configfile import Strict, read_config
+from podium.findings import Severity
+from podium.rules.audit.table import unknown_rule
+from podium.triage import Ignore, Triage
+
+# date.fromisoformat takes 20270131 and 2027-W05-1 as well, which is more than RFC 3339 has.
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def _known(rule: str) -> str:
+    if complaint := unknown_rule(rule):
+        raise ValueError(complaint)
+    return rule
+
+
+def _all_known(severities: Mapping[str, Severity]) -> Mapping[str, Severity]:
+    for rule in severities:
+        _known(rule)
+    return severities
+
+
+def _day(value: Any) -> date:
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError(f"{value!r} is no day such as 2027-01-31")
+
+
+Pattern = Annotated[str, pydantic.Field(min_length=1)]
+
+
+class IgnoreModel(Strict):
+    """Findings that do not count."""
+
+    rule: Annotated[str, pydantic.AfterValidator(_known)]
+    objects: Annotated[list[Pattern], pydantic.Field(min_length=1)] | None = None
+    reason: Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
+    expires: Annotated[date, pydantic.BeforeValidator(_day)] | None = None
+
+
+class AuditModel(Strict):
+    """The whole file."""
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["AuditConfiguration"]
+    severities: Annotated[dict[str, Severity], pydantic.AfterValidator(_all_known)] = pydantic.Field(
+        default={}
+    )
+    ignores: list[IgnoreModel] = pydantic.Field(default=[])
+
+
+def read_triage(path: str, today: date) -> Triage:
+    """Read a configuration, for an audit of a day. Raises PodiumError: it is none, or a field is wrong."""
+    model = read_config(path, AuditModel)
+    ignores = [
+        Ignore(
+            rule=each.rule,
+            objects=tuple(each.objects or ()),
+            reason=each.reason,
+            expires=each.expires,
+        )
+        for each in model.ignores
+    ]
+    return Triage(severities=model.severities, ignores=ignores, today=today)
