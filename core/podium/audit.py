@@ -30,7 +30,7 @@ from podium.report import (
 from podium.rules.audit.blocked import blocked
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.audit.table import CHECKS, RULES, Check, Part
-from podium.triage import Looked, Triage
+from podium.triage import Looked, Triage, partly_checked
 from podium.view import View
 from podium.wording import count
 
@@ -70,7 +70,8 @@ def audit(
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     runnable, not_checked = _runnable(_chosen(select, ignore), view.unread, parts)
     found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
-    looked = Looked(frozenset(check.rule.id for check in runnable), namespace, selector)
+    ran = frozenset(check.rule.id for check in runnable)
+    looked = Looked(ran, partly_checked(not_checked), namespace, selector)
     sorted_ = triage.sort(sorted((each.finding for each in found), key=_order), looked)
     counting = set(sorted_.counting)
     severities = Counter(finding.severity for finding in sorted_.counting)

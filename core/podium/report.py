@@ -57,7 +57,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     `kubernetes` is the minor that one speaks for. `known` findings were in it; of its own `gone` are no more,
     and `notLookedFor` could not be found: their rules did not run, or another part of the cluster was read.
-    `newlyChecked` are rules with new findings that it could not check, or not wholly.
+    `newlyChecked` are rules with new findings that it could not check, or not as wholly.
     """
 
     name: str

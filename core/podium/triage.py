@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.findings import Finding, ObjectRef, Severity
-from podium.report import AuditReport, Compared, IgnoredFinding, IgnoreShare, IgnoreState
+from podium.report import AuditReport, Compared, IgnoredFinding, IgnoreShare, IgnoreState, NotChecked
 
 
 class Ignore(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found before, by fingerprint. `partly` are rules that could not see all they look at."""
+    """What was found before, by fingerprint; `partly` as Looked has it."""
 
     name: str
     kubernetes: str
@@ -63,14 +63,23 @@ def baseline_of(report: AuditReport, name: str) -> Baseline:
         name=name,
         kubernetes=report.summary.kubernetes,
         findings={finding.fingerprint: finding for finding in (*report.findings, *report.known)},
-        partly=frozenset(rule for missing in report.summary.notChecked for rule in missing.rules),
+        partly=partly_checked(report.summary.notChecked),
     )
 
 
+def partly_checked(not_checked: Iterable[NotChecked]) -> frozenset[str]:
+    """Give the rules that could not see all they look at."""
+    return frozenset(rule for missing in not_checked for rule in missing.rules)
+
+
 class Looked(NamedTuple):
-    """What an audit looked at: the rules that ran, and the part of the cluster that was read (empty: all)."""
+    """What an audit looked at: the rules that ran, and the part of the cluster that was read (empty: all).
+
+    `partly` are rules that could not see all they look at, whether they ran or not.
+    """
 
     rules: frozenset[str]
+    partly: frozenset[str] = frozenset()
     namespace: str = ""
     selector: str = ""
 
@@ -127,8 +136,10 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
                 counting.append(finding)
         gone = sorted(filter(looked.would_find, absent.values()), key=lambda each: each.sort_key)
         shares = [self._share(ignore, covered[index], looked) for index, ignore in enumerate(self.ignores)]
-        compared = self._compared(counting, len(known), len(gone), len(absent) - len(gone))
-        return Triaged(counting, known, ignored, gone, shares, compared)
+        result = Triaged(counting, known, ignored, gone, shares, None)
+        if self.baseline is None:
+            return result
+        return result._replace(compared=_compared(self.baseline, result, looked, len(absent) - len(gone)))
 
     def _share(self, ignore: Ignore, findings: int, looked: Looked) -> IgnoreShare:
         if findings:
@@ -144,20 +155,17 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
             findings=findings,
         )
 
-    def _compared(
-        self, counting: Iterable[Finding], known: int, gone: int, not_looked_for: int
-    ) -> Compared | None:
-        baseline = self.baseline
-        if baseline is None:
-            return None
-        return Compared(
-            name=baseline.name,
-            kubernetes=baseline.kubernetes,
-            known=known,
-            gone=gone,
-            notLookedFor=not_looked_for,
-            newlyChecked=sorted(baseline.partly & {finding.rule for finding in counting}),
-        )
+
+def _compared(baseline: Baseline, result: Triaged, looked: Looked, not_looked_for: int) -> Compared:
+    new = {finding.rule for finding in result.counting}
+    return Compared(
+        name=baseline.name,
+        kubernetes=baseline.kubernetes,
+        known=len(result.known),
+        gone=len(result.gone),
+        notLookedFor=not_looked_for,
+        newlyChecked=sorted((baseline.partly - looked.partly) & new),
+    )
 
 
 def _matches(ref: ObjectRef, pattern: str) -> bool:

@@ -160,6 +160,7 @@ IGNORES = st.builds(
 LOOKED = st.builds(
     Looked,
     st.frozensets(st.sampled_from(RULES)),
+    st.just(frozenset[str]()),
     st.sampled_from(["", "team-a"]),
     st.sampled_from(["", "a=b"]),
 )
