@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.fixtures.browser", "tests.fixtures.servers"]
+pytest_plugins = ["tests.fixtures.auditing", "tests.fixtures.browser", "tests.fixtures.servers"]
 
 # A deadline judges the machine, not the code; `make soak` runs many more examples.
 settings.register_profile("default", deadline=None)

@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 
 
 class Severity(StrEnum):
-    """How bad a finding is; fixed by its rule."""
+    """How bad a finding is: as its rule says, or the audit's configuration."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -147,6 +147,15 @@ def test_rules_that_the_baseline_could_not_check_are_named() -> None:
     assert compared.newlyChecked == [RULES[0]]
 
 
+def test_rules_that_neither_could_check_wholly_are_not_named() -> None:
+    baseline = before(partly=frozenset(RULES))
+    compared = (
+        Triage(baseline=baseline).sort([found()], EVERYTHING._replace(partly=frozenset(RULES))).compared
+    )
+    assert compared is not None
+    assert compared.newlyChecked == []
+
+
 FINDINGS = st.builds(
     found, st.sampled_from(RULES), st.sampled_from("abc"), st.sampled_from(["team-a", "team-b", ""])
 )

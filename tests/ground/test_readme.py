@@ -19,7 +19,8 @@ COMMANDS = [
 # The targets that set up and test the whole checkout cannot run inside the suite that they run: .ci/run is
 # their test, and tests/ground/test_make.py runs `make demo` in a fresh copy.
 ELSEWHERE = ("make ", "git ")
-OFFLINE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and " -f " in f"{line} "]
+FILES = re.compile(r" (-f|--diff) ")
+OFFLINE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and FILES.search(line)]
 LIVE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and line not in OFFLINE]
 
 

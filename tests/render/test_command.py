@@ -6,14 +6,13 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from tests.fixtures.auditing import Podium
 from tests.fixtures.servers import Server
 
-from podium.cli.main import main
 from podium.cli.render.formats import FORMATS
 
 SICK = """\
@@ -56,39 +55,6 @@ metadata: {name: gold, annotations: {preemption-toleration.scheduling.x-k8s.io/t
 value: 1000
 """
 SERVER = "---\napiVersion: cli.podium.dev/v1\nkind: ClusterInfo\nserver: {version}\n"
-
-
-class Run(NamedTuple):
-    """What one call of the command gave."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.stdout)
-
-
-Podium = Callable[..., Run]
-
-
-@pytest.fixture
-def podium(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> Podium:
-    """Call `podium audit` in this process, in an empty folder, as the console script does."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> Run:
-        monkeypatch.setattr(sys, "argv", ["podium", "audit", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        code = left.value.code
-        stdout, stderr = capfdbinary.readouterr()
-        return Run(int(code or 0), stdout.decode(), stderr.decode())
-
-    return call
 
 
 def _file(text: str, name: str = "cluster.yaml") -> str:

@@ -15,6 +15,7 @@ CUTS = {
         ("pods named for one priority in one group", table.POD_NAMES),
         ("namespaces, owners, fixes", table.SHARES),
         ("priorities", table.PRIORITIES),
+        ("ignores", table.IGNORES),
     ),
     "## html": (
         ("findings of one rule", page.FINDINGS),
@@ -22,6 +23,7 @@ CUTS = {
         ("pods named for one priority in one group", page.POD_NAMES),
         ("priorities, namespaces, owners", page.BARS),
         ("fixes", page.FIXES),
+        ("known, gone or ignored findings, ignores", page.ASIDE),
     ),
 }
 

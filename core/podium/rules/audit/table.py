@@ -91,9 +91,9 @@ def unknown_rule(name: str) -> str:
 
 
 _INTRODUCTION = """\
-The severity of a rule is fixed. A rule does not run where a kind it needs could not be read, and the report
-then says so: an absent or forbidden kind is never taken for an empty one. Live pods are those that have
-neither succeeded nor failed; a nil integer is 0.
+A rule has one severity, unless a configuration gives it another (docs/ci.md). A rule does not run where a
+kind it needs could not be read, and the report then says so: an absent or forbidden kind is never taken for
+an empty one. Live pods are those that have neither succeeded nor failed; a nil integer is 0.
 
 The report speaks for one Kubernetes minor: the one named with `--kubernetes`, else the API server's, else
 that of the newest kubelet (a control plane is never older than its kubelets).
