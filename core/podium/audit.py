@@ -72,9 +72,9 @@ def audit(
     found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
     ran = frozenset(check.rule.id for check in runnable)
     looked = Looked(ran, partly_checked(not_checked), namespace, selector)
-    sorted_ = triage.sort(sorted((each.finding for each in found), key=_order), looked)
-    counting = set(sorted_.counting)
-    severities = Counter(finding.severity for finding in sorted_.counting)
+    triaged = triage.sort(sorted((each.finding for each in found), key=_order), looked)
+    counting = set(triaged.counting)
+    severities = Counter(finding.severity for finding in triaged.counting)
     total, by_namespace, by_owner = blocked(survey)
     summary = Summary(
         kubernetes=kubernetes,
@@ -90,17 +90,17 @@ def audit(
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
         fixes=_fixes(each for each in found if each.finding in counting),
-        ignored=len(sorted_.ignored),
-        ignores=sorted_.ignores,
-        baseline=sorted_.compared,
+        ignored=len(triaged.ignored),
+        ignores=triaged.ignores,
+        baseline=triaged.compared,
     )
     return AuditReport(
         summary=summary,
-        findings=sorted_.counting,
+        findings=triaged.counting,
         groups=_divergent_groups(survey),
-        known=sorted_.known,
-        ignored=sorted_.ignored,
-        gone=sorted_.gone,
+        known=triaged.known,
+        ignored=triaged.ignored,
+        gone=triaged.gone,
     )
 
 

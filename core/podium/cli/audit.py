@@ -1,6 +1,7 @@
 """`podium audit`: read a cluster, from files or live, judge it, and write one report in the format asked for.
 
-The report is made whole before a byte of it is written, and the exit code comes from the findings alone, so
+It may be compared with a baseline: an earlier report, or another input, which is then judged first. The
+report is made whole before a byte of it is written, and the exit code comes from the findings that count, so
 neither depends on the format.
 """
 

@@ -1,6 +1,6 @@
-"""The files beside the input of `podium audit`: its configuration, and an earlier report to compare with.
+"""The file that says how bad findings are and which do not count: severities, and ignores with a reason.
 
-A configuration, which docs/ci.md explains:
+An example, which docs/ci.md explains:
 
     apiVersion: config.podium.dev/v1
     kind: AuditConfiguration

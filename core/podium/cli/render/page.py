@@ -13,6 +13,7 @@ from podium.cli.render.words import (
     aside_lines,
     by_need,
     by_value,
+    findings_title,
     group_name,
     headline,
     holds,
@@ -50,7 +51,7 @@ def render_page(report: AuditReport, context: Context) -> str:
         _overview(summary),
         _fixes(summary.fixes),
         _groups(report.groups),
-        _findings(by_rule(report.findings, context.rules)),
+        _findings(findings_title(summary), by_rule(report.findings, context.rules)),
         _aside("known", "Known", "Findings that are in the baseline too", report.known),
         _aside("gone", "Gone", "Findings of the baseline that are not there any more", report.gone),
         _ignores(by_need(summary.ignores)),
@@ -189,7 +190,7 @@ def _pods(group: DivergentGroup) -> str:
     return f"<details><summary>{text(short)}</summary>{''.join(lists)}</details>"
 
 
-def _findings(groups: Sequence[RuleFindings]) -> str:
+def _findings(title: str, groups: Sequence[RuleFindings]) -> str:
     body = [
         '<div class="filter" hidden>',
         '<label>Filter <input type="search" id="filter" placeholder="namespace, name, rule, text"></label>',
@@ -201,7 +202,7 @@ def _findings(groups: Sequence[RuleFindings]) -> str:
         '</fieldset><output id="shown" for="filter"></output></div>',
         *map(_rule, groups),
     ]
-    return section("findings", "Findings by rule", "\n".join(body)) if groups else ""
+    return section("findings", title, "\n".join(body)) if groups else ""
 
 
 def _rule(group: RuleFindings) -> str:

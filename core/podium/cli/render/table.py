@@ -17,6 +17,7 @@ from podium.cli.render.words import (
     by_need,
     by_value,
     findings_line,
+    findings_title,
     group_name,
     headline,
     holds,
@@ -64,7 +65,7 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     _priorities(layout, summary)
     _fixes(layout, summary)
     _groups(layout, report.groups)
-    _findings(layout, "Findings by rule", by_rule(report.findings, context.rules))
+    _findings(layout, findings_title(summary), by_rule(report.findings, context.rules))
     _aside(layout, "Known", by_rule(report.known, context.rules))
     _aside(layout, "Gone", by_rule(report.gone, context.rules))
     _ignores(layout, by_need(summary.ignores))

@@ -60,6 +60,11 @@ def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:
     return f"{listed(found) or f'No {new}findings'}; {divergent}."
 
 
+def findings_title(summary: Summary) -> str:
+    """Head the list of the findings that count."""
+    return f"{new_to(summary)}findings by rule".capitalize()
+
+
 def new_to(summary: Summary) -> str:
     """Give what findings are called that count: `new `, or nothing where they are compared with nothing."""
     return "" if summary.baseline is None else "new "
