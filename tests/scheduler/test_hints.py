@@ -286,6 +286,44 @@ def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
     assert told(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
 
 
+def holding(size: int) -> tuple[Ground, Hints]:
+    """A gang that holds as many nodes and may evict nobody, and all its nodes full."""
+    places = tuple(Place(row, SMALL, row) for row in range(size))
+    ground = Ground({(SMALL, row) for row in range(size)}, {}, {row: row for row in range(size)})
+    hints = Hints()
+    hints.wait(A, Waiting((SMALL,), 5, may_preempt=False, reserved=places))
+    return ground, hints
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
+def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
+    """Rooms come, are looked at, and go again: it lands when a look finds room on all, and some of it new."""
+    ground, hints = holding(5)
+    new = False
+    for row, room, looks in happened:
+        if room:
+            ground.room[SMALL, row] = 0
+            hints.note_room(row, 0)
+            new = True
+        else:
+            ground.room.pop((SMALL, row), None)
+        if looks:
+            lands = new and len(ground.room) == 5
+            assert hints.helped(ground) == Helped([], [A] if lands else [])
+            new = False
+
+
+@pytest.mark.parametrize("order", [range(100), range(99, -1, -1)], ids=["first to last", "last to first"])
+def test_a_gang_whose_nodes_are_freed_one_by_one_costs_a_few_questions_each(order: range) -> None:
+    ground, hints = holding(100)
+    for row in order:
+        assert hints.helped(ground) == Helped([], [])
+        ground.room[SMALL, row] = 0
+        hints.note_room(row, 0)
+    assert hints.helped(ground) == Helped([], [A])
+    assert ground.asked <= 4 * 100
+
+
 def test_many_neighbours_stand_for_all() -> None:
     """Where too many pods changed to tell them apart, whoever looks at others is woken."""
     hints = Hints()

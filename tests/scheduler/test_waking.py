@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from tests.preemption.clusters import NS
@@ -168,6 +169,21 @@ def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
     world.release()
     world.later(SOON)
     assert world.bound() == {"high": "n1"}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_members_that_go_are_looked_at_where_others_wait(waits: bool) -> None:
+    """A running group that loses pods is nobody's work; another of its pods may be too few now."""
+    members = [pod(f"g-{at}", 1, node="n1", group="g") for at in range(2)]
+    world = World(node("n1", 2), group("g", 0, 2), members, [pod("g-2", 1, group="g")] if waits else [])
+    world.run()
+    for name in ("g-0", "g-1"):
+        world.state.remove(world.state.pods[NS, name])
+    entries = world.scheduler.entries
+    with patch.object(entries, "wanted", wraps=entries.wanted) as wanted:
+        world.run()
+    assert wanted.called == waits
+    assert world.bound() == {}
 
 
 def test_who_counted_on_pods_that_stay_after_all_plans_anew() -> None:
