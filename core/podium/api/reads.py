@@ -25,6 +25,7 @@ class Kind(StrEnum):
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"
     PREEMPTION_RECORD = "PreemptionRecord"
+    EVENT = "Event"
 
 
 class Read(NamedTuple):

@@ -6,7 +6,7 @@ YAML and the client are imported only where they are needed: `--help` and small 
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,13 +19,15 @@ from podium.documents.split import Document, split
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
+    from podium.kube.connection import Connection
     from podium.kube.discovery import Discovery
-    from podium.kube.listing import Collector, Page, Progress
+    from podium.kube.listing import Collector, Page, Progress, Watcher
 
 __all__ = ["Loaded", "Origins", "Scope", "load_state"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 C = TypeVar("C", bound="Collector")
+T = TypeVar("T")
 
 STDIN_NAME = "-"
 STDIN = "<stdin>"
@@ -143,7 +145,7 @@ def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool, reads: Re
 def load_live(kube: KubeOptions, reads: Reads = READS) -> Loaded:
     """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
     with collector_paused():
-        live, info = read_live(kube, lambda discovery: _LiveLoader(discovery, reads), reads)
+        live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads), reads)
     live.loader.describe(info)
     return live.loader.done()
 
@@ -152,12 +154,26 @@ def read_live(
     kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads = READS
 ) -> "tuple[C, ClusterInfo]":
     """Read a live cluster into a collector of one's own. Raises PodiumError."""
+
+    async def read(connection: "Connection", scope: Scope, watcher: "Watcher") -> "tuple[C, ClusterInfo]":
+        from podium.kube.listing import read_cluster  # noqa: PLC0415 - as in `ask_live`
+
+        return await read_cluster(connection, scope, watcher, begin, reads)
+
+    return ask_live(kube, read)
+
+
+def ask_live(kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Coroutine[Any, Any, T]]") -> T:
+    """Ask a live cluster whatever `ask` does, over one connection, for the scope of the flags.
+
+    Context and server go to stderr. Raises PodiumError.
+    """
     import asyncio  # noqa: PLC0415 - a third of what this module costs, and files do without
 
-    return asyncio.run(_read_live(kube, begin, reads))
+    return asyncio.run(_ask_live(kube, ask))
 
 
-class _LiveLoader:
+class LiveLoader:
     """Puts pages into the index."""
 
     def __init__(self, discovery: "Discovery", reads: Reads) -> None:
@@ -191,11 +207,10 @@ class _Terminal:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-async def _read_live(
-    kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads
-) -> "tuple[C, ClusterInfo]":
+async def _ask_live(
+    kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Coroutine[Any, Any, T]]"
+) -> T:
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
-    from podium.kube.listing import read_cluster  # noqa: PLC0415 - as above
 
     terminal = _Terminal()
     async with connect(kube.kubeconfig, kube.context) as connection:
@@ -203,9 +218,7 @@ async def _read_live(
         where = f"namespace {namespace}" if namespace else "all namespaces"
         terminal.say(f"context {connection.context}, server {connection.server}, {where}")
         try:
-            return await read_cluster(
-                connection, Scope(namespace, kube.selector or ""), terminal, begin, reads
-            )
+            return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
         finally:
             terminal.clear()
 

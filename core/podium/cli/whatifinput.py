@@ -32,6 +32,11 @@ from podium.wording import some
 Target = Name | GroupKey
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# What a plan reads beside nodes.
+_PLANNED_WITH = (
+    *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
+    *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
+)
 # How many pending groups and pods an error names.
 _NAMED = 5
 
@@ -261,11 +266,7 @@ def check_whole(loaded: Loaded) -> None:
         raise PodiumError("the input has no nodes, so there is no room to plan for; add them with -f")
 
 
-def not_known(loaded: Loaded) -> list[str]:
-    """Name the kinds that the plan goes without, each with why."""
-    of_interest = (
-        *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
-        *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
-    )
+def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str]:
+    """Name the kinds that an answer goes without, a plan where nothing else is said, each with why."""
     unread = loaded.state.unread
-    return [f"{kind}: {unread[kind]}" for kind in of_interest if unread.get(kind, NOT_SERVED) != NOT_SERVED]
+    return [f"{kind}: {unread[kind]}" for kind in kinds if unread.get(kind, NOT_SERVED) != NOT_SERVED]

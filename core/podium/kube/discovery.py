@@ -33,6 +33,7 @@ _ORDER = (
     Kind.NODE,
     Kind.NAMESPACE,
     Kind.PREEMPTION_RECORD,
+    Kind.EVENT,
 )
 
 

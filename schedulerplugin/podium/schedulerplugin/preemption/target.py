@@ -6,6 +6,7 @@ may be evicted for them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
@@ -42,10 +43,23 @@ class Wanted(NamedTuple):
     running: int = 0
 
 
+class Cause(StrEnum):
+    """What keeps it from being placed at all, told apart for whoever has to do something about it."""
+
+    GROUP_MISSING = "GroupMissing"
+    LEAVING = "Leaving"
+    GATED = "Gated"
+    TOO_FEW = "TooFew"
+    NOT_JUDGED = "NotJudged"
+    SEVERAL_SCHEDULERS = "SeveralSchedulers"
+    DIVERGENT = "Divergent"
+
+
 class Refused(NamedTuple):
-    """Why it is not to be placed at all, as things are."""
+    """Why it is not to be placed at all, as things are; `cause` is None where only the sentence is known."""
 
     why: str
+    cause: Cause | None = None
 
 
 def wanted(  # noqa: PLR0917 - what an engine is made of, in its order
@@ -77,15 +91,16 @@ def wanted(  # noqa: PLR0917 - what an engine is made of, in its order
     key = membership(pod, native_served=view.native_served)
     if key is not None and settings.semantics is not Semantics.PODS:
         if key not in view.groups:
-            return Refused(f"waiting for the pod group {said('PodGroup', *key[1:])}, which does not exist")
+            missing_group = f"waiting for the pod group {said('PodGroup', *key[1:])}, which does not exist"
+            return Refused(missing_group, Cause.GROUP_MISSING)
         return _group(view, snapshot, key, settings, leaving)
     if pod.metadata.deletionTimestamp is not None:
-        return Refused("it is being deleted")
+        return Refused("it is being deleted", Cause.LEAVING)
     if pod.spec.schedulingGates:
-        return Refused(f"it is held by scheduling gates: {_gates([pod])}")
+        return Refused(f"it is held by scheduling gates: {_gates([pod])}", Cause.GATED)
     missing = snapshot.shapes[snapshot.shape.item(row)].missing
     if missing:
-        return Refused(f"what it asks for cannot be judged: {'; '.join(missing)}")
+        return Refused(f"what it asks for cannot be judged: {'; '.join(missing)}", Cause.NOT_JUDGED)
     never = _says_never(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", view.classes)
     return Wanted((row,), 1, pod.spec.priority or 0, POLICY_NEVER if never else "")
 
@@ -107,20 +122,21 @@ def _group(
     if not waiting and members:
         raise PodiumError(f"pod group {name}: no member is pending; {count(running, 'pod')} run")
     if len(ready) + running < least or not ready:
-        return Refused(_too_few(ready, waiting, running, least))
+        return _too_few(ready, waiting, running, least)
     if group.demands:
-        return Refused(f"the group has what cannot be judged: {', '.join(group.demands)}")
+        return Refused(f"the group has what cannot be judged: {', '.join(group.demands)}", Cause.NOT_JUDGED)
     divergence = judge(group, members)
     unlike = _unlike(divergence, members, settings)
-    if unlike:
-        return Refused(unlike)
+    if unlike is not None:
+        return unlike
     if divergence.priority.divergent and settings.divergence is DivergencePolicy.HOLD:
-        return Refused("its pods do not all have its priority, and the divergence policy is Hold")
+        held = "its pods do not all have its priority, and the divergence policy is Hold"
+        return Refused(held, Cause.DIVERGENT)
     rows = _in_order(snapshot, ready)
     missing = {what: None for row in rows for what in snapshot.shapes[snapshot.shape.item(row)].missing}
     judged = tuple(row for row in rows if not snapshot.shapes[snapshot.shape.item(row)].missing)
     if len(judged) + running < least or not judged:
-        return Refused(f"what its pods ask for cannot be judged: {'; '.join(missing)}")
+        return Refused(f"what its pods ask for cannot be judged: {'; '.join(missing)}", Cause.NOT_JUDGED)
     priority, barred = group.priority or 0, ""
     if divergence.priority.divergent and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         priority = divergence.priority.lowest
@@ -130,20 +146,19 @@ def _group(
     return Wanted(judged, max(1, least - running), priority, barred, group, running)
 
 
-def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> str:
-    """Say what members have not in common that they must for a group to be scheduled; empty if nothing."""
+def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> Refused | None:
+    """Say what members have not in common that they must for a group to be scheduled; None if nothing."""
     schedulers = {pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in members}
     if len(schedulers) > 1:
-        return f"its pods name several schedulers: {some(schedulers)}"
+        return Refused(f"its pods name several schedulers: {some(schedulers)}", Cause.SEVERAL_SCHEDULERS)
     if settings.semantics is not Semantics.V1_37:
-        return ""
+        return None
     for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
         if axis.differing:
             others = listed([str(each.value) for each in axis.differing])
-            return (
-                f"kube-scheduler 1.37 refuses it, for it has {what} {axis.expected} and pods of it {others}"
-            )
-    return ""
+            why = f"kube-scheduler 1.37 refuses it, for it has {what} {axis.expected} and pods of it {others}"
+            return Refused(why, Cause.DIVERGENT)
+    return None
 
 
 def _forbids(group: PodGroup, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:
@@ -161,12 +176,13 @@ def _says_never(policy: str | None, class_name: str, classes: Mapping[str, Prior
     return policy == NEVER
 
 
-def _too_few(ready: list[Pod], waiting: list[Pod], running: int, least: int) -> str:
+def _too_few(ready: list[Pod], waiting: list[Pod], running: int, least: int) -> Refused:
     there = f"{count(len(ready), 'pod')} can be placed and {running} run, minCount is {least}"
     gated = [pod for pod in waiting if pod.spec.schedulingGates]
     if gated:
-        return f"{there}: {count(len(gated), 'pod')} held by scheduling gates: {_gates(gated)}"
-    return f"waiting for minCount pods: {there}"
+        held = f"{there}: {count(len(gated), 'pod')} held by scheduling gates: {_gates(gated)}"
+        return Refused(held, Cause.GATED)
+    return Refused(f"waiting for minCount pods: {there}", Cause.TOO_FEW)
 
 
 def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:

@@ -1,0 +1,166 @@
+"""`podium why` at a terminal: one sentence, then priority, waiting, who made it go, and what is not known."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from podium.api.meta import instant
+from podium.cli.render.text import Layout
+from podium.cli.render.words import visible
+from podium.why.account import Account, Counted, Departure, Gain, Of, Prospect, State, Wait
+from podium.wording import count, listed, some
+
+# How much of each list the table shows; docs/why.md names these numbers.
+DEPARTURES = 5
+GAINS = 5  # preemptions for it
+
+_STYLES = {State.WAITING: "error", State.LEAVING: "warning", State.GONE: "warning", State.RUNNING: "bold"}
+_WHOSE = {
+    Of.ITSELF: "",
+    Of.GROUP: "its group: ",
+    Of.EARLIER: "an earlier one of its name: ",
+    Of.WORKLOAD: "others of its workload: ",
+}
+_OUTCOMES = {
+    "Fits": "It would fit as the cluster is",
+    "FitsAfterPreemption": "It would fit after preemption",
+    "DoesNotFit": "It would not fit, even with preemption",
+    "NotEligible": "Nobody may be preempted for it",
+}
+_INDENT = "  "
+
+
+def why_table(account: Account, now: datetime, layout: Layout) -> str:
+    """Write the account in the layout's width; times are also told as how long ago they are `now`."""
+    layout.paragraph(visible(account.summary), style=_STYLES.get(account.state, "bold"))
+    if account.object.about:
+        layout.paragraph(visible(f"{_capital('; '.join(account.object.about))}."))
+    if account.priority is not None:
+        _priority(layout, account.priority)
+    _waiting(layout, account.waiting, now)
+    if account.prospect is not None:
+        _prospect(layout, account.prospect, account)
+    _departures(layout, account.departures, now)
+    _gains(layout, account.gains, now)
+    if account.unknown:
+        layout.heading("Not known")
+        for line in account.unknown:
+            layout.paragraph(visible(line), indent=_INDENT, hang=_INDENT, style="dim")
+    return layout.text()
+
+
+def _priority(layout: Layout, counted: Counted) -> None:
+    layout.heading("Priority")
+    value = str(counted.placed)
+    if counted.victim != counted.placed:
+        value = f"{counted.placed} when it is placed, {counted.victim} as a victim"
+    _say(layout, f"{value}: {counted.rule}.")
+    _say(layout, f"Its own: {counted.source}.")
+    for problem in counted.problems:
+        _say(layout, problem, style="warning")
+    _fix(layout, counted.fix)
+
+
+def _waiting(layout: Layout, waiting: Sequence[Wait], now: datetime) -> None:
+    if not waiting:
+        return
+    layout.heading("Why it waits")
+    for wait in waiting:
+        since = f" (since {_when(wait.since, now)})" if wait.since else ""
+        _say(layout, f"{_capital(wait.message)}{since}")
+        _fix(layout, wait.fix)
+
+
+def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
+    layout.heading("What it would take")
+    said = _OUTCOMES.get(prospect.outcome, prospect.outcome)
+    _say(layout, f"{said}: {prospect.message.rstrip('.')} (semantics {prospect.semantics}).")
+    for reason in prospect.nodeReasons:
+        layout.paragraph(visible(reason), indent=_INDENT * 2, hang=_INDENT)
+    kind = "group" if account.object.kind == "PodGroup" else "pod"
+    whom = f"podium whatif --{kind} {account.object.namespace}/{account.object.name}"
+    _fix(layout, f"{whom} names who would go, who is spared, and what each node refuses")
+
+
+def _departures(layout: Layout, departures: Sequence[Departure], now: datetime) -> None:
+    if not departures:
+        return
+    layout.heading("Who made it go, newest first")
+    told = set()
+    for each in departures[:DEPARTURES]:
+        when = _when(each.time, now) if each.time else "at a time that is not known"
+        _say(layout, f"{when}: {_WHOSE[each.of]}{each.words}{_for_whom(each)}{_which(each)}")
+        source = f"told by {listed(each.told)}{f': {each.message}' if each.message else ''}"
+        layout.paragraph(visible(source), indent=_INDENT * 2, hang=_INDENT, style="dim")
+        if each.by not in told:
+            _fix(layout, each.fix)
+        told.add(each.by)
+    _cut(layout, len(departures), DEPARTURES)
+
+
+def _for_whom(departure: Departure) -> str:
+    preemptor = departure.preemptor
+    if preemptor is None:
+        return ""
+    notes = [] if preemptor.priority is None else [f"priority {preemptor.priority}"]
+    if not preemptor.name:
+        notes.append("its name is not known, or not yours to read")
+    said = f" ({'; '.join(notes)})" if notes else ""
+    return f" for {preemptor}{said}"
+
+
+def _which(departure: Departure) -> str:
+    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if departure.pods else ""
+    return f"{pods}{f', on node {departure.node}' if departure.node else ''}"
+
+
+def _gains(layout: Layout, gains: Sequence[Gain], now: datetime) -> None:
+    if not gains:
+        return
+    layout.heading("What was preempted for it, newest first")
+    rows = [
+        (
+            _when(each.time, now),
+            each.mode,
+            each.result,
+            f"{each.units:,}",
+            f"{each.pods:,}",
+            visible(each.message),
+        )
+        for each in gains[:GAINS]
+    ]
+    layout.columns(("TIME", "MODE", "RESULT", "UNITS", "PODS", "WHY"), rows, right=(3, 4), indent=_INDENT)
+    _cut(layout, len(gains), GAINS)
+
+
+def _say(layout: Layout, text: str, style: str = "") -> None:
+    layout.paragraph(visible(text), indent=_INDENT, hang=_INDENT, style=style)
+
+
+def _fix(layout: Layout, fix: str) -> None:
+    if fix:
+        layout.paragraph(visible(f"to do: {fix}"), indent=_INDENT * 2, hang=_INDENT)
+
+
+def _when(time: str, now: datetime) -> str:
+    """Write a time of an object, and how long ago that was."""
+    try:
+        passed = int((now - instant(time)).total_seconds())
+    except msgspec.ValidationError:
+        return visible(time)
+    if passed < 0:
+        return visible(time)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if passed >= size:
+            return f"{visible(time)}, {passed // size} {unit} ago"
+    return f"{visible(time)}, {passed} s ago"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _cut(layout: Layout, total: int, limit: int) -> None:
+    if total > limit:
+        layout.paragraph(f"... and {total - limit:,} more (-o json has all)", indent=_INDENT, style="dim")

@@ -1,0 +1,225 @@
+"""`podium why`: why a pod or group waits, which priority counts for it, and who made it go.
+
+What is told is worked out by podium.why from values; this module reads, chooses the rules as `podium whatif`
+does, and shows.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+
+from podium.api.membership import GroupKey
+from podium.api.reads import Kind
+from podium.cli import inputs, whatifinput
+from podium.cli.render.data import as_json, as_yaml, document
+from podium.cli.render.output import deliver, layout
+from podium.cli.whatifinput import Rules, Target
+from podium.documents.load import Loaded, collector_paused
+from podium.errors import PodiumError
+from podium.view import Name, View
+from podium.wording import some
+
+if TYPE_CHECKING:
+    from podium.cli.whyinput import Read
+    from podium.schedulerplugin.settings import Settings
+    from podium.why.account import Account
+    from podium.why.telling import Reading
+
+# What an account rests on beside pods; a plan wants more.
+_FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS)
+# How many names an error offers.
+_OFFERED = 3
+
+
+class Question(NamedTuple):
+    """Who is asked about, and by what; `tenant` is a namespace, None for all names."""
+
+    kind: str
+    name: Name
+    config: str | None
+    tenant: str | None
+    live: bool
+
+
+@click.command("why", short_help="Say why a pod or group waits, and who preempted it.")
+@click.argument("kind", type=click.Choice(["pod", "group"]))
+@click.argument("name", metavar="NAMESPACE/NAME")
+@inputs.file_options
+@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
+@click.option("--context", metavar="NAME", help="The context in it.")
+@click.option("--config", metavar="FILE", help="A WhatIfConfiguration: budgets, victims, divergence.")
+@click.option("--tenant", metavar="NS", help="Show objects of other namespaces by UID only.")
+@inputs.output_options("table", "json", "yaml")
+def command(
+    *,
+    kind: str,
+    name: str,
+    filenames: tuple[str, ...],
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    config: str | None,
+    tenant: str | None,
+    output: str,
+    output_file: str | None,
+) -> None:
+    """Say why a pod or group waits, which priority counts for it, who preempted it and for whom.
+
+    The cluster is read from files (-f) or live, by get and list only. Exit code: 0 it was told, 2 usage, 1
+    there is no such pod or group, or the tool failed; the same in every format.
+    """
+    named = whatifinput.full_name(kind, name)
+    if tenant is not None and named[0] != tenant:
+        raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
+    inputs.stdin_once([*filenames, config or ""])
+    question = Question(kind, named, config, tenant, live=not filenames)
+    kube = inputs.KubeOptions(kubeconfig, context)
+    read = _read(question, filenames, kube, strict=strict)
+    with collector_paused(), read.near.origins.placed():
+        account = _tell(question, read)
+    if account is None:
+        raise PodiumError(_nobody(question, read))
+    moment = whatifinput.moment(None, read.near.state, datetime.now(UTC), live=question.live)
+    if output == "table":
+        from podium.cli.render.why_table import why_table  # noqa: PLC0415 - json and yaml do without
+
+        text = why_table(account, moment.at, layout(to_file=output_file is not None))
+    else:
+        # By way of JSON, which has lists only.
+        whole = document("WhyReport", **msgspec.json.decode(msgspec.json.encode(account)))
+        text = as_json(whole) if output == "json" else as_yaml(whole)
+    deliver(text, output_file)
+
+
+def _read(question: Question, filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool) -> "Read":
+    """Read files, or of a cluster what is needed. Raises PodiumError."""
+    from podium.cli import whyinput  # noqa: PLC0415 - numpy, as below
+    from podium.why import telling  # noqa: PLC0415 - `--help` needs no numpy
+
+    if filenames:
+        if kube.given:
+            raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+        return whyinput.from_files(filenames, strict=strict)
+
+    def others(read: "Read") -> set[str]:
+        account = _draft(question, read._replace(known=lambda _namespace: True))
+        return telling.namespaces(account) if account is not None and question.tenant is None else set()
+
+    def whole(read: "Read") -> bool:
+        account = _draft(question, read)
+        if account is None:
+            return False
+        return telling.wants_room(account) or (question.tenant is None and telling.unnamed(account))
+
+    return whyinput.from_cluster(kube._replace(namespace=question.name[0]), whyinput.Asks(others, whole))
+
+
+def _draft(question: Question, read: "Read") -> "Account | None":
+    """Tell by what is read so far."""
+    from podium.why.telling import tell  # noqa: PLC0415 - as above
+
+    return tell(_target(question, read.near.state), _reading(question, read, _rules(question, read.near)))
+
+
+def _tell(question: Question, read: "Read") -> "Account | None":
+    """Tell by all that was read, with a plan if that says more. Raises PodiumError."""
+    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.preemption.naming import Veil, plainly  # noqa: PLC0415 - as above
+    from podium.why import telling  # noqa: PLC0415 - as above
+
+    account = _draft(question, read)
+    if account is None or not telling.wants_room(account):
+        return account
+    if read.whole is None:
+        return _without_plan(account, read.why_not)
+    state, rules = read.whole.state, _rules(question, read.whole)
+    said = Veil(state, question.tenant).said if question.tenant is not None else plainly
+    now = whatifinput.moment(None, state, datetime.now(UTC), live=question.live).at
+    settings = _settings(question.config, rules)
+    try:
+        made = plan(state, _target(question, state), now, settings, minor=rules.minor, said=said)
+    except PodiumError as error:
+        # Between two readings of a live cluster it was bound, or deleted.
+        return _without_plan(account, str(error))
+    unknown = dict.fromkeys((*account.unknown, *whatifinput.not_known(read.whole)))
+    return msgspec.structs.replace(account, prospect=telling.prospect(made), unknown=tuple(unknown))
+
+
+def _without_plan(account: "Account", why_not: str) -> "Account":
+    unknown = (*account.unknown, f"what it would take: {why_not}")
+    return msgspec.structs.replace(account, unknown=unknown)
+
+
+def _reading(question: Question, read: "Read", rules: Rules) -> "Reading":
+    from podium.explain import Server  # noqa: PLC0415 - as above
+    from podium.why.counted import Law  # noqa: PLC0415 - as above
+    from podium.why.telling import Reading, names  # noqa: PLC0415 - as above
+
+    state, tenant = read.near.state, question.tenant
+    classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes
+    server = Server(rules.minor, f"1.{rules.minor}")
+    views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
+    return Reading(
+        view=state,
+        past=read.past,
+        known=read.known if tenant is None else tenant.__eq__,
+        name_of=names(views),
+        unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
+        law=Law(_settings(question.config, rules), server, classes),
+        minor=rules.minor,
+    )
+
+
+def _rules(question: Question, loaded: Loaded) -> Rules:
+    return whatifinput.choose_rules(None, _target(question, loaded.state), loaded, live=question.live)
+
+
+def _settings(config: str | None, rules: Rules) -> "Settings":
+    """Give the settings of a file, else those that a scheduler has where nobody configures it."""
+    if config is not None:
+        from podium.cli.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+        return read_settings(config, rules.semantics)
+    from podium.schedulerplugin.preemption.outcome import Semantics  # noqa: PLC0415 - numpy, as above
+    from podium.schedulerplugin.settings import DivergencePolicy, Settings  # noqa: PLC0415 - as above
+
+    if rules.semantics is not Semantics.KEP:
+        return Settings(semantics=rules.semantics)
+    return Settings(semantics=rules.semantics, divergence=DivergencePolicy.NO_PREEMPTION)
+
+
+def _target(question: Question, view: View) -> Target:
+    """Give who is meant; a group that is not there any more is taken for one of Podium's."""
+    if question.kind == "pod":
+        return question.name
+    return whatifinput.find_group(view, question.name) or GroupKey(False, *question.name)
+
+
+def _nobody(question: Question, read: "Read") -> str:
+    """Say that there is nobody of the name, who may be meant, and what could not be looked at."""
+    what = {"pod": "pod", "group": "PodGroup"}
+    wanted = "/".join(question.name)
+    said = f"there is no {what[question.kind]} {wanted}, and nothing is known of one"
+    unread = f" ({'; '.join(read.unknown)})" if read.unknown else ""
+    hints = list(_hints(question, read.near.state))
+    return f"{said}{unread}{'; ' if hints else ''}{'; '.join(hints)}"
+
+
+def _hints(question: Question, view: View) -> Iterator[str]:
+    namespace, name = question.name
+    pods = set(view.pods)
+    groups = {(key.namespace, key.name) for key in (*view.groups, *view.referenced_groups())}
+    own, other = (pods, groups) if question.kind == "pod" else (groups, pods)
+    if question.name in other:
+        kind, what = ("group", "PodGroup") if question.kind == "pod" else ("pod", "pod")
+        yield f"there is a {what} of that name: podium why {kind} {namespace}/{name}"
+    near = get_close_matches(name, [each for where, each in own if where == namespace], n=_OFFERED)
+    if near:
+        yield f"did you mean {some(near, _OFFERED)}?"
+    elsewhere = sorted(where for where, each in own if each == name)
+    if elsewhere and question.tenant is None:
+        yield f"there is one in {some(elsewhere, _OFFERED)}"

@@ -1,0 +1,165 @@
+"""What `podium why` reads: the namespace first, the past, and the whole cluster only if that tells more.
+
+A tenant may read one namespace, and on a large cluster so much is read in a second. Whatever is refused is
+named, never guessed at: names of other namespaces are told only where the reader's own credentials list pods.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from podium.api.events import EVENT_READS, Event
+from podium.api.reads import Kind
+from podium.api.records import RECORD_READS, PreemptionRecord
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cli import inputs, whatifinput
+from podium.documents.load import NOT_IN_INPUT, Loaded, Scope, collector_paused, load_state
+from podium.documents.split import Document
+from podium.errors import PodiumError
+from podium.why.departing import Known, Past
+
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Page, Watcher
+
+_PAST = {**EVENT_READS, **RECORD_READS}
+
+
+class Read(NamedTuple):
+    """What was read: `near` has the namespace at least, `whole` the cluster, or is None with `why_not`.
+
+    `unknown` are the kinds of the past that could not be read, each with why.
+    """
+
+    near: Loaded
+    past: Past
+    unknown: tuple[str, ...]
+    known: Known
+    whole: Loaded | None = None
+    why_not: str = ""
+
+
+class Asks(NamedTuple):
+    """What else is to be read, judged by what is known already: the namespaces of others, and the cluster."""
+
+    others: Callable[[Read], set[str]]
+    whole: Callable[[Read], bool]
+
+
+class _Heap:
+    """Takes what is about the past: events and records."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.records: list[PreemptionRecord] = []
+        self.listed: set[str] = set()
+
+    def take(self, document: Document) -> bool:
+        """Take a document, or say that it is none of these. Raises ReadError."""
+        read = _PAST.get((document.apiVersion, document.kind.removesuffix("List")))
+        if read is None:
+            return False
+        self.listed.add(read.kind)
+        if document.kind.endswith("List"):
+            return True
+        if read.kind is Kind.EVENT:
+            self.events.append(document.read(Event))
+        else:
+            self.records.append(document.read(PreemptionRecord))
+        return True
+
+    def past(self) -> Past:
+        """Give all of it."""
+        return Past(tuple(self.events), tuple(self.records))
+
+
+class _Live:
+    """Takes the pages of a namespace, those of the past apart."""
+
+    def __init__(self, discovery: "Discovery") -> None:
+        self.rest = inputs.LiveLoader(discovery, SCHEDULING_READS)
+        self.heap = _Heap()
+
+    def add_page(self, page: "Page") -> None:
+        """Take a page. Raises ReadError."""
+        if page.served.read.kind in (Kind.EVENT, Kind.PREEMPTION_RECORD):
+            for document in page.documents:
+                self.heap.take(document)
+        else:
+            self.rest.add_page(page)
+
+
+def from_files(filenames: Sequence[str], *, strict: bool) -> Read:
+    """Read files: whoever may read them may read all that is in them. Raises PodiumError."""
+    heap = _Heap()
+
+    def rest(documents: Iterable[Document]) -> Iterator[Document]:
+        return (document for document in documents if not heap.take(document))
+
+    loaded = load_state(rest(inputs.read_documents(filenames)), strict=strict, reads=SCHEDULING_READS)
+    missing = (kind for kind in (Kind.EVENT, Kind.PREEMPTION_RECORD) if kind not in heap.listed)
+    unknown = tuple(f"{kind}: {NOT_IN_INPUT}" for kind in missing)
+    read = Read(loaded, heap.past(), unknown, lambda _namespace: True)
+    return _with_whole(read, loaded)
+
+
+def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
+    """Read a live cluster, by get and list only. Raises PodiumError."""
+
+    async def ask(connection: "Connection", scope: Scope, watcher: "Watcher") -> Read:
+        from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
+
+        taken, info = await read_cluster(
+            connection, scope, watcher, _Live, {**SCHEDULING_READS, **EVENT_READS}
+        )
+        taken.rest.loader.describe(info)
+        near = taken.rest.loader.done()
+        refused = near.state.unread.get(Kind.POD)
+        if refused is not None:
+            raise PodiumError(f"pods of namespace {scope.namespace} cannot be read: {refused}")
+        kept, records = await read_cluster(connection, Scope(), watcher, _Live, RECORD_READS)
+        unread = {**info.unread, **records.unread}
+        past = taken.heap.past()._replace(records=tuple(kept.heap.records))
+        unknown = tuple(
+            f"{kind}: {unread[kind]}" for kind in (Kind.EVENT, Kind.PREEMPTION_RECORD) if kind in unread
+        )
+        read = Read(near, past, unknown, {scope.namespace}.__contains__)
+        listable = {each for each in sorted(asks.others(read)) if await _may_list(connection, each)}
+        read = read._replace(known=(listable | {scope.namespace}).__contains__)
+        if not asks.whole(read):
+            return read
+        # Whoever may not list pods everywhere is told so by the first page.
+        everything, about = await read_cluster(
+            connection,
+            Scope(),
+            watcher,
+            lambda discovery: inputs.LiveLoader(discovery, SCHEDULING_READS),
+            SCHEDULING_READS,
+        )
+        everything.loader.describe(about)
+        return _with_whole(read, everything.loader.done())
+
+    with collector_paused():
+        return inputs.ask_live(kube, ask)
+
+
+async def _may_list(connection: "Connection", namespace: str) -> bool:
+    """Say whether the reader may list the pods of a namespace: then no name in it is news to them."""
+    from podium.kube.connection import RefusedError  # noqa: PLC0415 - files do without
+
+    try:
+        await connection.get(f"/api/v1/namespaces/{namespace}/pods", limit="1")
+    except RefusedError as error:
+        if error.code not in (403, 404):
+            raise
+        return False
+    return True
+
+
+def _with_whole(read: Read, loaded: Loaded) -> Read:
+    """Add the whole cluster, or why what was read is none."""
+    try:
+        whatifinput.check_whole(loaded)
+    except PodiumError as error:
+        return read._replace(why_not=str(error))
+    return read._replace(whole=loaded)

@@ -1,0 +1,144 @@
+"""Which integer of a pod or group counts, by whose rule, and where it comes from.
+
+A pod in a group has two integers, and every release of Kubernetes has another answer to which of them counts
+(docs/preemption.md, "Whose rules"). The engine decides by the same rules from its rows; a property test keeps
+the two together. Class names only explain.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup
+from podium.divergence import Divergence, policy_sentence, sentence
+from podium.explain import Server, because, consequence, policy_consequence
+from podium.priority import SYSTEM_CLASSES, default_class, resolve
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.units import unit_rule
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.why.account import Counted
+
+_ALIGN = (
+    "give the pods the group's class in the template that makes them (a pod keeps its priority for life), or "
+    "make the group anew with theirs; podium audit names every group like this"
+)
+# How many different integers a sentence on divergence tells.
+_VALUES = 3
+
+
+class Judged(NamedTuple):
+    """The group of a pod, or the one that is asked about, and how its members compare with it."""
+
+    group: PodGroup
+    divergence: Divergence
+
+
+class Law(NamedTuple):
+    """By what is judged: the settings of the engine, the server, and the PriorityClasses (None: not read)."""
+
+    settings: Settings
+    server: Server
+    classes: Mapping[str, PriorityClass] | None
+
+
+def of_pod(pod: Pod, judged: Judged | None, law: Law) -> Counted:
+    """Say which integer of a pod counts."""
+    return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, law)
+
+
+def of_group(judged: Judged, law: Law) -> Counted:
+    """Say which integer counts for a group."""
+    return _counted(judged.group.priority, judged.group.priority_class_name, judged, law)
+
+
+def counts(own: int, judged: Judged | None, settings: Settings) -> tuple[int, int]:
+    """Give what a pod of an integer, or its group, counts as: when it is placed, and as a victim of a pod."""
+    if judged is None or settings.semantics is Semantics.PODS:
+        return own, own
+    value = judged.group.priority or 0
+    if settings.divergence is DivergencePolicy.NO_PREEMPTION:
+        value = judged.divergence.priority.lowest
+    rule = unit_rule(settings.semantics, for_group=False)
+    return value, value if rule.member_priority else own
+
+
+def _counted(own: int | None, name: str, judged: Judged | None, law: Law) -> Counted:
+    placed, victim = counts(own or 0, judged, law.settings)
+    problems = tuple(_problems(judged, law)) if judged is not None else ()
+    return Counted(
+        placed=placed,
+        victim=victim,
+        own=own or 0,
+        className=name,
+        rule="it is in no group: its own integer counts"
+        if judged is None
+        else _rule(judged.divergence, law.settings),
+        source=_source(own, name, law.classes),
+        problems=problems,
+        fix=_ALIGN if problems else "",
+    )
+
+
+def _rule(divergence: Divergence, settings: Settings) -> str:
+    lowest = (
+        divergence.priority.divergent
+        and settings.divergence is DivergencePolicy.NO_PREEMPTION
+        and settings.semantics is not Semantics.PODS
+    )
+    match settings.semantics:
+        case _ if lowest:
+            return (
+                "the group and its pods differ: under divergencePolicy NoPreemption, the default, "
+                "the lowest of their integers counts, and nobody is evicted for it"
+            )
+        case Semantics.KEP:
+            return "KEP-5710, as Podium's scheduler follows it: the group's integer counts for all its pods"
+        case Semantics.V1_37:
+            return "kube-scheduler 1.37: the group's integer counts, and its pods must all have the same"
+        case Semantics.V1_36:
+            return (
+                "kube-scheduler 1.36: the group's integer counts when it is placed; as a victim of a lone "
+                "pod each pod counts with its own"
+            )
+        case Semantics.PODS:
+            return "no scheduler here reads groups: each pod counts with its own integer"
+
+
+def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | None) -> str:
+    """Say where a stored integer comes from, by the classes as they are today."""
+    if name and own is None:
+        return f"PriorityClass {name} is named, but no integer was ever stored: it counts as 0"
+    if not name:
+        if own:
+            return f"{own} was set without a PriorityClass"
+        default = default_class(classes) if classes is not None else None
+        later = f"; {default.metadata.name} became the default later" if default is not None else ""
+        return f"no PriorityClass: 0{later}"
+    said = f"{own} from PriorityClass {name}"
+    if classes is None:
+        return said
+    found = resolve(classes, name)
+    if found is None:
+        return f"{said}, which does not exist any more"
+    if found.value != own:
+        return f"{said}, which was made anew since and has {found.value} now; what is stored counts"
+    stored = classes.get(name)
+    if stored is not None and stored.globalDefault:
+        return f"{said}, the cluster's default"
+    return f"{said}, a class of the system's own" if name in SYSTEM_CLASSES else said
+
+
+def _problems(judged: Judged, law: Law) -> Iterator[str]:
+    """Say who differs, why, and what becomes of it: the audit's and the condition's own sentences."""
+    group, divergence = judged
+    # What Podium's scheduler makes of it is in the rule, and who reads no groups makes nothing of it.
+    theirs = law.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
+    if divergence.priority.divergent:
+        yield f"{sentence(divergence, _VALUES)}."
+        for each in divergence.causes:
+            yield because(group, each, divergence)
+        if theirs:
+            yield consequence(group, law.server)
+    if divergence.policy.divergent:
+        yield f"{policy_sentence(divergence, _VALUES)}."
+        yield policy_consequence(group, law.server)

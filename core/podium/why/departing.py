@@ -1,0 +1,301 @@
+"""Who made a pod go: the scheduler, a kubelet, the eviction API and the rest told apart, from what is left.
+
+Three things may tell of one eviction: the condition DisruptionTarget of a pod that is still stored, an event,
+which lives for an hour, and Podium's own record. They are told together where they speak of the same victim.
+Reasons are those of Kubernetes (core/v1; kubelet preemption, eviction and nodeshutdown; scheduler executor).
+
+Names of others are the caller's affair: `known` says of which namespaces names may be told; of the rest only
+UIDs are, wherever they come from.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api.events import Event
+from podium.api.meta import Condition
+from podium.api.records import Mode, Party, PreemptionRecord, RecordedPlan, Result
+from podium.api.schedulable import Schedulable
+from podium.gangs import SCHEDULER
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.schedulerplugin.scheduling.history import identity
+from podium.schedulerplugin.scheduling.loops import Identity
+from podium.why.account import By, Departure, Gain, Of, Preemptor
+from podium.why.hands import FIXES, WORDS
+
+# Whether names of a namespace may be told.
+Known = Callable[[str], bool]
+
+_CONDITION, _EVENT, _RECORD = "condition", "event", "record"
+_STATUS, _DELETION = "status.reason", "deletionTimestamp"
+# What the pod itself says, which is there no longer than it is.
+STORED = frozenset((_CONDITION, _STATUS, _DELETION))
+_CANCELLED = "Cancelling"
+# Reasons of DisruptionTarget other than the scheduler's and the kubelet's.
+_REASONS: Mapping[str, By] = {
+    "EvictionByEvictionAPI": By.EVICTION_API,
+    "DeletionByTaintManager": By.TAINT_MANAGER,
+    "DeletionByPodGC": By.POD_GC,
+}
+_KUBELET = "TerminationByKubelet"
+# What a kubelet writes into status.reason, and into the reason of its events, where it ends a pod.
+_KUBELET_REASONS: Mapping[str, By] = {
+    "Evicted": By.KUBELET_PRESSURE,
+    "Preempting": By.KUBELET_CRITICAL,
+    "Terminated": By.KUBELET_SHUTDOWN,
+    "NodeShutdown": By.KUBELET_SHUTDOWN,
+}
+_EVENT_REASONS: Mapping[str, By] = {
+    "Evicted": By.KUBELET_PRESSURE,
+    "Preempting": By.KUBELET_CRITICAL,
+    "TaintManagerEviction": By.TAINT_MANAGER,
+}
+_PREEMPTED = "Preempted"
+# `Preempted by pod <uid> on node <node>`: kube-scheduler's words and Podium's.
+_BY_UID = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)")
+# kube-scheduler's words in the condition, and the UID that Podium adds.
+_TOLD_UID = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)")
+_KINDS = {"pod": "Pod", "podgroup": "PodGroup", "compositepodgroup": "CompositePodGroup"}
+
+
+class Victim(NamedTuple):
+    """A pod or group that events and records may speak of, and what makes it; `of` is what it is to us."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    workload: Identity | None = None
+    of: Of = Of.ITSELF
+
+
+class _Trace(NamedTuple):
+    """What one source says of one eviction; `key` is the victim's UID, or its name where it has none."""
+
+    key: str
+    source: str
+    time: str
+    by: By
+    of: Of
+    pods: tuple[str, ...]
+    scheduler: str = ""
+    preemptor: Preemptor | None = None
+    node: str = ""
+    message: str = ""
+
+
+class Past(NamedTuple):
+    """What is known of the past: events of the namespace, and records of all preemptions of Podium's."""
+
+    events: tuple[Event, ...] = ()
+    records: tuple[PreemptionRecord, ...] = ()
+
+
+def departures(
+    pods: Iterable[Schedulable],
+    victims: Iterable[Victim],
+    past: Past,
+    known: Known,
+    name_of: Callable[[str], Preemptor | None],
+) -> tuple[Departure, ...]:
+    """Tell how pods and groups were made to go, newest first.
+
+    `pods` are those still stored; `victims` are they and the others that are asked about. `name_of` finds a
+    preemptor by its UID among what was read.
+    """
+    victims = tuple(victims)
+    traces = [trace for pod in pods if (trace := _of_pod(pod)) is not None]
+    traces += [trace for event in past.events if (trace := _of_event(event, victims)) is not None]
+    traces += [trace for plan in _plans(past.records) for trace in _of_plan(plan, victims, known)]
+    told = [_departure(each, known, name_of) for each in _alike(_one_each(traces))]
+    return tuple(sorted(told, key=lambda each: (each.time, each.by, each.pods), reverse=True))
+
+
+def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tuple[Gain, ...]:
+    """Give the preemptions that Podium planned for somebody, newest first, with nobody's name."""
+    victims = tuple(victims)
+    found = [
+        Gain(
+            time=plan.time,
+            mode=plan.mode,
+            result=plan.result,
+            units=plan.unitCount,
+            pods=plan.podCount,
+            message=plan.message,
+        )
+        for plan in _plans(records)
+        if _related(plan.preemptor, victims) in (Of.ITSELF, Of.GROUP)
+    ]
+    return tuple(sorted(found, key=lambda gain: gain.time, reverse=True))
+
+
+def _of_pod(pod: Schedulable) -> _Trace | None:
+    """Read the condition of a pod that is stored, or that it is being deleted without one."""
+    name, status = pod.metadata.name or "", pod.status
+    condition = status.condition(DISRUPTION_TARGET) if status is not None else None
+    reason = (status.reason if status is not None else None) or ""
+    trace = _Trace(
+        pod.metadata.uid or name, _CONDITION, "", By.OTHER, Of.ITSELF, (name,), node=pod.spec.nodeName or ""
+    )
+    if condition is not None and condition.status == "True":
+        return _of_condition(condition, trace, reason)
+    if pod.finished and reason in _KUBELET_REASONS:
+        # A kubelet of before 1.26, or one whose condition was taken away since.
+        return trace._replace(source=_STATUS, by=_KUBELET_REASONS[reason])
+    if pod.metadata.deletionTimestamp is not None:
+        return trace._replace(source=_DELETION, time=pod.metadata.deletionTimestamp, by=By.DELETED)
+    return None
+
+
+def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
+    """Read a DisruptionTarget; `reason` is the pod's own, by which kubelets tell what they ended it for."""
+    message = condition.message or ""
+    trace = trace._replace(time=condition.lastTransitionTime or "", message=message)
+    if condition.reason == BY_SCHEDULER:
+        scheduler, colon, _ = message.partition(": preempting")
+        told = _TOLD_UID.search(message)
+        preemptor = Preemptor(kind=_KINDS.get(told[1], told[1]), uid=told[2]) if told else None
+        name = scheduler if colon else ""
+        # Only Podium names the preemptor there, whatever its schedulerName is.
+        by = By.PODIUM if told else _scheduler(name)
+        return trace._replace(by=by, scheduler=name, preemptor=preemptor)
+    if condition.reason == _KUBELET:
+        return trace._replace(by=_KUBELET_REASONS.get(reason, By.KUBELET))
+    by = _REASONS.get(condition.reason or "", By.OTHER)
+    return trace._replace(by=by, message=message or condition.reason or "")
+
+
+def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
+    """Read an event, if it tells that one of these was made to go."""
+    about, message = event.involvedObject, event.message or ""
+    party = Party(about.kind or "", about.namespace or "", about.name or "", about.uid or "")
+    # An event knows no workload.
+    of = _related(party, victims, by_workload=False)
+    if of is None:
+        return None
+    pods = (party.name,) if party.kind == "Pod" else ()
+    trace = _Trace(party.uid or party.name, _EVENT, event.time, By.OTHER, of, pods, message=message)
+    if event.reason == _PREEMPTED:
+        told = _BY_UID.match(message)
+        if told is not None:
+            preemptor = Preemptor(kind=_KINDS.get(told[1].lower(), told[1]), uid=told[2])
+            trace = trace._replace(preemptor=preemptor, node=told[3])
+        return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
+    by = _EVENT_REASONS.get(event.reason or "")
+    return None if by is None or message.startswith(_CANCELLED) else trace._replace(by=by)
+
+
+def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Iterator[_Trace]:
+    """Read a plan of Podium's that took one of these, or would have; a shadow's is about other schedulers."""
+    if plan.mode not in (Mode.ENFORCED, Mode.OBSERVED):
+        return
+    observed = plan.mode == Mode.OBSERVED
+    by = By.PODIUM_OBSERVED if observed else By.PODIUM
+    failed = "the preemption failed on the way, so it may have stayed" if plan.result == Result.FAILED else ""
+    for unit in plan.units:
+        of = _related(unit, victims)
+        if of is not None:
+            pods = (unit.name,) if unit.kind == "Pod" else ()
+            key = f"{unit.uid or unit.name}{'/observed' if observed else ''}"
+            whom = named(plan.preemptor, known)
+            yield _Trace(
+                key, _RECORD, plan.time, by, of, pods, preemptor=whom, node=_node(plan.domain), message=failed
+            )
+
+
+def _related(party: Party, victims: Iterable[Victim], *, by_workload: bool = True) -> Of | None:
+    """Say what somebody is to those who are asked about; None for nothing."""
+    found: Of | None = None
+    for each in victims:
+        if (each.kind, each.namespace, each.name) == (party.kind, party.namespace, party.name):
+            if not each.uid or not party.uid or each.uid == party.uid:
+                return each.of
+            found = Of.EARLIER
+        elif by_workload and found is None and each.workload == identity(party):
+            found = Of.WORKLOAD
+    return found
+
+
+def _node(domain: str) -> str:
+    return "" if domain == "cluster" else domain
+
+
+def named(party: Party, known: Known) -> Preemptor:
+    """Name a preemptor of a record: by UID alone where the reader could not read its name."""
+    if not known(party.namespace):
+        return Preemptor(kind=party.kind, uid=party.uid, priority=party.priority)
+    return Preemptor(
+        kind=party.kind, namespace=party.namespace, name=party.name, uid=party.uid, priority=party.priority
+    )
+
+
+def _one_each(traces: Iterable[_Trace]) -> Iterator[tuple[_Trace, ...]]:
+    """Put together what several sources say of one victim's eviction.
+
+    A pod goes once. A group may go again and again, so there the preemptor has to be the same.
+    """
+    found: dict[tuple[str, ...], list[_Trace]] = {}
+    for trace in traces:
+        whom = trace.preemptor.uid if trace.preemptor is not None and not trace.pods else ""
+        found.setdefault((trace.key, whom), []).append(trace)
+    yield from map(tuple, found.values())
+
+
+def _alike(evictions: Iterable[tuple[_Trace, ...]]) -> Iterator[tuple[_Trace, ...]]:
+    """Put together the evictions of several pods for one preemptor, or by one hand within a minute."""
+    found: dict[tuple[str, ...], list[_Trace]] = {}
+    for traces in evictions:
+        uid = next((each.preemptor.uid for each in traces if each.preemptor is not None), "")
+        first = _first(traces)
+        found.setdefault((_by(traces), uid or first.time[:16]), []).extend(traces)
+    yield from map(tuple, found.values())
+
+
+def _departure(
+    traces: tuple[_Trace, ...], known: Known, name_of: Callable[[str], Preemptor | None]
+) -> Departure:
+    first, by = _first(traces), _by(traces)
+    preemptors = [each.preemptor for each in traces if each.preemptor is not None]
+    preemptor = next((each for each in preemptors if each.name), preemptors[0] if preemptors else None)
+    if preemptor is not None and not preemptor.name:
+        found = name_of(preemptor.uid)
+        if found is not None and known(found.namespace):
+            preemptor = msgspec.structs.replace(found, priority=found.priority or preemptor.priority)
+    # The words of the object itself before those about it.
+    scheduler = next((each.scheduler for each in traces if each.scheduler), "")
+    return Departure(
+        time=first.time,
+        by=by,
+        of=min((each.of for each in traces), key=tuple(Of).index),
+        words=WORDS[by].format(scheduler=f"scheduler {scheduler}" if scheduler else "a scheduler"),
+        scheduler=scheduler,
+        preemptor=preemptor,
+        pods=tuple(sorted({pod for each in traces for pod in each.pods})),
+        node=next((each.node for each in traces if each.node), ""),
+        message=next((each.message for each in traces if each.message), ""),
+        told=tuple(dict.fromkeys(each.source for each in traces)),
+        fix=FIXES[by],
+    )
+
+
+def _first(traces: tuple[_Trace, ...]) -> _Trace:
+    """Give who tells the time: the earliest that does."""
+    return min(traces, key=lambda each: (not each.time, each.time))
+
+
+def _by(traces: Iterable[_Trace]) -> By:
+    """Give the most telling of several words: `Deleted` and `Scheduler` say the least."""
+    least = (By.DELETED, By.SCHEDULER, By.KUBELET, By.OTHER)
+    said = [each.by for each in traces]
+    return max(said, key=lambda by: least.index(by) if by in least else len(least))
+
+
+def _scheduler(name: str) -> By:
+    return {SCHEDULER: By.PODIUM, DEFAULT_SCHEDULER: By.KUBE_SCHEDULER}.get(name, By.SCHEDULER)
+
+
+def _plans(records: Iterable[PreemptionRecord]) -> Iterator[RecordedPlan]:
+    return (plan for record in records for plan in record.plans)

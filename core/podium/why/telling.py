@@ -1,0 +1,292 @@
+"""One pod or group, told: what it is, which priority counts, why it waits, who made it go.
+
+Pure: what was read comes in as values, an account goes out. What was not read is named in it, so nobody takes
+silence for an all-clear. Nothing here needs more than the namespace of who is asked about, and its classes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from podium.api.core import Pod
+from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import Schedulable
+from podium.divergence import judge
+from podium.rules.gang import DEFAULT_SCHEDULER
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.intents import is_preempted
+from podium.schedulerplugin.preemption.outcome import Plan
+from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
+from podium.schedulerplugin.scheduling.loops import identity_of_group, workload_of
+from podium.view import Name, View
+from podium.why.account import Account, By, Counted, Departure, Of, Preemptor, Prospect, State, Subject, Wait
+from podium.why.counted import Judged, Law, of_group, of_pod
+from podium.why.departing import STORED, Known, Past, Victim, departures, gains
+from podium.why.waiting import Pending, waits
+from podium.wording import count, listed
+
+Target = Name | GroupKey
+
+# Reasons of nodes that a prospect tells: a line of a page, and the first are what most nodes have.
+_REASONS = 5
+
+
+class Reading(NamedTuple):
+    """What was read to tell of one pod or group.
+
+    `view` holds its namespace at least. `known` says of which namespaces names may be told, `name_of` finds a
+    preemptor by its UID, and `unknown` are the kinds that could not be read, each with why. `minor` is that
+    of the engine's arithmetic.
+    """
+
+    view: View
+    past: Past
+    known: Known
+    name_of: Callable[[str], Preemptor | None]
+    unknown: tuple[str, ...]
+    law: Law
+    minor: int
+
+
+def tell(target: Target, reading: Reading) -> Account | None:
+    """Tell of a pod (namespace, name) or a group; None for one of which nothing at all is known."""
+    if isinstance(target, GroupKey):
+        return _of_group(target, reading)
+    pod = reading.view.pods.get(target)
+    if pod is None:
+        return _gone(Victim("Pod", *target), reading)
+    assert isinstance(pod, Schedulable), "the view holds what scheduling reads"
+    return _of_pod(pod, reading)
+
+
+def wants_room(account: Account) -> bool:
+    """Say whether only the cluster's room is between it and its nodes, so that a plan would tell more."""
+    return account.state is State.WAITING and not any(each.cause in tuple(Cause) for each in account.waiting)
+
+
+def unnamed(account: Account) -> bool:
+    """Say whether it had to go for somebody of whom only the UID is known yet."""
+    return any(each.preemptor is not None and not each.preemptor.name for each in account.departures)
+
+
+def namespaces(account: Account) -> set[str]:
+    """Give the namespaces of others that it names."""
+    found = {each.preemptor.namespace for each in account.departures if each.preemptor is not None}
+    return found - {"", account.object.namespace}
+
+
+def prospect(plan: Plan) -> Prospect:
+    """Give what a plan for it says, in numbers: whom it would cost is `podium whatif`'s to name."""
+    return Prospect(
+        semantics=plan.semantics,
+        outcome=plan.outcome,
+        message=plan.message,
+        units=len(plan.victims),
+        pods=sum(len(unit.pods) for unit in plan.victims),
+        nodeReasons=tuple(f"{count(each.count, 'node')}: {each.reason}" for each in plan.nodes[:_REASONS]),
+    )
+
+
+def names(views: Iterable[View]) -> Callable[[str], Preemptor | None]:
+    """Give who finds pods and groups by UID among what was read."""
+    found: dict[str, Preemptor] = {}
+    for view in views:
+        for (namespace, name), pod in view.pods.items():
+            uid, priority = pod.metadata.uid or "", pod.spec.priority or 0
+            found[uid] = Preemptor(kind="Pod", namespace=namespace, name=name, uid=uid, priority=priority)
+        for key, group in view.groups.items():
+            uid, priority = group.metadata.uid or "", group.priority or 0
+            found[uid] = Preemptor(
+                kind="PodGroup", namespace=key.namespace, name=key.name, uid=uid, priority=priority
+            )
+    found.pop("", None)
+    return found.get
+
+
+def _of_pod(pod: Schedulable, reading: Reading) -> Account:
+    view = reading.view
+    name = (pod.metadata.namespace or "", pod.metadata.name or "")
+    key = membership(pod, native_served=view.native_served)
+    group = view.groups.get(key) if key is not None else None
+    judged = _judged(group, key, view)
+    workload = workload_of(view, pod)
+    victims = [Victim("Pod", *name, pod.metadata.uid or "", workload)]
+    if group is not None and key is not None:
+        uid = group.metadata.uid or ""
+        victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
+    gone = departures([pod], victims, reading.past, reading.known, reading.name_of)
+    state = _state(pod)
+    waiting = _waits(name, Pending([pod]), reading) if state is State.WAITING else ()
+    subject = Subject(
+        kind="Pod",
+        namespace=name[0],
+        name=name[1],
+        uid=pod.metadata.uid or "",
+        about=tuple(_about(pod, key, group)),
+    )
+    return _account(subject, state, of_pod(pod, judged, reading.law), waiting, gone, victims, reading)
+
+
+def _of_group(key: GroupKey, reading: Reading) -> Account | None:
+    view = reading.view
+    group, members = view.groups.get(key), list(view.members(key).values())
+    uid = (group.metadata.uid if group is not None else None) or ""
+    workload = identity_of_group(group) if group is not None else None
+    victim = Victim("PodGroup", key.namespace, key.name, uid, workload)
+    if group is None and not members:
+        return _gone(victim, reading)
+    pods = [pod for pod in members if isinstance(pod, Schedulable)]
+    by_state: dict[State, list[Schedulable]] = defaultdict(list)
+    for pod in pods:
+        by_state[_state(pod)].append(pod)
+    pending = Pending(by_state[State.WAITING], group)
+    victims = [
+        victim,
+        *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
+    ]
+    gone = departures(pods, victims, reading.past, reading.known, reading.name_of)
+    state = _group_state(by_state)
+    waiting = _waits(key, pending, reading) if state is State.WAITING else ()
+    judged = _judged(group, key, view)
+    subject = Subject(
+        kind="PodGroup",
+        namespace=key.namespace,
+        name=key.name,
+        uid=uid,
+        about=tuple(_about_group(group, by_state)),
+    )
+    counted = of_group(judged, reading.law) if judged is not None else None
+    return _account(subject, state, counted, waiting, gone, victims, reading)
+
+
+def _gone(victim: Victim, reading: Reading) -> Account | None:
+    """Tell of one that is not there what events and records still have; None for nothing."""
+    victims = [victim]
+    gone = departures((), victims, reading.past, reading.known, reading.name_of)
+    told = Subject(kind=victim.kind, namespace=victim.namespace, name=victim.name)
+    account = _account(told, State.GONE, None, (), gone, victims, reading)
+    return account if account.departures or account.gains else None
+
+
+def _account(  # noqa: PLR0917 - the parts of an account, in its order
+    subject: Subject,
+    state: State,
+    counted: Counted | None,
+    waiting: Sequence[Wait],
+    gone: tuple[Departure, ...],
+    victims: Sequence[Victim],
+    reading: Reading,
+) -> Account:
+    return Account(
+        object=subject,
+        state=state,
+        summary=_summary(subject, state, waiting, gone),
+        since=next((each.since for each in waiting if each.since), ""),
+        priority=counted,
+        waiting=tuple(waiting),
+        departures=gone,
+        gains=gains(victims, reading.past.records),
+        unknown=reading.unknown,
+    )
+
+
+def _waits(target: Target, pending: Pending, reading: Reading) -> tuple[Wait, ...]:
+    view, settings = reading.view, reading.law.settings
+    found: Wanted | Refused
+    if isinstance(target, GroupKey) and target not in view.groups:
+        pods = count(len(pending.pods), "pod")
+        found = Refused(
+            f"{pods} name{'s' if len(pending.pods) == 1 else ''} it, but it does not exist",
+            Cause.GROUP_MISSING,
+        )
+    else:
+        found = Engine(view, settings, reading.minor).wanted(target)
+    nodes: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in view.pods.values():
+        nodes[pod.spec.nodeName or ""].append(pod)
+    return tuple(waits(pending, found, nodes))
+
+
+def _judged(group: PodGroup | None, key: GroupKey | None, view: View) -> Judged | None:
+    if group is None or key is None:
+        return None
+    return Judged(group, judge(group, view.members(key).values(), view.classes))
+
+
+def _state(pod: Schedulable) -> State:
+    if pod.finished:
+        return State.FINISHED
+    if pod.metadata.deletionTimestamp is not None or is_preempted(pod):
+        return State.LEAVING
+    return State.RUNNING if pod.spec.nodeName else State.WAITING
+
+
+def _group_state(by_state: Mapping[State, Sequence[Pod]]) -> State:
+    """Give what a group is at: it waits while a member does, or where it has none."""
+    for state in (State.WAITING, State.RUNNING, State.LEAVING, State.FINISHED):
+        if by_state.get(state):
+            return state
+    return State.WAITING
+
+
+def _about(pod: Schedulable, key: GroupKey | None, group: PodGroup | None) -> Iterable[str]:
+    if pod.spec.nodeName:
+        began = (pod.status.startTime if pod.status is not None else None) or ""
+        yield f"on node {pod.spec.nodeName}{f' since {began}' if began else ''}"
+    yield f"scheduled by {pod.spec.schedulerName or DEFAULT_SCHEDULER}"
+    owner = pod.metadata.controller()
+    if owner is not None:
+        yield f"made by {owner.kind} {pod.metadata.namespace}/{owner.name}"
+    if key is not None:
+        yield f"member of PodGroup {key.namespace}/{key.name}{_size(group)}"
+
+
+def _about_group(group: PodGroup | None, by_state: Mapping[State, Sequence[Schedulable]]) -> Iterable[str]:
+    words = {
+        State.RUNNING: ("runs", "run"),
+        State.WAITING: ("waits", "wait"),
+        State.LEAVING: ("is leaving", "are leaving"),
+        State.FINISHED: ("has ended", "have ended"),
+    }
+    pods = [pod for state in words for pod in by_state.get(state, ())]
+    parts = [
+        f"{len(by_state[state])} {one if len(by_state[state]) == 1 else many}"
+        for state, (one, many) in words.items()
+        if by_state.get(state)
+    ]
+    yield f"{count(len(pods), 'pod')}{f': {listed(parts)}' if parts else ''}"
+    schedulers = sorted({pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in pods})
+    if schedulers:
+        yield f"scheduled by {listed(schedulers)}"
+    if group is not None:
+        whole = group.disruption_mode is DisruptionMode.POD_GROUP
+        yield f"{_size(group).strip(' ()')}; preempted {'as a whole' if whole else 'pod by pod'}"
+
+
+def _size(group: PodGroup | None) -> str:
+    if group is None:
+        return " (which does not exist)"
+    return " (no minCount)" if group.min_count is None else f" (minCount {group.min_count})"
+
+
+def _summary(subject: Subject, state: State, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:
+    """Say the one sentence that counts."""
+    own = next((each for each in gone if each.of is Of.ITSELF and each.by is not By.PODIUM_OBSERVED), None)
+    if own is not None and state is not State.GONE and not STORED.intersection(own.told):
+        own = None  # It happened to a group that was there again later.
+    ended = "" if own is None else f": {own.words}{f' at {own.time}' if own.time else ''}"
+    ended += f" for {own.preemptor}" if own is not None and own.preemptor is not None else ""
+    match state:
+        case State.WAITING if waiting:
+            return f"{subject} waits: {waiting[0].message.rstrip('.')}."
+        case State.WAITING:
+            return f"{subject} waits."
+        case State.RUNNING:
+            return f"{subject} runs."
+        case State.LEAVING:
+            return f"{subject} is leaving{ended}."
+        case State.FINISHED:
+            return f"{subject} has ended{ended}."
+        case State.GONE:
+            return f"{subject} is not there any more{ended}."
