@@ -182,7 +182,7 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
         told = _BY_UID.match(message)
         if told is not None:
             preemptor = Preemptor(kind=_KINDS.get(told[1].lower(), told[1]), uid=told[2])
-            trace = trace._replace(preemptor=preemptor, node=told[3])
+            trace = trace._replace(preemptor=preemptor, node=_node(told[3]))
         return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
     by = _EVENT_REASONS.get(event.reason or "")
     return None if by is None or message.startswith(_CANCELLED) else trace._replace(by=by)

@@ -21,7 +21,7 @@ WORDS: Mapping[By, str] = {
     By.TAINT_MANAGER: "the taint manager deleted it",
     By.POD_GC: "the garbage collector of pods deleted it",
     By.OTHER: "it was disrupted",
-    By.DELETED: "it was deleted",
+    By.DELETED: "it was deleted; its grace period ends",
 }
 _AGAIN = "its controller, if it has one, makes another, which waits its turn"
 _SHIELD = "podium whatif --victim says which priority takes it"

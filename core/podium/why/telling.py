@@ -15,7 +15,7 @@ from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.intents import is_preempted
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Plan
 from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
 from podium.schedulerplugin.scheduling.loops import identity_of_group, workload_of
@@ -217,7 +217,8 @@ def _judged(group: PodGroup | None, key: GroupKey | None, view: View) -> Judged 
 def _state(pod: Schedulable) -> State:
     if pod.finished:
         return State.FINISHED
-    if pod.metadata.deletionTimestamp is not None or is_preempted(pod):
+    target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+    if pod.metadata.deletionTimestamp is not None or (target is not None and target.status == "True"):
         return State.LEAVING
     return State.RUNNING if pod.spec.nodeName else State.WAITING
 

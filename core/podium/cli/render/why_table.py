@@ -41,7 +41,7 @@ def why_table(account: Account, now: datetime, layout: Layout) -> str:
     _waiting(layout, account.waiting, now)
     if account.prospect is not None:
         _prospect(layout, account.prospect, account)
-    _departures(layout, account.departures, now)
+    _departures(layout, account, now)
     _gains(layout, account.gains, now)
     if account.unknown:
         layout.heading("Not known")
@@ -77,20 +77,21 @@ def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     said = _OUTCOMES.get(prospect.outcome, prospect.outcome)
     _say(layout, f"{said}: {prospect.message.rstrip('.')} (semantics {prospect.semantics}).")
     for reason in prospect.nodeReasons:
-        layout.paragraph(visible(reason), indent=_INDENT * 2, hang=_INDENT)
+        layout.paragraph(visible(f"refused by {reason}"), indent=_INDENT * 2, hang=_INDENT)
     kind = "group" if account.object.kind == "PodGroup" else "pod"
     whom = f"podium whatif --{kind} {account.object.namespace}/{account.object.name}"
     _fix(layout, f"{whom} names who would go, who is spared, and what each node refuses")
 
 
-def _departures(layout: Layout, departures: Sequence[Departure], now: datetime) -> None:
+def _departures(layout: Layout, account: Account, now: datetime) -> None:
+    departures = account.departures
     if not departures:
         return
     layout.heading("Who made it go, newest first")
     told = set()
     for each in departures[:DEPARTURES]:
         when = _when(each.time, now) if each.time else "at a time that is not known"
-        _say(layout, f"{when}: {_WHOSE[each.of]}{each.words}{_for_whom(each)}{_which(each)}")
+        _say(layout, f"{when}: {_WHOSE[each.of]}{each.words}{_for_whom(each)}{_which(each, account)}")
         source = f"told by {listed(each.told)}{f': {each.message}' if each.message else ''}"
         layout.paragraph(visible(source), indent=_INDENT * 2, hang=_INDENT, style="dim")
         if each.by not in told:
@@ -110,8 +111,9 @@ def _for_whom(departure: Departure) -> str:
     return f" for {preemptor}{said}"
 
 
-def _which(departure: Departure) -> str:
-    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if departure.pods else ""
+def _which(departure: Departure, account: Account) -> str:
+    others = departure.pods and departure.pods != (account.object.name,)
+    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if others else ""
     return f"{pods}{f', on node {departure.node}' if departure.node else ''}"
 
 

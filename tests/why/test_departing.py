@@ -1,0 +1,300 @@
+"""Who made a pod go: each hand told apart, from conditions, events and records, alone and together."""
+
+from typing import Any
+
+import pytest
+from tests.why.objects import (
+    LATER,
+    Podium,
+    condition,
+    disrupted,
+    event,
+    file,
+    group,
+    node,
+    party,
+    plan,
+    pod,
+    podium,
+    record,
+    uid_of,
+)
+
+from podium.why.account import By
+
+__all__ = ["podium"]
+
+GOING = {"deletionTimestamp": LATER}
+BY_PODIUM = f"podium-scheduler: preempting to accommodate a higher priority pod (UID {uid_of('high')})"
+BY_KUBE = "default-scheduler: preempting to accommodate a higher priority pod"
+CRITICAL = "Pod was preempted by Kubelet to accommodate a critical pod."
+EVENT_KUBE = f"Preempted by pod {uid_of('high')} on node n1"
+KUBELET = "TerminationByKubelet"
+
+
+def ended(reason: str, message: str = "", **status: Any) -> list[dict[str, Any]]:
+    """Make a pod that a kubelet ended."""
+    conditions = [disrupted(KUBELET, message)] if message else []
+    return [pod("x", *conditions, node="n1", status={"phase": "Failed", "reason": reason, **status})]
+
+
+# What is stored, whose hand it was, and a part of the summary.
+HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
+    "Podium": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_PODIUM), node="n1")],
+        By.PODIUM,
+        f"is leaving: Podium's scheduler preempted it at {LATER} for Pod uid-of-high",
+    ),
+    "Podium under another name": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_PODIUM.replace("podium-", "our-")), node="n1")],
+        By.PODIUM,
+        "Podium's scheduler preempted it",
+    ),
+    "kube-scheduler": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_KUBE), node="n1")],
+        By.KUBE_SCHEDULER,
+        "kube-scheduler preempted it",
+    ),
+    "another scheduler": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_KUBE.replace("default", "own")), node="n1")],
+        By.SCHEDULER,
+        "scheduler own-scheduler preempted it",
+    ),
+    "some scheduler, in a dump without messages": (
+        [pod("x", disrupted("PreemptionByScheduler"), node="n1")],
+        By.SCHEDULER,
+        "a scheduler preempted it",
+    ),
+    "the eviction API": (
+        [pod("x", disrupted("EvictionByEvictionAPI", "Eviction API: evicting"), node="n1", metadata=GOING)],
+        By.EVICTION_API,
+        "evicted through the eviction API",
+    ),
+    "a kubelet under pressure": (
+        ended("Evicted", "The node was low on resource: memory."),
+        By.KUBELET_PRESSURE,
+        "has ended: the kubelet evicted it, for its node was short",
+    ),
+    "a kubelet for a critical pod": (
+        ended("Preempting", CRITICAL),
+        By.KUBELET_CRITICAL,
+        "for a critical pod",
+    ),
+    "a kubelet that shuts down": (
+        ended("Terminated", "Pod was terminated in response to imminent node shutdown."),
+        By.KUBELET_SHUTDOWN,
+        "its node was shut down",
+    ),
+    "a kubelet, nobody knows what for": (ended("", "went"), By.KUBELET, "the kubelet ended it"),
+    "a kubelet without conditions": (ended("Evicted"), By.KUBELET_PRESSURE, "the kubelet evicted it"),
+    "the taint manager": (
+        [
+            pod(
+                "x",
+                disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+                node="n1",
+                metadata=GOING,
+            )
+        ],
+        By.TAINT_MANAGER,
+        "the taint manager deleted it",
+    ),
+    "the garbage collector": (
+        [pod("x", disrupted("DeletionByPodGC", "PodGC: node no longer exists"), node="n1")],
+        By.POD_GC,
+        "garbage collector",
+    ),
+    "a reason of somebody's own": (
+        [pod("x", disrupted("StoppedByQueue"), node="n1")],
+        By.OTHER,
+        "it was disrupted",
+    ),
+    "somebody": (
+        [pod("x", node="n1", metadata=GOING)],
+        By.DELETED,
+        f"it was deleted; its grace period ends at {LATER}",
+    ),
+    "kube-scheduler, of which only the event is left": (
+        [event("x", "Preempted", EVENT_KUBE, "default-scheduler")],
+        By.KUBE_SCHEDULER,
+        "is not there any more: kube-scheduler preempted it",
+    ),
+    "a kubelet, of which only the event is left": (
+        [event("x", "Preempting", "Preempted in order to admit critical pod", "kubelet")],
+        By.KUBELET_CRITICAL,
+        "for a critical pod",
+    ),
+    "the taint manager, of which only the event is left": (
+        [event("x", "TaintManagerEviction", "Marking for deletion Pod a/x", "taint-eviction-controller")],
+        By.TAINT_MANAGER,
+        "the taint manager deleted it",
+    ),
+    "Podium, of which only the record is left": (
+        [record(plan(party("Pod", "a", "high", priority=9), party("Pod", "a", "x")))],
+        By.PODIUM,
+        f"is not there any more: Podium's scheduler preempted it at {LATER} for Pod a/high",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "by", "summary"), HANDS.values(), ids=list(HANDS))
+def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], by: By, summary: str) -> None:
+    """One departure, by this hand, and the summary says so; there is something to do about each."""
+    run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
+    assert run.code == 0, run.stderr
+    told = run.json
+    assert [each["by"] for each in told["departures"]] == [by]
+    assert summary in told["summary"]
+    assert told["departures"][0]["fix"]
+
+
+def test_what_several_say_of_one_eviction_is_one(podium: Podium) -> None:
+    """Condition, event and record agree: one departure, with the name that the record has."""
+    objects = [
+        pod("x", disrupted("PreemptionByScheduler", BY_PODIUM), node="n1", metadata=GOING),
+        event("x", "Preempted", f"{EVENT_KUBE}, 1 pod in 1 unit", "podium-scheduler"),
+        record(plan(party("Pod", "a", "high", priority=9), party("Pod", "a", "x"), domain="n1")),
+    ]
+    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    (departure,) = told["departures"]
+    assert departure["told"] == ["condition", "event", "record"]
+    whom = {"kind": "Pod", "namespace": "a", "name": "high", "uid": uid_of("high"), "priority": 9}
+    assert (departure["preemptor"], departure["node"]) == (whom, "n1")
+
+
+def test_a_preemptor_that_was_read_has_its_name(podium: Podium) -> None:
+    """kube-scheduler says a UID only."""
+    objects = [event("x", "Preempted", EVENT_KUBE, "default-scheduler"), pod("high", node="n1", priority=7)]
+    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    whom = told["departures"][0]["preemptor"]
+    assert (whom["namespace"], whom["name"], whom["priority"]) == ("a", "high", 7)
+
+
+def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
+    """A group that is preempted as a whole is one departure with all its pods."""
+    message = BY_PODIUM.replace("pod (", "podgroup (")
+    told_in_event = f"Preempted by podgroup {uid_of('high')} on node cluster"
+    objects = [
+        group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message)),
+        *(
+            pod(name, disrupted("PreemptionByScheduler", message), node="n1", group="ring", priority=5)
+            for name in ("x", "y")
+        ),
+        event("ring", "Preempted", told_in_event, "podium-scheduler", kind="PodGroup"),
+        record(plan(party("PodGroup", "a", "high"), party("PodGroup", "a", "ring"))),
+    ]
+    (departure,) = podium("group", "a/ring", "-f", file([*objects, node()]), "-o", "json").json["departures"]
+    assert (departure["pods"], departure["told"]) == (["x", "y"], ["condition", "event", "record"])
+    assert departure["preemptor"]["name"] == "high"
+    told = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json
+    assert [(each["of"], each["by"]) for each in told["departures"]] == [("Itself", "Podium")]
+
+
+def test_groups_that_went_twice_are_two(podium: Podium) -> None:
+    objects = [
+        record(
+            plan(party("PodGroup", "a", "high"), party("PodGroup", "a", "ring")),
+            plan(party("PodGroup", "a", "more"), party("PodGroup", "a", "ring"), time="2026-11-21T09:00:00Z"),
+        )
+    ]
+    told = podium("group", "a/ring", "-f", file(objects), "-o", "json").json
+    assert [each["preemptor"]["name"] for each in told["departures"]] == ["more", "high"]
+    assert told["state"] == "Gone"
+
+
+def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
+    """A pod that was made anew under its name, and others of the same Job, are not the pod itself."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
+    job = {"kind": "Job", "name": "train", "uid": "j"}
+    objects = [
+        pod("x", metadata={"ownerReferences": [owner]}, node="n1"),
+        record(
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x") | {"uid": "older"}),
+            plan(party("Pod", "a", "more"), party("Pod", "a", "other", owner=job)),
+            plan(party("Pod", "a", "most"), party("Pod", "b", "x")),
+        ),
+    ]
+    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert sorted(each["of"] for each in told["departures"]) == ["Earlier", "Workload"]
+    assert told["summary"] == "Pod a/x runs."
+
+
+def test_what_was_only_observed_is_no_end(podium: Podium) -> None:
+    """Under preemption: observe nobody went, and what a shadow planned is not told at all."""
+    objects = [
+        pod("x", node="n1"),
+        record(
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x"), mode="Observed"),
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x"), mode="Shadow"),
+        ),
+    ]
+    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert [each["by"] for each in told["departures"]] == [By.PODIUM_OBSERVED]
+    assert told["state"] == "Running"
+
+
+def test_a_mark_that_was_taken_back_is_no_end(podium: Podium) -> None:
+    spared = condition("DisruptionTarget", "False", "PreemptionByScheduler", "given up")
+    told = podium("pod", "a/x", "-f", file([pod("x", spared, node="n1")]), "-o", "json").json
+    assert (told["departures"], told["state"]) == ([], "Running")
+
+
+def test_a_taint_that_went_is_no_end(podium: Podium) -> None:
+    cancelled = event(
+        "x", "TaintManagerEviction", "Cancelling deletion of Pod a/x", "taint-eviction-controller"
+    )
+    told = podium("pod", "a/x", "-f", file([pod("x", node="n1"), cancelled]), "-o", "json").json
+    assert told["departures"] == []
+
+
+def test_what_was_preempted_for_it(podium: Podium) -> None:
+    """By the records, in numbers; nobody's name."""
+    objects = [
+        group("ring", least=1),
+        pod("x", group="ring", node="n1", priority=5),
+        record(
+            plan(party("PodGroup", "a", "ring"), party("Pod", "b", "secret"), party("Pod", "b", "hidden"))
+        ),
+    ]
+    run = podium("pod", "a/x", "-f", file(objects), "-o", "json")
+    (gain,) = run.json["gains"]
+    assert (gain["result"], gain["units"], gain["pods"]) == ("Evicted", 2, 2)
+    assert "secret" not in run.stdout
+
+
+# --- who is not there -------------------------------------------------------------------------------------
+
+NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a name that is nearly right": ([pod("trainer")], "pod a/trainr", "did you mean trainer?"),
+    "a group, asked about as a pod": (
+        [group("ring"), pod("z")],
+        "pod a/ring",
+        "there is a PodGroup of that name: podium why group a/ring",
+    ),
+    "a pod, asked about as a group": (
+        [pod("x")],
+        "group a/x",
+        "there is a pod of that name: podium why pod a/x",
+    ),
+    "one of another namespace": ([pod("x", namespace="b")], "pod a/x", "there is one in b"),
+    "nobody at all": (
+        [pod("x")],
+        "pod a/nobody",
+        "there is no pod a/nobody, and nothing is known of one (Event: not in the input; PreemptionRecord: not in",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "asked", "said"), NOBODY.values(), ids=list(NOBODY))
+def test_who_is_not_there(podium: Podium, objects: list[dict[str, Any]], asked: str, said: str) -> None:
+    """One line, with who may be meant and what was not looked at."""
+    run = podium(*asked.split(), "-f", file(objects))
+    assert (run.code, run.stdout) == (1, "")
+    assert run.stderr.count("\n") == 1
+    assert said in run.stderr
+
+
+def test_a_name_without_a_namespace_is_usage(podium: Podium) -> None:
+    run = podium("pod", "x", "-f", file([pod("x")]))
+    assert run.code == 2
+    assert "'x' is not NAMESPACE/NAME" in run.stderr

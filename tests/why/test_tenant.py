@@ -1,0 +1,97 @@
+"""What belongs to others is never named: under --tenant, and where nobody may read it."""
+
+from typing import Any
+
+import pytest
+from tests.why.objects import (
+    Podium,
+    disrupted,
+    event,
+    file,
+    node,
+    party,
+    plan,
+    pod,
+    podium,
+    record,
+    uid_of,
+    unscheduled,
+)
+
+__all__ = ["podium"]
+
+FOREIGN = ("xenon", "quartz", "walrus")
+UID = uid_of("walrus").replace("walrus", "7")
+
+
+def foreign(**rest: Any) -> dict[str, Any]:
+    """Name a preemptor of another namespace, whose UID tells nothing."""
+    return party("Pod", "xenon", "walrus", priority=9) | {"uid": UID} | rest
+
+
+MESSAGE = f"podium-scheduler: preempting to accommodate a higher priority pod (UID {UID})"
+WALRUS = pod("walrus", namespace="xenon", priority=9, node="n1", metadata={"uid": UID})
+CASES: dict[str, list[dict[str, Any]]] = {
+    "a preemptor of a record": [record(plan(foreign(), party("Pod", "a", "x")))],
+    "a preemptor that was read": [pod("x", disrupted("PreemptionByScheduler", MESSAGE), node="n1"), WALRUS],
+    "a preemptor that an event names": [
+        event("x", "Preempted", f"Preempted by pod {UID} on node n1", "default-scheduler"),
+        WALRUS,
+    ],
+    "others of a plan": [
+        record(plan(party("Pod", "a", "x"), party("Pod", "xenon", "quartz"))),
+        pod("x", node="n1"),
+    ],
+    "victims of a plan that would help": [
+        pod("x", unscheduled("0/1 nodes are available"), priority=5, cpu="4"),
+        pod("quartz", namespace="xenon", node="n1", cpu="4"),
+        node(),
+    ],
+    "those whose leaving is awaited": [
+        pod("x", unscheduled("0/1 nodes are available"), priority=5, cpu="4"),
+        pod(
+            "quartz",
+            namespace="xenon",
+            node="n1",
+            cpu="4",
+            metadata={"deletionTimestamp": "2026-11-21T09:00:00Z", "uid": "7"},
+        ),
+        node(),
+    ],
+}
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+@pytest.mark.parametrize("objects", CASES.values(), ids=list(CASES))
+def test_others_are_uids(podium: Podium, objects: list[dict[str, Any]], output: str) -> None:
+    """No name of another namespace is in the output or on stderr."""
+    run = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", output)
+    assert run.code == 0, run.stderr
+    for name in FOREIGN:
+        assert name not in run.stdout
+        assert name not in run.stderr
+
+
+def test_the_uid_and_the_priority_are_told(podium: Podium) -> None:
+    objects = CASES["a preemptor of a record"]
+    told = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json").json
+    whom = told["departures"][0]["preemptor"]
+    assert whom == {"kind": "Pod", "namespace": "", "name": "", "uid": UID, "priority": 9}
+
+
+def test_without_a_tenant_names_are_told(podium: Podium) -> None:
+    """Whoever has the files may read them."""
+    run = podium("pod", "a/x", "-f", file(CASES["a preemptor of a record"]))
+    assert "for Pod xenon/walrus" in run.stdout
+
+
+def test_no_other_namespace_is_offered(podium: Podium) -> None:
+    """Neither one's own in another place, nor another's."""
+    run = podium("pod", "a/walrus", "-f", file([WALRUS]), "--tenant", "a")
+    assert (run.code, "xenon" in run.stderr) == (1, False)
+
+
+def test_a_tenant_asks_about_its_own(podium: Podium) -> None:
+    run = podium("pod", "xenon/walrus", "-f", file([WALRUS]), "--tenant", "a")
+    assert run.code == 2
+    assert "--tenant a speaks of namespace a, not of xenon" in run.stderr
