@@ -69,23 +69,29 @@ def create_pod(server: Server, namespace: str, name: str, class_name: str, **met
     create(server, f"/api/v1/namespaces/{namespace}/pods", body)
 
 
-def kubeconfig_of(server: Server, namespace: str, rules: list[dict[str, Any]], folder: Path) -> Path:
-    """Make a user who may do what `rules` say, cluster-wide (list pods, at least), and their kubeconfig."""
+def kubeconfig_of(
+    server: Server, namespace: str, rules: list[dict[str, Any]], folder: Path, *, everywhere: bool = True
+) -> Path:
+    """Make a user who may do what `rules` say (list pods, at least), and their kubeconfig.
+
+    They may do it cluster-wide, or else in the namespace alone.
+    """
     account: str = create(
         server, f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"generateName": "reader-"}}
     )["metadata"]["name"]
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    role = create(server, f"{rbac}/clusterroles", {"metadata": {"generateName": "test-"}, "rules": rules})
+    scope, kind = ("cluster", "ClusterRole") if everywhere else (f"namespaces/{namespace}/", "Role")
+    role = create(server, f"{rbac}/{scope}roles", {"metadata": {"generateName": "test-"}, "rules": rules})
     binding = {
         "metadata": {"generateName": "test-"},
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
+            "kind": kind,
             "name": role["metadata"]["name"],
         },
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
-    create(server, f"{rbac}/clusterrolebindings", binding)
+    create(server, f"{rbac}/{scope}rolebindings", binding)
     account_path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"
     token: str = create(server, f"{account_path}/token", {"spec": {}})["status"]["token"]
     client = Client(server.url, token, server.access.authority)

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.why.objects import group, node, pod
+from tests.why.objects import group, node, pod, priority_class
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
@@ -14,11 +15,10 @@ from podium.documents.split import split
 from podium.schedulerplugin import Engine, Settings
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.schedulerplugin.settings import DivergencePolicy
 from podium.state import State
 from podium.why.counted import Judged, counts
-
-import msgspec  # isort: skip
 
 KEY = GroupKey(native=False, namespace="a", name="ring")
 INTEGERS = st.integers(-3, 3)
@@ -34,6 +34,7 @@ def state_of(objects: list[object]) -> State:
     members=st.lists(INTEGERS, min_size=1, max_size=4),
     whole=st.booleans(),
     runs=st.booleans(),
+    shielded=st.booleans(),
     semantics=st.sampled_from(Semantics),
     policy=st.sampled_from([DivergencePolicy.USE_GROUP_PRIORITY, DivergencePolicy.NO_PREEMPTION]),
 )
@@ -43,22 +44,25 @@ def test_what_counts_is_what_the_engine_counts(
     members: list[int],
     whole: bool,
     runs: bool,
+    shielded: bool,
     semantics: Semantics,
     policy: DivergencePolicy,
 ) -> None:
     """Pending members are placed at it, and running ones are units of it for a lone pod."""
+    metadata = {"annotations": {PREEMPTION_CLASS: "shield"}} if shielded else {}
     pods = [
         pod(f"x{at}", group="ring", priority=value, node="n1" if runs else "", cpu="10m")
         for at, value in enumerate(members)
     ]
-    state = state_of([group("ring", least=1, priority=of_group, whole=whole), *pods, node()])
-    settings = Settings(semantics=semantics, divergence=policy)
+    ring = group("ring", least=1, priority=of_group, whole=whole, metadata=metadata)
+    state = state_of([ring, *pods, node(), priority_class("shield", 2)])
+    settings = Settings(semantics=semantics, divergence=policy, preemption_priority=True)
     engine = Engine(state, settings)
     judged = Judged(state.groups[KEY], judge(state.groups[KEY], state.members(KEY).values()))
     units, _ = engine.units(for_group=False, now=int(datetime(2026, 11, 22, tzinfo=UTC).timestamp()))
     for name, member in state.pods.items():
         assert isinstance(member, Schedulable)
-        placed, victim = counts(member.spec.priority or 0, judged, settings)
+        placed, victim = counts(member.spec.priority or 0, judged, settings, state.classes)
         if runs:
             lead = units.lead.item(engine.snapshot.pod_row[name])
             assert units.priority.item(lead) == victim

@@ -83,11 +83,11 @@ def command(
         account = _tell(question, read)
     if account is None:
         raise PodiumError(_nobody(question, read))
-    moment = whatifinput.moment(None, read.near.state, datetime.now(UTC), live=question.live)
     if output == "table":
         from podium.cli.render.why_table import why_table  # noqa: PLC0415 - json and yaml do without
 
-        text = why_table(account, moment.at, layout(to_file=output_file is not None))
+        now = datetime.now(UTC) if question.live else None
+        text = why_table(account, now, layout(to_file=output_file is not None))
     else:
         # By way of JSON, which has lists only.
         whole = document("WhyReport", **msgspec.json.decode(msgspec.json.encode(account)))

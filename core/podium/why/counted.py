@@ -14,7 +14,7 @@ from podium.divergence import Divergence, policy_sentence, sentence
 from podium.explain import Server, because, consequence, policy_consequence
 from podium.priority import SYSTEM_CLASSES, default_class, resolve
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.units import unit_rule
+from podium.schedulerplugin.preemption.units import guarded_priority, unit_rule
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.why.account import Counted
 
@@ -51,19 +51,22 @@ def of_group(judged: Judged, law: Law) -> Counted:
     return _counted(judged.group.priority, judged.group.priority_class_name, judged, law)
 
 
-def counts(own: int, judged: Judged | None, settings: Settings) -> tuple[int, int]:
+def counts(
+    own: int, judged: Judged | None, settings: Settings, classes: Mapping[str, PriorityClass]
+) -> tuple[int, int]:
     """Give what a pod of an integer, or its group, counts as: when it is placed, and as a victim of a pod."""
     if judged is None or settings.semantics is Semantics.PODS:
         return own, own
-    value = judged.group.priority or 0
-    if settings.divergence is DivergencePolicy.NO_PREEMPTION:
-        value = judged.divergence.priority.lowest
+    group, lowest = judged.group, judged.divergence.priority.lowest
+    placed = lowest if settings.divergence is DivergencePolicy.NO_PREEMPTION else group.priority or 0
     rule = unit_rule(settings.semantics, for_group=False)
-    return value, value if rule.member_priority else own
+    if rule.guarded:
+        return placed, guarded_priority(group, lowest, settings, classes)
+    return placed, (group.priority or 0) if rule.member_priority else own
 
 
 def _counted(own: int | None, name: str, judged: Judged | None, law: Law) -> Counted:
-    placed, victim = counts(own or 0, judged, law.settings)
+    placed, victim = counts(own or 0, judged, law.settings, law.classes or {})
     problems = tuple(_problems(judged, law)) if judged is not None else ()
     return Counted(
         placed=placed,

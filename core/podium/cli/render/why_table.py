@@ -31,11 +31,11 @@ _OUTCOMES = {
 _INDENT = "  "
 
 
-def why_table(account: Account, now: datetime, layout: Layout) -> str:
-    """Write the account in the layout's width; times are also told as how long ago they are `now`."""
+def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
+    """Write the account in the layout's width; of a live cluster times are also told as how long ago."""
     layout.paragraph(visible(account.summary), style=_STYLES.get(account.state, "bold"))
     if account.object.about:
-        layout.paragraph(visible(f"{_capital('; '.join(account.object.about))}."))
+        layout.paragraph(visible(f"{'; '.join(account.object.about)}."))
     if account.priority is not None:
         _priority(layout, account.priority)
     _waiting(layout, account.waiting, now)
@@ -62,13 +62,13 @@ def _priority(layout: Layout, counted: Counted) -> None:
     _fix(layout, counted.fix)
 
 
-def _waiting(layout: Layout, waiting: Sequence[Wait], now: datetime) -> None:
+def _waiting(layout: Layout, waiting: Sequence[Wait], now: datetime | None) -> None:
     if not waiting:
         return
     layout.heading("Why it waits")
     for wait in waiting:
         since = f" (since {_when(wait.since, now)})" if wait.since else ""
-        _say(layout, f"{_capital(wait.message)}{since}")
+        _say(layout, f"{wait.message}{since}")
         _fix(layout, wait.fix)
 
 
@@ -83,7 +83,7 @@ def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     _fix(layout, f"{whom} names who would go, who is spared, and what each node refuses")
 
 
-def _departures(layout: Layout, account: Account, now: datetime) -> None:
+def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
     departures = account.departures
     if not departures:
         return
@@ -117,7 +117,7 @@ def _which(departure: Departure, account: Account) -> str:
     return f"{pods}{f', on node {departure.node}' if departure.node else ''}"
 
 
-def _gains(layout: Layout, gains: Sequence[Gain], now: datetime) -> None:
+def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
     if not gains:
         return
     layout.heading("What was preempted for it, newest first")
@@ -145,8 +145,10 @@ def _fix(layout: Layout, fix: str) -> None:
         layout.paragraph(visible(f"to do: {fix}"), indent=_INDENT * 2, hang=_INDENT)
 
 
-def _when(time: str, now: datetime) -> str:
-    """Write a time of an object, and how long ago that was."""
+def _when(time: str, now: datetime | None) -> str:
+    """Write a time of an object, and how long ago that was; None is the past of a file."""
+    if now is None:
+        return visible(time)
     try:
         passed = int((now - instant(time)).total_seconds())
     except msgspec.ValidationError:
@@ -157,10 +159,6 @@ def _when(time: str, now: datetime) -> str:
         if passed >= size:
             return f"{visible(time)}, {passed // size} {unit} ago"
     return f"{visible(time)}, {passed} s ago"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _cut(layout: Layout, total: int, limit: int) -> None:

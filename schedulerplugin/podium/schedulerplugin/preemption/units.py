@@ -9,11 +9,12 @@ Pods that are leaving (being deleted, or told to go by a preemption) are in no u
 what they free is free already. kube-scheduler's releases count them like others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.core import PriorityClass
 from podium.api.groups import PODIUM_GROUP, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
@@ -68,6 +69,21 @@ def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
         return UnitRule(grouped=True, member_priority=True, member_rank=True, guarded=False)
     knows = semantics is Semantics.V1_36 and for_group
     return UnitRule(grouped=knows, member_priority=False, member_rank=knows, guarded=False)
+
+
+def guarded_priority(
+    group: PodGroup, lowest: int, settings: Settings, classes: Mapping[str, PriorityClass]
+) -> int:
+    """Give what a preemptor of a group must exceed where units are guarded.
+
+    `lowest` is the least integer among the group and its members, which counts under NoPreemption.
+    """
+    priority = lowest if settings.divergence is DivergencePolicy.NO_PREEMPTION else group.priority or 0
+    if settings.preemption_priority and not group.native:
+        named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
+        found = resolve(classes, named) if named else None
+        priority = max(priority, found.value) if found is not None else priority
+    return priority
 
 
 class Membership:
@@ -329,17 +345,12 @@ class Units:
         return protected(pod, self._settings, class_name, self._view.classes)
 
     def _group_priority(self, key: GroupKey, group: PodGroup) -> int:
-        priority = group.priority or 0
-        settings = self._settings
         if not self.rule.guarded:
-            return priority
+            return group.priority or 0
+        settings, lowest = self._settings, group.priority or 0
         if settings.divergence is DivergencePolicy.NO_PREEMPTION:
-            priority = judge(group, self._view.members(key).values()).priority.lowest
-        if settings.preemption_priority and not group.native:
-            named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
-            found = resolve(self._view.classes, named) if named else None
-            priority = max(priority, found.value) if found is not None else priority
-        return priority
+            lowest = judge(group, self._view.members(key).values()).priority.lowest
+        return guarded_priority(group, lowest, settings, self._view.classes)
 
     def _whole(self, group: PodGroup | None) -> bool:
         return self.rule.grouped and group is not None and group.disruption_mode is DisruptionMode.POD_GROUP

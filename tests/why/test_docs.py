@@ -1,0 +1,65 @@
+"""docs/why.md names every cause, hand and field as the code does, and its commands run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.why.objects import Podium, podium
+
+from podium.cli.render import why_table
+from podium.schedulerplugin.preemption.target import Cause
+from podium.why import account, waiting
+
+__all__ = ["podium"]
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
+OWN = (waiting.SCHEDULER_SAYS, waiting.NOT_TRIED, waiting.RESERVED_NODE, waiting.NO_PREEMPTION)
+
+
+def rows(section: str) -> list[str]:
+    """Give the words in the first cells of the table of a section."""
+    text = DOCS.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return [word for cell in cells for word in re.findall(r"`(\w+)`", cell)]
+
+
+def test_every_cause_and_hand_is_documented() -> None:
+    """The tables have the code's words and no others."""
+    assert sorted(rows("Why it waits")) == sorted((*Cause, *OWN))
+    assert sorted(rows("Who made it go")) == sorted(account.By)
+    for word in (*account.State, *account.Of):
+        assert f"`{word}`" in DOCS
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        account.Account,
+        account.Counted,
+        account.Wait,
+        account.Prospect,
+        account.Departure,
+        account.Preemptor,
+        account.Gain,
+    ],
+)
+def test_every_field_is_documented(of: type) -> None:
+    text = DOCS.partition("## json and yaml\n")[2]
+    for field in of.__struct_fields__:  # type: ignore[attr-defined]
+        assert re.search(rf"\b{field}\b", text), field
+
+
+def test_cuts_are_documented() -> None:
+    assert (why_table.DEPARTURES, why_table.GAINS) == (5, 5)
+    assert "The table shows\n5 of either list" in DOCS
+
+
+def test_the_example_runs(podium: Podium, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the dump of a real cluster: why its largest gang is not scheduled."""
+    (line,) = re.findall(r"^    \$ podium why (.*)$", DOCS, re.MULTILINE)
+    monkeypatch.chdir(ROOT)
+    run = podium(*shlex.split(line))
+    assert run.code == 0, run.stderr
+    assert "kube-scheduler 1.37 refuses it, for it has priority 2000" in run.stdout

@@ -1,0 +1,210 @@
+"""`podium why` on real servers: evicted by each hand that can be had there, a gang that waits, a tenant."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.kubescheduler import scheduling
+from tests.fixtures.servers import Server
+from tests.live.cluster import kubeconfig_of
+from tests.scheduler.world import World, Yard, world
+from tests.why.objects import Podium, podium
+
+from podium import crds
+from podium.api.records import RECORD_VERSION
+from podium.controlplane.releases import RELEASES
+
+__all__ = ["podium"]
+
+pytestmark = pytest.mark.server
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
+OTHER = "default-scheduler"
+KEPT = {"finalizers": ["example.com/kept"]}
+# What a tenant may read: their own namespace.
+OWN = [
+    {
+        "apiGroups": ["", "scheduling.k8s.io", "events.k8s.io"],
+        "resources": ["*"],
+        "verbs": ["get", "list"],
+    }
+]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with both schedulers, and Podium's records."""
+    with world(request.param, tmp_path_factory.mktemp("world")) as made:
+        code, answer = made.server.request("POST", DEFINITIONS, crds.records())
+        assert code == 201, answer
+        with scheduling(made.server), made.scheduling():
+            yield made
+
+
+@pytest.fixture
+def yard(both: World) -> Iterator[Yard]:
+    with both.yard() as made:
+        made.until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        yield made
+
+
+def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path | None = None) -> Any:
+    """Ask about one, as the administrator or as somebody."""
+    run = podium(kind, name, "--kubeconfig", str(kubeconfig or server.kubeconfig), "-o", "json")
+    assert run.code == 0, run.stderr
+    return run.json
+
+
+def marked(yard: Yard, name: str) -> bool:
+    """Say whether a pod is a DisruptionTarget, and being deleted."""
+    pod = yard.pods()[name]
+    kinds = [each["type"] for each in pod["status"].get("conditions", ()) if each["status"] == "True"]
+    return "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"]
+
+
+def preempted(yard: Yard, scheduler: str) -> str:
+    """Have a pod `low` preempted for `high`, and kept by a finalizer; give the node."""
+    node = yard.node("n0")
+    yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
+    yard.pod("high", 4, 5, schedulerName=scheduler)
+    yard.until(lambda: marked(yard, "low"), "low has to go")
+    return node
+
+
+def events(yard: Yard) -> list[str]:
+    path = f"/api/v1/namespaces/{yard.name}/events"
+    return [each["reason"] for each in yard.ask("GET", path)["items"]]
+
+
+def recorded(yard: Yard) -> bool:
+    return any(
+        unit["namespace"] == yard.name
+        for record in yard.ask("GET", RECORDS)["items"]
+        for each in record["plans"]
+        for unit in each["units"]
+    )
+
+
+@pytest.mark.parametrize(("scheduler", "by"), [("podium-scheduler", "Podium"), (OTHER, "KubeScheduler")])
+def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
+    """While it is leaving, and when it has gone; for whom is known by name."""
+    node = preempted(yard, scheduler)
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    sources = ["condition", "event"]
+    if by == "Podium":
+        yard.until(lambda: recorded(yard), "the preemption is recorded")
+        sources.append("record")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    (departure,) = account["departures"]
+    assert (account["state"], departure["by"], departure["told"]) == ("Leaving", by, sources)
+    assert (departure["preemptor"]["name"], departure["node"]) == ("high", node)
+    yard.free("low")
+    yard.until(lambda: "low" not in yard.pods(), "low has gone")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    (departure,) = account["departures"]
+    assert (account["state"], departure["by"]) == ("Gone", by)
+    assert departure["preemptor"]["name"] == "high"
+
+
+def test_evicted_through_the_api(podium: Podium, yard: Yard) -> None:
+    yard.node("n0")
+    yard.pod("low", 1, 1, node="n0", metadata=KEPT)
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "low", "namespace": yard.name},
+    }
+    yard.ask("POST", f"{yard.pods_path('low')}/eviction", body, code=201)
+    yard.until(lambda: marked(yard, "low"), "low has to go")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    assert [each["by"] for each in account["departures"]] == ["EvictionAPI"]
+
+
+def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
+    """The status is written as a kubelet does that admits a critical pod."""
+    yard.node("n0")
+    yard.pod("low", 1, 1, node="n0")
+    yard.until(lambda: yard.pods()["low"]["status"]["phase"] == "Running", "it runs")
+    message = "Pod was preempted by Kubelet to accommodate a critical pod."
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+    }
+    status = {"phase": "Failed", "reason": "Preempting", "conditions": [target]}
+    yard.patch("low", {"status": status}, "/status")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    assert account["state"] == "Finished"
+    assert [each["by"] for each in account["departures"]] == ["KubeletCriticalPod"]
+
+
+def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
+    """For a tenant as for an administrator: it takes nothing but the namespace to know."""
+    yard.nodes(1)
+    yard.group("ring", 5, 3)
+    yard.members("ring", 2, 1, 5)
+    account = told(podium, yard.server, "group", f"{yard.name}/ring")
+    assert account["waiting"][0]["cause"] == "TooFew"
+    assert "minCount is 3" in account["summary"]
+    assert account["priority"]["placed"] == 5
+
+
+def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Yard, tmp_path: Path) -> None:
+    """By UID alone, and which rights are missing; an administrator reads the name."""
+    with both.yard() as theirs:
+        yard.node("n0")
+        yard.pod("low", 4, 1, node="n0", metadata=KEPT)
+        made = theirs.pod("secret", 4, 5, nodeSelector={"yard": yard.name})
+        yard.until(lambda: marked(yard, "low"), "low has to go")
+        yard.until(lambda: recorded(yard), "the preemption is recorded")
+        yard.pod("late", 4, 1)
+        yard.until_said("late", "0/1 nodes are available")
+        tenant = kubeconfig_of(yard.server, yard.name, OWN, tmp_path, everywhere=False)
+        run = podium("pod", f"{yard.name}/low", "--kubeconfig", str(tenant), "-o", "json")
+        (departure,) = run.json["departures"]
+        assert departure["by"] == "Podium"
+        assert (departure["preemptor"]["name"], departure["preemptor"]["uid"]) == (
+            "",
+            made["metadata"]["uid"],
+        )
+        assert theirs.name not in run.stdout + run.stderr
+        assert any("missing permission: list preemptionrecords" in each for each in run.json["unknown"])
+        late = told(podium, yard.server, "pod", f"{yard.name}/late", tenant)
+        assert [each["cause"] for each in late["waiting"]] == ["SchedulerSays"]
+        assert any("missing permission: list nodes" in each for each in late["unknown"])
+        elsewhere = podium("pod", f"{theirs.name}/secret", "--kubeconfig", str(tenant))
+        assert elsewhere.code == 1
+        refused = f'list pods (API group "") in namespace {theirs.name}'
+        assert (
+            f"pods of namespace {theirs.name} cannot be read: missing permission: {refused}"
+            in elsewhere.stderr
+        )
+        admin = told(podium, yard.server, "pod", f"{yard.name}/low")
+        assert admin["departures"][0]["preemptor"]["name"] == "secret"
+        assert told(podium, yard.server, "pod", f"{yard.name}/late")["prospect"]["outcome"] == "DoesNotFit"
+
+
+def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path: Path) -> None:
+    """Live as they stand but for the namespace, and on what kubectl writes, events among it."""
+    node = preempted(yard, OTHER)
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    yard.group("train", 5, 2)
+    yard.pod("train-0", 1, 5, group="train")
+    text = (Path(__file__).parents[2] / "docs" / "why.md").read_text("utf-8").replace("team-a", yard.name)
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    podium why ")]
+    config = ("--kubeconfig", str(yard.server.kubeconfig))
+    written = next(line.strip() for line in text.splitlines() if line.startswith("    kubectl "))
+    command, _, name = written.removeprefix("kubectl ").partition(" > ")
+    Path(name).write_text(yard.server.kubectl(*command.split()), "utf-8")
+    for line in lines:
+        run = podium(*line.split()[2:], *(() if " -f " in line else config))
+        assert run.code == 0, f"{line}: {run.stderr}"
+    (departure,) = podium("pod", f"{yard.name}/low", "-f", name, "-o", "json").json["departures"]
+    assert (departure["by"], departure["node"], departure["told"]) == (
+        "KubeScheduler",
+        node,
+        ["condition", "event"],
+    )
