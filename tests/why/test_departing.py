@@ -190,6 +190,16 @@ def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
     assert [(each["of"], each["by"]) for each in told["departures"]] == [("Itself", "Podium")]
 
 
+def test_a_groups_own_condition_outlives_its_pods(podium: Podium) -> None:
+    """The group is there, its pods are gone: it says for whom."""
+    message = BY_PODIUM.replace("pod (", "podgroup (")
+    ring = group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
+    told = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json
+    (departure,) = told["departures"]
+    assert (departure["by"], departure["preemptor"]["uid"]) == ("Podium", uid_of("high"))
+    assert told["waiting"][0]["cause"] == "TooFew"
+
+
 def test_groups_that_went_twice_are_two(podium: Podium) -> None:
     objects = [
         record(

@@ -15,7 +15,10 @@ __all__ = ["podium"]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
-OWN = (waiting.SCHEDULER_SAYS, waiting.NOT_TRIED, waiting.RESERVED_NODE, waiting.NO_PREEMPTION)
+OWN = (
+    *(waiting.SCHEDULER_SAYS, waiting.NOT_TRIED, waiting.RESERVED_NODE),
+    *(waiting.NO_PREEMPTION, waiting.GROUP_NOT_READ),
+)
 
 
 def rows(section: str) -> list[str]:

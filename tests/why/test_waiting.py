@@ -41,14 +41,14 @@ CASES: dict[str, Case] = {
         "Kueue takes it away",
     ),
     "its group does not exist": (
-        [pod("x", group="ring")],
+        [pod("x", group="ring"), group("other")],
         "pod a/x",
         ["GroupMissing"],
         "a/ring, which does not exist",
         "make the PodGroup",
     ),
     "a group that only pods speak of": (
-        [pod("x", group="ring"), pod("y", group="ring")],
+        [pod("x", group="ring"), pod("y", group="ring"), group("other")],
         "group a/ring",
         ["GroupMissing"],
         "2 pods name it, but it does not exist",
@@ -190,6 +190,18 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
     assert message in told["waiting"][0]["message"]
     assert fix in told["waiting"][0]["fix"]
     assert told["waiting"][0]["message"].rstrip(".") in told["summary"]
+
+
+@pytest.mark.parametrize("asked", ["pod a/x", "group a/ring"])
+def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, asked: str) -> None:
+    """Nothing is concluded from what is not in the input, and it is named."""
+    objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
+    told = podium(*asked.split(), "-f", file(objects), "-o", "json").json
+    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "GroupNotRead"]
+    assert "PodGroup: not in the input" in told["unknown"]
+    assert told["prospect"] is None
+    if told["priority"] is not None:
+        assert "its group was not read" in told["priority"]["rule"]
 
 
 def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:

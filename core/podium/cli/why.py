@@ -165,6 +165,7 @@ def _reading(question: Question, read: "Read", rules: Rules) -> "Reading":
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return Reading(
         view=state,
+        all_groups=not whatifinput.not_known(read.near, (Kind.POD_GROUP,)),
         past=read.past,
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
@@ -204,7 +205,8 @@ def _nobody(question: Question, read: "Read") -> str:
     what = {"pod": "pod", "group": "PodGroup"}
     wanted = "/".join(question.name)
     said = f"there is no {what[question.kind]} {wanted}, and nothing is known of one"
-    unread = f" ({'; '.join(read.unknown)})" if read.unknown else ""
+    unknown = (*read.unknown, *whatifinput.not_known(read.near, _FACTS))
+    unread = f" ({'; '.join(unknown)})" if unknown else ""
     hints = list(_hints(question, read.near.state))
     return f"{said}{unread}{'; ' if hints else ''}{'; '.join(hints)}"
 

@@ -128,19 +128,25 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
         read = read._replace(known=(listable | {scope.namespace}).__contains__)
         if not asks.whole(read):
             return read
-        # Whoever may not list pods everywhere is told so by the first page.
-        everything, about = await read_cluster(
-            connection,
-            Scope(),
-            watcher,
-            lambda discovery: inputs.LiveLoader(discovery, SCHEDULING_READS),
-            SCHEDULING_READS,
-        )
-        everything.loader.describe(about)
-        return _with_whole(read, everything.loader.done())
+        return await _whole(connection, watcher, read)
 
     with collector_paused():
         return inputs.ask_live(kube, ask)
+
+
+async def _whole(connection: "Connection", watcher: "Watcher", read: Read) -> Read:
+    """Read all of the cluster too; what is known already is worth telling where that fails."""
+    from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
+
+    def begin(discovery: "Discovery") -> inputs.LiveLoader:
+        return inputs.LiveLoader(discovery, SCHEDULING_READS)
+
+    try:
+        taken, info = await read_cluster(connection, Scope(), watcher, begin, SCHEDULING_READS)
+    except PodiumError as error:
+        return read._replace(why_not=str(error))
+    taken.loader.describe(info)
+    return _with_whole(read, taken.loader.done())
 
 
 async def _may_list(connection: "Connection", namespace: str) -> bool:

@@ -41,8 +41,8 @@ class Law(NamedTuple):
     classes: Mapping[str, PriorityClass] | None
 
 
-def of_pod(pod: Pod, judged: Judged | None, law: Law) -> Counted:
-    """Say which integer of a pod counts."""
+def of_pod(pod: Pod, judged: Judged | str, law: Law) -> Counted:
+    """Say which integer of a pod counts; `judged` is its group, or why there is none to go by."""
     return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, law)
 
 
@@ -65,7 +65,8 @@ def counts(
     return placed, (group.priority or 0) if rule.member_priority else own
 
 
-def _counted(own: int | None, name: str, judged: Judged | None, law: Law) -> Counted:
+def _counted(own: int | None, name: str, found: Judged | str, law: Law) -> Counted:
+    judged = None if isinstance(found, str) else found
     placed, victim = counts(own or 0, judged, law.settings, law.classes or {})
     problems = tuple(_problems(judged, law)) if judged is not None else ()
     return Counted(
@@ -73,9 +74,7 @@ def _counted(own: int | None, name: str, judged: Judged | None, law: Law) -> Cou
         victim=victim,
         own=own or 0,
         className=name,
-        rule="it is in no group: its own integer counts"
-        if judged is None
-        else _rule(judged.divergence, law.settings),
+        rule=found if isinstance(found, str) else _rule(found.divergence, law.settings),
         source=_source(own, name, law.classes),
         problems=problems,
         fix=_ALIGN if problems else "",

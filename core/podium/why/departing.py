@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.events import Event
+from podium.api.groups import PodGroup
 from podium.api.meta import Condition
 from podium.api.records import Mode, Party, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
@@ -94,8 +95,9 @@ class Past(NamedTuple):
     records: tuple[PreemptionRecord, ...] = ()
 
 
-def departures(
+def departures(  # noqa: PLR0917 - what is stored, who is meant, what is remembered, what may be told
     pods: Iterable[Schedulable],
+    group: PodGroup | None,
     victims: Iterable[Victim],
     past: Past,
     known: Known,
@@ -103,11 +105,12 @@ def departures(
 ) -> tuple[Departure, ...]:
     """Tell how pods and groups were made to go, newest first.
 
-    `pods` are those still stored; `victims` are they and the others that are asked about. `name_of` finds a
-    preemptor by its UID among what was read.
+    `pods` and their `group` are those still stored; `victims` are they and the others that are asked about.
+    `name_of` finds a preemptor by its UID among what was read.
     """
     victims = tuple(victims)
     traces = [trace for pod in pods if (trace := _of_pod(pod)) is not None]
+    traces += _of_group(group, victims)
     traces += [trace for event in past.events if (trace := _of_event(event, victims)) is not None]
     traces += [trace for plan in _plans(past.records) for trace in _of_plan(plan, victims, known)]
     told = [_departure(each, known, name_of) for each in _alike(_one_each(traces))]
@@ -148,6 +151,17 @@ def _of_pod(pod: Schedulable) -> _Trace | None:
     if pod.metadata.deletionTimestamp is not None:
         return trace._replace(source=_DELETION, time=pod.metadata.deletionTimestamp, by=By.DELETED)
     return None
+
+
+def _of_group(group: PodGroup | None, victims: Iterable[Victim]) -> Iterator[_Trace]:
+    """Read the condition of a group, which outlives its pods until it is scheduled anew."""
+    for each in group.conditions if group is not None else ():
+        if group is not None and (each.type, each.status) == (DISRUPTION_TARGET, "True"):
+            ref = group.ref
+            party = Party("PodGroup", ref.namespace, ref.name, group.metadata.uid or "")
+            of = _related(party, victims, by_workload=False)
+            assert of is not None, "a stored group is among the victims"
+            yield _of_condition(each, _Trace(party.uid or ref.name, _CONDITION, "", By.OTHER, of, ()), "")
 
 
 def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from podium.api.core import Pod
 from podium.api.groups import DisruptionMode, PodGroup
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.rules.gang import DEFAULT_SCHEDULER
@@ -23,7 +23,7 @@ from podium.view import Name, View
 from podium.why.account import Account, By, Counted, Departure, Of, Preemptor, Prospect, State, Subject, Wait
 from podium.why.counted import Judged, Law, of_group, of_pod
 from podium.why.departing import STORED, Known, Past, Victim, departures, gains
-from podium.why.waiting import Pending, waits
+from podium.why.waiting import GROUP_NOT_READ, Pending, waits
 from podium.wording import count, listed
 
 Target = Name | GroupKey
@@ -35,12 +35,13 @@ _REASONS = 5
 class Reading(NamedTuple):
     """What was read to tell of one pod or group.
 
-    `view` holds its namespace at least. `known` says of which namespaces names may be told, `name_of` finds a
-    preemptor by its UID, and `unknown` are the kinds that could not be read, each with why. `minor` is that
-    of the engine's arithmetic.
+    `view` holds its namespace at least, but all its groups only if `all_groups`. `known` says of which
+    namespaces names may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could
+    not be read, each with why. `minor` is that of the engine's arithmetic.
     """
 
     view: View
+    all_groups: bool
     past: Past
     known: Known
     name_of: Callable[[str], Preemptor | None]
@@ -62,7 +63,8 @@ def tell(target: Target, reading: Reading) -> Account | None:
 
 def wants_room(account: Account) -> bool:
     """Say whether only the cluster's room is between it and its nodes, so that a plan would tell more."""
-    return account.state is State.WAITING and not any(each.cause in tuple(Cause) for each in account.waiting)
+    other = (*Cause, GROUP_NOT_READ)
+    return account.state is State.WAITING and not any(each.cause in other for each in account.waiting)
 
 
 def unnamed(account: Account) -> bool:
@@ -109,13 +111,12 @@ def _of_pod(pod: Schedulable, reading: Reading) -> Account:
     name = (pod.metadata.namespace or "", pod.metadata.name or "")
     key = membership(pod, native_served=view.native_served)
     group = view.groups.get(key) if key is not None else None
-    judged = _judged(group, key, view)
     workload = workload_of(view, pod)
     victims = [Victim("Pod", *name, pod.metadata.uid or "", workload)]
     if group is not None and key is not None:
         uid = group.metadata.uid or ""
         victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
-    gone = departures([pod], victims, reading.past, reading.known, reading.name_of)
+    gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = _state(pod)
     waiting = _waits(name, Pending([pod]), reading) if state is State.WAITING else ()
     subject = Subject(
@@ -123,9 +124,12 @@ def _of_pod(pod: Schedulable, reading: Reading) -> Account:
         namespace=name[0],
         name=name[1],
         uid=pod.metadata.uid or "",
-        about=tuple(_about(pod, key, group)),
+        about=tuple(_about(pod, key, reading)),
     )
-    return _account(subject, state, of_pod(pod, judged, reading.law), waiting, gone, victims, reading)
+    counted = of_pod(
+        pod, _judged(group, view) if group is not None else _groupless(key, reading), reading.law
+    )
+    return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
 def _of_group(key: GroupKey, reading: Reading) -> Account | None:
@@ -145,10 +149,9 @@ def _of_group(key: GroupKey, reading: Reading) -> Account | None:
         victim,
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
     ]
-    gone = departures(pods, victims, reading.past, reading.known, reading.name_of)
+    gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
     state = _group_state(by_state)
     waiting = _waits(key, pending, reading) if state is State.WAITING else ()
-    judged = _judged(group, key, view)
     subject = Subject(
         kind="PodGroup",
         namespace=key.namespace,
@@ -156,14 +159,14 @@ def _of_group(key: GroupKey, reading: Reading) -> Account | None:
         uid=uid,
         about=tuple(_about_group(group, by_state)),
     )
-    counted = of_group(judged, reading.law) if judged is not None else None
+    counted = of_group(_judged(group, view), reading.law) if group is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
 def _gone(victim: Victim, reading: Reading) -> Account | None:
     """Tell of one that is not there what events and records still have; None for nothing."""
     victims = [victim]
-    gone = departures((), victims, reading.past, reading.known, reading.name_of)
+    gone = departures((), None, victims, reading.past, reading.known, reading.name_of)
     told = Subject(kind=victim.kind, namespace=victim.namespace, name=victim.name)
     account = _account(told, State.GONE, None, (), gone, victims, reading)
     return account if account.departures or account.gains else None
@@ -193,8 +196,15 @@ def _account(  # noqa: PLR0917 - the parts of an account, in its order
 
 def _waits(target: Target, pending: Pending, reading: Reading) -> tuple[Wait, ...]:
     view, settings = reading.view, reading.law.settings
-    found: Wanted | Refused
-    if isinstance(target, GroupKey) and target not in view.groups:
+    found: Wanted | Refused | None
+    key = (
+        target
+        if isinstance(target, GroupKey)
+        else membership(pending.pods[0], native_served=view.native_served)
+    )
+    if key is not None and key not in view.groups and not reading.all_groups:
+        found = None
+    elif isinstance(target, GroupKey) and target not in view.groups:
         pods = count(len(pending.pods), "pod")
         found = Refused(
             f"{pods} name{'s' if len(pending.pods) == 1 else ''} it, but it does not exist",
@@ -208,10 +218,17 @@ def _waits(target: Target, pending: Pending, reading: Reading) -> tuple[Wait, ..
     return tuple(waits(pending, found, nodes))
 
 
-def _judged(group: PodGroup | None, key: GroupKey | None, view: View) -> Judged | None:
-    if group is None or key is None:
-        return None
-    return Judged(group, judge(group, view.members(key).values(), view.classes))
+def _judged(group: PodGroup, view: View) -> Judged:
+    return Judged(group, judge(group, view.members(key_of(group)).values(), view.classes))
+
+
+def _groupless(key: GroupKey | None, reading: Reading) -> str:
+    """Say why a pod's own integer is all there is to go by."""
+    if key is None:
+        return "it is in no group: its own integer counts"
+    if not reading.all_groups:
+        return "its group was not read, so whether its own integer counts is not known"
+    return "its group does not exist: its own integer counts until it does"
 
 
 def _state(pod: Schedulable) -> State:
@@ -231,7 +248,7 @@ def _group_state(by_state: Mapping[State, Sequence[Pod]]) -> State:
     return State.WAITING
 
 
-def _about(pod: Schedulable, key: GroupKey | None, group: PodGroup | None) -> Iterable[str]:
+def _about(pod: Schedulable, key: GroupKey | None, reading: Reading) -> Iterable[str]:
     if pod.spec.nodeName:
         began = (pod.status.startTime if pod.status is not None else None) or ""
         yield f"on node {pod.spec.nodeName}{f' since {began}' if began else ''}"
@@ -240,7 +257,9 @@ def _about(pod: Schedulable, key: GroupKey | None, group: PodGroup | None) -> It
     if owner is not None:
         yield f"made by {owner.kind} {pod.metadata.namespace}/{owner.name}"
     if key is not None:
-        yield f"member of PodGroup {key.namespace}/{key.name}{_size(group)}"
+        group, none = reading.view.groups.get(key), "does not exist" if reading.all_groups else "was not read"
+        about = _size(group) if group is not None else none
+        yield f"member of PodGroup {key.namespace}/{key.name} ({about})"
 
 
 def _about_group(group: PodGroup | None, by_state: Mapping[State, Sequence[Schedulable]]) -> Iterable[str]:
@@ -262,13 +281,11 @@ def _about_group(group: PodGroup | None, by_state: Mapping[State, Sequence[Sched
         yield f"scheduled by {listed(schedulers)}"
     if group is not None:
         whole = group.disruption_mode is DisruptionMode.POD_GROUP
-        yield f"{_size(group).strip(' ()')}; preempted {'as a whole' if whole else 'pod by pod'}"
+        yield f"{_size(group)}; preempted {'as a whole' if whole else 'pod by pod'}"
 
 
-def _size(group: PodGroup | None) -> str:
-    if group is None:
-        return " (which does not exist)"
-    return " (no minCount)" if group.min_count is None else f" (minCount {group.min_count})"
+def _size(group: PodGroup) -> str:
+    return "no minCount" if group.min_count is None else f"minCount {group.min_count}"
 
 
 def _summary(subject: Subject, state: State, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:

@@ -31,6 +31,7 @@ SCHEDULER_SAYS = "SchedulerSays"
 NOT_TRIED = "NotTried"
 RESERVED_NODE = "NodeReserved"
 NO_PREEMPTION = "MayNotPreempt"
+GROUP_NOT_READ = "GroupNotRead"
 
 # Of pods/status no words are read where the API server writes them itself.
 _GATED = "SchedulingGated"
@@ -65,8 +66,13 @@ class Pending(NamedTuple):
         return first or DEFAULT_SCHEDULER
 
 
-def waits(pending: Pending, found: Wanted | Refused, there: Mapping[str, Sequence[Pod]]) -> Iterator[Wait]:
-    """Give the reasons, the first the one to begin with. `there` are the pods that were read, by node."""
+def waits(
+    pending: Pending, found: Wanted | Refused | None, there: Mapping[str, Sequence[Pod]]
+) -> Iterator[Wait]:
+    """Give the reasons, the first the one to begin with. `there` are the pods that were read, by node.
+
+    `found` is the engine's verdict, None where its group was not read.
+    """
     since = _since(pending)
     if isinstance(found, Refused):
         assert found.cause is not None, "whoever is asked about is refused for a cause"
@@ -75,12 +81,18 @@ def waits(pending: Pending, found: Wanted | Refused, there: Mapping[str, Sequenc
     said = _said(pending)
     if said is not None:
         yield said
-    elif isinstance(found, Wanted):
+    elif not isinstance(found, Refused):
         yield Wait(
             cause=NOT_TRIED,
             message=f"no scheduler has said anything of it; it is for {pending.scheduler}",
             since=since,
             fix=_is_it_running(pending.scheduler),
+        )
+    if found is None:
+        yield Wait(
+            cause=GROUP_NOT_READ,
+            message="its group was not read: whether that, or its minCount, keeps it waiting is not known",
+            fix="have podgroups in the input, or the right to list them in the namespace",
         )
     if isinstance(found, Wanted) and found.barred:
         yield Wait(
