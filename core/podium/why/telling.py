@@ -36,8 +36,8 @@ class Reading(NamedTuple):
     """What was read to tell of one pod or group.
 
     `view` holds its namespace at least, but all its groups only if `all_groups`. `known` says of which
-    namespaces names may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could
-    not be read, each with why. `minor` is that of the engine's arithmetic.
+    namespaces names may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that
+    could not be read, each with why. `minor` is that of the engine's arithmetic.
     """
 
     view: View
