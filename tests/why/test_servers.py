@@ -1,10 +1,12 @@
 """`podium why` on real servers: evicted by each hand that can be had there, a gang that waits, a tenant."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bench.kubescheduler import scheduling
 from tests.fixtures.servers import Server
 from tests.live.cluster import kubeconfig_of
@@ -23,14 +25,10 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 OTHER = "default-scheduler"
 KEPT = {"finalizers": ["example.com/kept"]}
-# What a tenant may read: their own namespace.
-OWN = [
-    {
-        "apiGroups": ["", "scheduling.k8s.io", "events.k8s.io"],
-        "resources": ["*"],
-        "verbs": ["get", "list"],
-    }
-]
+DOCS = (Path(__file__).parents[2] / "docs" / "why.md").read_text("utf-8")
+# What a tenant needs: their own namespace.
+(ROLE,) = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
+OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -193,7 +191,7 @@ def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path:
     yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
     yard.group("train", 5, 2)
     yard.pod("train-0", 1, 5, group="train")
-    text = (Path(__file__).parents[2] / "docs" / "why.md").read_text("utf-8").replace("team-a", yard.name)
+    text = DOCS.replace("team-a", yard.name)
     lines = [line.strip() for line in text.splitlines() if line.startswith("    podium why ")]
     config = ("--kubeconfig", str(yard.server.kubeconfig))
     written = next(line.strip() for line in text.splitlines() if line.startswith("    kubectl "))

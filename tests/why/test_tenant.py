@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.why.objects import (
     Podium,
     disrupted,
@@ -17,6 +19,9 @@ from tests.why.objects import (
     uid_of,
     unscheduled,
 )
+
+from podium.api.records import Mode, Party, PreemptionRecord, RecordedPlan
+from podium.why.departing import Past, Victim, departures, gains
 
 __all__ = ["podium"]
 
@@ -95,3 +100,37 @@ def test_a_tenant_asks_about_its_own(podium: Podium) -> None:
     run = podium("pod", "xenon/walrus", "-f", file([WALRUS]), "--tenant", "a")
     assert run.code == 2
     assert "--tenant a speaks of namespace a, not of xenon" in run.stderr
+
+
+SPACES = st.sampled_from(["a", "b", "c"])
+PARTIES = st.builds(
+    lambda kind, namespace, at: Party(kind, namespace, f"{namespace}-name-{at}", f"uid-{at}"),
+    st.sampled_from(["Pod", "PodGroup"]),
+    SPACES,
+    st.integers(0, 3),
+)
+PLANS = st.builds(
+    lambda mode, preemptor, units, at: RecordedPlan(
+        time=f"2026-11-21T08:0{at}:00Z", mode=mode, result="Evicted", preemptor=preemptor, units=tuple(units)
+    ),
+    st.sampled_from(Mode),
+    PARTIES,
+    st.lists(PARTIES, max_size=3),
+    st.integers(0, 9),
+)
+
+
+@given(plans=st.lists(PLANS, max_size=6), readable=st.sets(SPACES), asked=PARTIES)
+def test_no_record_tells_a_name_that_may_not_be_told(
+    plans: list[RecordedPlan], readable: set[str], asked: Party
+) -> None:
+    """Whatever is recorded: preemptors have names where these may be read, and other victims never."""
+    victim = Victim(asked.kind, asked.namespace, asked.name)
+    past = Past(records=(PreemptionRecord(plans=plans),))
+    told = departures((), None, [victim], past, readable.__contains__, lambda _uid: None)
+    for each in told:
+        assert each.preemptor is not None
+        assert not each.preemptor.name or each.preemptor.namespace in readable
+        assert set(each.pods) <= {asked.name}
+    names = {party.name for plan in plans for party in (plan.preemptor, *plan.units)}
+    assert not any(name in str(gains([victim], past.records)) for name in names)

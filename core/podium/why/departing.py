@@ -214,7 +214,7 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
         if of is not None:
             pods = (unit.name,) if unit.kind == "Pod" else ()
             key = f"{unit.uid or unit.name}{'/observed' if observed else ''}"
-            whom = named(plan.preemptor, known)
+            whom = _named(plan.preemptor, known)
             yield _Trace(
                 key, _RECORD, plan.time, by, of, pods, preemptor=whom, node=_node(plan.domain), message=failed
             )
@@ -237,7 +237,7 @@ def _node(domain: str) -> str:
     return "" if domain == "cluster" else domain
 
 
-def named(party: Party, known: Known) -> Preemptor:
+def _named(party: Party, known: Known) -> Preemptor:
     """Name a preemptor of a record: by UID alone where the reader could not read its name."""
     if not known(party.namespace):
         return Preemptor(kind=party.kind, uid=party.uid, priority=party.priority)
@@ -278,7 +278,6 @@ def _departure(
         found = name_of(preemptor.uid)
         if found is not None and known(found.namespace):
             preemptor = msgspec.structs.replace(found, priority=found.priority or preemptor.priority)
-    # The words of the object itself before those about it.
     scheduler = next((each.scheduler for each in traces if each.scheduler), "")
     return Departure(
         time=first.time,
@@ -289,6 +288,7 @@ def _departure(
         preemptor=preemptor,
         pods=tuple(sorted({pod for each in traces for pod in each.pods})),
         node=next((each.node for each in traces if each.node), ""),
+        # The words of the object itself come before those about it.
         message=next((each.message for each in traces if each.message), ""),
         told=tuple(dict.fromkeys(each.source for each in traces)),
         fix=FIXES[by],

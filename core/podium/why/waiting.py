@@ -33,7 +33,7 @@ RESERVED_NODE = "NodeReserved"
 NO_PREEMPTION = "MayNotPreempt"
 GROUP_NOT_READ = "GroupNotRead"
 
-# Of pods/status no words are read where the API server writes them itself.
+# The API server's own word for a gate, of which the engine's verdict says more.
 _GATED = "SchedulingGated"
 # Who takes a gate away, by its prefix.
 _GATES: Mapping[str, str] = {
