@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
 OWN = (
     *(waiting.SCHEDULER_SAYS, waiting.NOT_TRIED, waiting.RESERVED_NODE),
-    *(waiting.NO_PREEMPTION, waiting.GROUP_NOT_READ),
+    *(waiting.NO_PREEMPTION, waiting.NOT_READ),
 )
 
 

@@ -197,11 +197,27 @@ def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, ask
     """Nothing is concluded from what is not in the input, and it is named."""
     objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
     told = podium(*asked.split(), "-f", file(objects), "-o", "json").json
-    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "GroupNotRead"]
+    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotRead"]
     assert "PodGroup: not in the input" in told["unknown"]
     assert told["prospect"] is None
     if told["priority"] is not None:
         assert "its group was not read" in told["priority"]["rule"]
+
+
+CLAIMING: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def test_volumes_that_were_not_read_are_not_said_to_be_missing(podium: Podium) -> None:
+    told = podium("pod", "a/x", "-f", file([pod("x", **CLAIMING), node()]), "-o", "json").json
+    assert [each["cause"] for each in told["waiting"]] == ["NotTried", "NotRead"]
+    assert told["prospect"] is None
+
+
+def test_other_schedulers_judge_more(podium: Podium) -> None:
+    """What Podium's engine cannot judge does not keep a pod of kube-scheduler waiting."""
+    claimed = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", resourceClaims=[{"name": "gpu"}])
+    told = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
+    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotJudged"]
 
 
 def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:

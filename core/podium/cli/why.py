@@ -165,7 +165,7 @@ def _reading(question: Question, read: "Read", rules: Rules) -> "Reading":
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return Reading(
         view=state,
-        all_groups=not whatifinput.not_known(read.near, (Kind.POD_GROUP,)),
+        unread=frozenset(kind for kind in Kind if whatifinput.not_known(read.near, (kind,))),
         past=read.past,
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),

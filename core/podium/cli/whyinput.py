@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from podium.api.events import EVENT_READS, Event
-from podium.api.reads import Kind
+from podium.api.reads import Kind, Reads
 from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whatifinput
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from podium.kube.listing import Page, Watcher
 
 _PAST = {**EVENT_READS, **RECORD_READS}
+# Of its namespace, whatever a plan would want beside.
+_NEAR_KINDS = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.CLAIM, Kind.VOLUME)
+_NEAR: Reads = {key: read for key, read in SCHEDULING_READS.items() if read.kind in _NEAR_KINDS}
 
 
 class Read(NamedTuple):
@@ -77,7 +80,7 @@ class _Live:
     """Takes the pages of a namespace, those of the past apart."""
 
     def __init__(self, discovery: "Discovery") -> None:
-        self.rest = inputs.LiveLoader(discovery, SCHEDULING_READS)
+        self.rest = inputs.LiveLoader(discovery, _NEAR)
         self.heap = _Heap()
 
     def add_page(self, page: "Page") -> None:
@@ -109,9 +112,7 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
     async def ask(connection: "Connection", scope: Scope, watcher: "Watcher") -> Read:
         from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
 
-        taken, info = await read_cluster(
-            connection, scope, watcher, _Live, {**SCHEDULING_READS, **EVENT_READS}
-        )
+        taken, info = await read_cluster(connection, scope, watcher, _Live, {**_NEAR, **EVENT_READS})
         taken.rest.loader.describe(info)
         near = taken.rest.loader.done()
         refused = near.state.unread.get(Kind.POD)

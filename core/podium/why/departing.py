@@ -16,9 +16,10 @@ import msgspec
 
 from podium.api.events import Event
 from podium.api.groups import PodGroup
-from podium.api.meta import Condition
+from podium.api.meta import Condition, instant
 from podium.api.records import Mode, Party, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
+from podium.api.times import written
 from podium.gangs import SCHEDULER
 from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
@@ -191,7 +192,8 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
     if of is None:
         return None
     pods = (party.name,) if party.kind == "Pod" else ()
-    trace = _Trace(party.uid or party.name, _EVENT, event.time, By.OTHER, of, pods, message=message)
+    time = _second(event.time)
+    trace = _Trace(party.uid or party.name, _EVENT, time, By.OTHER, of, pods, message=message)
     if event.reason == _PREEMPTED:
         told = _BY_UID.match(message)
         if told is not None:
@@ -231,6 +233,14 @@ def _related(party: Party, victims: Iterable[Victim], *, by_workload: bool = Tru
         elif by_workload and found is None and each.workload == identity(party):
             found = Of.WORKLOAD
     return found
+
+
+def _second(time: str) -> str:
+    """Cut a time to the second, as conditions and records have it; what is no time stays as it is."""
+    try:
+        return written(instant(time))
+    except (msgspec.ValidationError, OverflowError):
+        return time
 
 
 def _node(domain: str) -> str:

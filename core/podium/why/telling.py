@@ -11,6 +11,7 @@ from typing import NamedTuple
 from podium.api.core import Pod
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
+from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.rules.gang import DEFAULT_SCHEDULER
@@ -19,11 +20,12 @@ from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Plan
 from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
 from podium.schedulerplugin.scheduling.loops import identity_of_group, workload_of
+from podium.schedulerplugin.volumes import claims_of
 from podium.view import Name, View
 from podium.why.account import Account, By, Counted, Departure, Of, Preemptor, Prospect, State, Subject, Wait
 from podium.why.counted import Judged, Law, of_group, of_pod
 from podium.why.departing import STORED, Known, Past, Victim, departures, gains
-from podium.why.waiting import GROUP_NOT_READ, Pending, waits
+from podium.why.waiting import NOT_READ, Pending, Unread, waits
 from podium.wording import count, listed
 
 Target = Name | GroupKey
@@ -35,13 +37,13 @@ _REASONS = 5
 class Reading(NamedTuple):
     """What was read to tell of one pod or group.
 
-    `view` holds its namespace at least, but all its groups only if `all_groups`. `known` says of which
-    namespaces names may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that
-    could not be read, each with why. `minor` is that of the engine's arithmetic.
+    `view` holds its namespace at least, but for the kinds in `unread`. `known` says of which namespaces names
+    may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could not be read,
+    each with why. `minor` is that of the engine's arithmetic.
     """
 
     view: View
-    all_groups: bool
+    unread: frozenset[str]
     past: Past
     known: Known
     name_of: Callable[[str], Preemptor | None]
@@ -63,7 +65,7 @@ def tell(target: Target, reading: Reading) -> Account | None:
 
 def wants_room(account: Account) -> bool:
     """Say whether only the cluster's room is between it and its nodes, so that a plan would tell more."""
-    other = (*Cause, GROUP_NOT_READ)
+    other = (*Cause, NOT_READ)
     return account.state is State.WAITING and not any(each.cause in other for each in account.waiting)
 
 
@@ -195,27 +197,29 @@ def _account(  # noqa: PLR0917 - the parts of an account, in its order
 
 
 def _waits(target: Target, pending: Pending, reading: Reading) -> tuple[Wait, ...]:
-    view, settings = reading.view, reading.law.settings
-    found: Wanted | Refused | None
-    key = (
-        target
-        if isinstance(target, GroupKey)
-        else membership(pending.pods[0], native_served=view.native_served)
-    )
-    if key is not None and key not in view.groups and not reading.all_groups:
-        found = None
-    elif isinstance(target, GroupKey) and target not in view.groups:
-        pods = count(len(pending.pods), "pod")
-        found = Refused(
-            f"{pods} name{'s' if len(pending.pods) == 1 else ''} it, but it does not exist",
-            Cause.GROUP_MISSING,
-        )
-    else:
-        found = Engine(view, settings, reading.minor).wanted(target)
+    view = reading.view
+    found = _verdict(target, pending, reading)
     nodes: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in view.pods.values():
         nodes[pod.spec.nodeName or ""].append(pod)
     return tuple(waits(pending, found, nodes))
+
+
+def _verdict(target: Target, pending: Pending, reading: Reading) -> Wanted | Refused | Unread:
+    """Give the engine's verdict, where all that it goes by was read."""
+    view, pods = reading.view, pending.pods
+    native = view.native_served
+    key = target if isinstance(target, GroupKey) else membership(pods[0], native_served=native)
+    if key is not None and key not in view.groups and Kind.POD_GROUP in reading.unread:
+        return Unread("its group was", "podgroups")
+    if isinstance(target, GroupKey) and target not in view.groups:
+        named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
+        return Refused(f"{named}, but it does not exist", Cause.GROUP_MISSING)
+    found = Engine(view, reading.law.settings, reading.minor).wanted(target)
+    if not isinstance(found, Refused) or found.cause is not Cause.NOT_JUDGED or not any(map(claims_of, pods)):
+        return found
+    volumes = reading.unread & {Kind.CLAIM, Kind.VOLUME}
+    return Unread("its volumes were", "persistentvolumeclaims and persistentvolumes") if volumes else found
 
 
 def _judged(group: PodGroup, view: View) -> Judged:
@@ -226,7 +230,7 @@ def _groupless(key: GroupKey | None, reading: Reading) -> str:
     """Say why a pod's own integer is all there is to go by."""
     if key is None:
         return "it is in no group: its own integer counts"
-    if not reading.all_groups:
+    if Kind.POD_GROUP in reading.unread:
         return "its group was not read, so whether its own integer counts is not known"
     return "its group does not exist: its own integer counts until it does"
 
@@ -257,7 +261,8 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: Reading) -> Iterable
     if owner is not None:
         yield f"made by {owner.kind} {pod.metadata.namespace}/{owner.name}"
     if key is not None:
-        group, none = reading.view.groups.get(key), "does not exist" if reading.all_groups else "was not read"
+        group = reading.view.groups.get(key)
+        none = "was not read" if Kind.POD_GROUP in reading.unread else "does not exist"
         about = _size(group) if group is not None else none
         yield f"member of PodGroup {key.namespace}/{key.name} ({about})"
 

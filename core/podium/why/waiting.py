@@ -31,7 +31,7 @@ SCHEDULER_SAYS = "SchedulerSays"
 NOT_TRIED = "NotTried"
 RESERVED_NODE = "NodeReserved"
 NO_PREEMPTION = "MayNotPreempt"
-GROUP_NOT_READ = "GroupNotRead"
+NOT_READ = "NotRead"
 
 # The API server's own word for a gate, of which the engine's verdict says more.
 _GATED = "SchedulingGated"
@@ -47,7 +47,7 @@ _FIXES: Mapping[Cause, str] = {
         "see why its owner has made fewer pods (a quota, a suspended Job, an admission webhook), or make the "
         "group anew with a smaller minCount"
     ),
-    Cause.NOT_JUDGED: "take it out of the pod or group, or leave them to kube-scheduler",
+    Cause.NOT_JUDGED: "take it out of the pod or group, or leave them to kube-scheduler, which judges it",
     Cause.SEVERAL_SCHEDULERS: "give all its pods one schedulerName, in the templates that make them",
     Cause.DIVERGENT: "give its pods the group's class, in the templates that make them: podium audit",
 }
@@ -66,33 +66,45 @@ class Pending(NamedTuple):
         return first or DEFAULT_SCHEDULER
 
 
+class Unread(NamedTuple):
+    """What the engine would have to know, in words (`its group was`), and the resources to be read for it."""
+
+    what: str
+    resources: str
+
+
 def waits(
-    pending: Pending, found: Wanted | Refused | None, there: Mapping[str, Sequence[Pod]]
+    pending: Pending, found: Wanted | Refused | Unread, there: Mapping[str, Sequence[Pod]]
 ) -> Iterator[Wait]:
     """Give the reasons, the first the one to begin with. `there` are the pods that were read, by node.
 
-    `found` is the engine's verdict, None where its group was not read.
+    `found` is the engine's verdict, or why it has none.
     """
     since = _since(pending)
-    if isinstance(found, Refused):
-        assert found.cause is not None, "whoever is asked about is refused for a cause"
-        yield Wait(cause=found.cause, message=found.why, since=since, fix=_fix(found.cause, pending.pods))
+    # What the engine cannot judge keeps Podium's scheduler from it, and no other.
+    kept = isinstance(found, Refused) and (
+        found.cause is not Cause.NOT_JUDGED or pending.scheduler == SCHEDULER
+    )
+    if kept:
+        yield from _refused(found, pending, since)
     yield from _reserved(pending, there)
     said = _said(pending)
     if said is not None:
         yield said
-    elif not isinstance(found, Refused):
+    elif not kept:
         yield Wait(
             cause=NOT_TRIED,
             message=f"no scheduler has said anything of it; it is for {pending.scheduler}",
             since=since,
             fix=_is_it_running(pending.scheduler),
         )
-    if found is None:
+    if not kept:
+        yield from _refused(found, pending, since)
+    if isinstance(found, Unread):
         yield Wait(
-            cause=GROUP_NOT_READ,
-            message="its group was not read: whether that, or its minCount, keeps it waiting is not known",
-            fix="have podgroups in the input, or the right to list them in the namespace",
+            cause=NOT_READ,
+            message=f"{found.what} not read: whether that keeps it waiting is not known",
+            fix=f"have {found.resources} in the input, or the right to list them",
         )
     if isinstance(found, Wanted) and found.barred:
         yield Wait(
@@ -100,6 +112,12 @@ def waits(
             message=f"nobody may be evicted for it: {found.barred}",
             fix="it waits for free room: wait, add nodes, or give it a class that may preempt",
         )
+
+
+def _refused(found: Wanted | Refused | Unread, pending: Pending, since: str) -> Iterator[Wait]:
+    if isinstance(found, Refused):
+        assert found.cause is not None, "whoever is asked about is refused for a cause"
+        yield Wait(cause=found.cause, message=found.why, since=since, fix=_fix(found.cause, pending.pods))
 
 
 def _since(pending: Pending) -> str:
