@@ -18,13 +18,13 @@ from typing import NamedTuple
 from bench import reviews, rig, stages
 from bench.results import ROUNDS, Row, Section, spread
 
+from podium.certificates import authority, leaf, new_key
 from podium.rules.target import Phase
 from podium.rules.webhook import judge
 from podium.service import logs
 from podium.service.messages import Ask
 from podium.service.metrics import new_registry
 from podium.webhooks import review
-from podium.webhooks.certificates import authority, leaf, new_key
 from podium.webhooks.metrics import Metrics
 
 SECONDS = 3.0

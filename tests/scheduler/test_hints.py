@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.scheduler.ground import Ground
 
 from podium.api.schedulable import Schedulable
+from podium.api.selectors import Requirement, Selector
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.hints import Helped, Hints, Place, Waiting
-from podium.schedulerplugin.selectors import Requirement, Selector
 from podium.schedulerplugin.shapes import PodTerm, Shape, SpreadConstraint
 
 A, B = ("team-a", "a"), ("team-a", "b")

@@ -20,7 +20,7 @@ from podium.api.schedulable import (
     SchedulableSpec,
     Taint,
 )
-from podium.schedulerplugin.selectors import (
+from podium.api.selectors import (
     NodeSelectorTerm,
     Requirement,
     Selector,

@@ -11,9 +11,9 @@ from tests.scheduling.dynamic_scene import SAYS, Filters, Scene
 from tests.scheduling.test_dynamic_filters import LABELS, PLACES, PODS, TEMPLATES
 
 from podium.api.meta import LabelSelector
+from podium.api.selectors import selector_of
 from podium.schedulerplugin.filters import tallies, tally
 from podium.schedulerplugin.filters.podaffinity import ask_near
-from podium.schedulerplugin.selectors import selector_of
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.snapshot import Snapshot
 

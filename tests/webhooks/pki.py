@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from podium.webhooks import certificates
-from podium.webhooks.certificates import Pair
+from podium import certificates
+from podium.certificates import Pair
 from podium.webhooks.tls import Serving
 
 NAME = "podium-webhook.podium-system.svc"

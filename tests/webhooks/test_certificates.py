@@ -11,9 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 from cryptography.x509.verification import PolicyBuilder, Store
 from tests.webhooks import pki
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates
-from podium.webhooks.certificates import Pair
 
 CA = pki.authority()
 OTHER = pki.authority()

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from tests.webhooks import pki
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates, rotation
-from podium.webhooks.certificates import Pair
+from podium.webhooks import rotation
 from podium.webhooks.keeper import Keeper, Watcher
 from podium.webhooks.rotation import USUAL, Periods, Replica, Step, Stored
 from podium.webhooks.stores import FolderStore

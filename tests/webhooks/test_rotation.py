@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from podium.webhooks import certificates, rotation
-from podium.webhooks.certificates import Pair
+from podium import certificates
+from podium.certificates import Pair
+from podium.webhooks import rotation
 from podium.webhooks.rotation import Periods, Replica, Report, Seen, Step, Stored, advance, decide
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

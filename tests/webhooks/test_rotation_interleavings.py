@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podium import certificates
 from podium.errors import PodiumError
-from podium.webhooks import certificates
 from podium.webhooks.keeper import Keeper
 from podium.webhooks.rotation import Periods, Stored
 from podium.webhooks.stores import Found

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates, rotation
-from podium.webhooks.certificates import Pair
+from podium.webhooks import rotation
 from podium.webhooks.rotation import USUAL, Replica, Step, Stored
 from podium.webhooks.stores import FolderStore
 

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from tests.fixtures.servers import Server
 
+from podium import certificates
 from podium.errors import PodiumError
 from podium.kube.connection import connect
-from podium.webhooks import certificates, rotation
+from podium.webhooks import rotation
 from podium.webhooks.rotation import USUAL, Replica, Step, Stored
 from podium.webhooks.stores import SecretStore
 

@@ -11,9 +11,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tests.webhooks import pki
 from tests.webhooks.test_certificates import BAD, Bad
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates, tls
-from podium.webhooks.certificates import Pair
+from podium.webhooks import tls
 from podium.webhooks.tls import Serving
 
 CA = pki.authority()

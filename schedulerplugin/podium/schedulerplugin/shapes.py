@@ -15,8 +15,7 @@ import msgspec
 
 from podium.api import schedulable as api
 from podium.api.schedulable import Schedulable, Taint, Volume
-from podium.schedulerplugin.requests import LATEST, Unusable, effective
-from podium.schedulerplugin.selectors import (
+from podium.api.selectors import (
     Labels,
     NodeSelectorTerm,
     Requirement,
@@ -25,6 +24,7 @@ from podium.schedulerplugin.selectors import (
     node_terms,
     selector_of,
 )
+from podium.schedulerplugin.requests import LATEST, Unusable, effective
 from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
 
 _ENCODER = msgspec.msgpack.Encoder()

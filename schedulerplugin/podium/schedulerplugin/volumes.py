@@ -10,7 +10,7 @@ Source: VolumeBinding, VolumeZone and VolumeRestrictions of kube-scheduler 1.37.
 from typing import NamedTuple
 
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable
-from podium.schedulerplugin.selectors import Labels, NodeSelectorTerm, Requirement, node_terms
+from podium.api.selectors import Labels, NodeSelectorTerm, Requirement, node_terms
 from podium.view import Name
 
 Alternatives = tuple[NodeSelectorTerm, ...]

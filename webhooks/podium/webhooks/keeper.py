@@ -16,11 +16,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
 from podium.kube.watching import Say
-from podium.webhooks import certificates, rotation, tls
-from podium.webhooks.certificates import Pair
+from podium.webhooks import rotation, tls
 from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Seen, Step, Stored
 from podium.webhooks.stores import Found, Store
 from podium.webhooks.tls import Serving

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from podium import certificates
+from podium.certificates import Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates
-from podium.webhooks.certificates import Pair
 
 NewKey = Callable[[], ec.EllipticCurvePrivateKey]
 

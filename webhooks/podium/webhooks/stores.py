@@ -16,10 +16,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from podium import files
+from podium import certificates, files
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
-from podium.webhooks import certificates
 from podium.webhooks.rotation import Stored
 
 _STATE = "state.json"

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from podium import certificates
+from podium.certificates import Facts, Pair
 from podium.errors import PodiumError
-from podium.webhooks import certificates
-from podium.webhooks.certificates import Facts, Pair
 
 _PROBE_SECONDS = 5.0
 

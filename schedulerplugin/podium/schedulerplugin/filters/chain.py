@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from podium.api.core import Namespace
+from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
@@ -35,7 +36,6 @@ from podium.schedulerplugin.filters.ports import HostPorts
 from podium.schedulerplugin.filters.resources import Resources
 from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
 from podium.schedulerplugin.filters.tallies import Asked, Pinned, pins
-from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 

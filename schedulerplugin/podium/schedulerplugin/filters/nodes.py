@@ -15,8 +15,8 @@ import numpy as np
 
 from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
+from podium.api.selectors import NodeSelectorTerm, Requirement
 from podium.schedulerplugin.arrays import Bools
-from podium.schedulerplugin.selectors import NodeSelectorTerm, Requirement
 from podium.schedulerplugin.shapes import Shape, Toleration
 from podium.schedulerplugin.snapshot import Snapshot
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.core import Namespace
+from podium.api.selectors import Labels
 from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.filters.tallies import (
     Asked,
@@ -24,7 +25,6 @@ from podium.schedulerplugin.filters.tallies import (
     pins,
 )
 from podium.schedulerplugin.filters.tally import Tally, topology
-from podium.schedulerplugin.selectors import Labels
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 

@@ -14,9 +14,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.filters.tally import Domains, Tally
-from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from podium.api.core import PodDisruptionBudget
 from podium.api.meta import LabelSelector
+from podium.api.selectors import Selector
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.overlay import NO_SHAPE
 from podium.schedulerplugin.preemption.covering import NamespaceBudgets, parsed
 from podium.schedulerplugin.preemption.spending import Spending
 from podium.schedulerplugin.preemption.units import Units
-from podium.schedulerplugin.selectors import Selector
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Problem, Snapshot
 from podium.view import Name

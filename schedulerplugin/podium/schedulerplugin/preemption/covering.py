@@ -7,8 +7,8 @@ budgets that are asked; a selector without such a label is asked for every pod o
 from collections.abc import Iterator
 
 from podium.api.meta import LabelSelector
+from podium.api.selectors import Selector, selector_of
 from podium.rules.names import label_value, qualified_name
-from podium.schedulerplugin.selectors import Selector, selector_of
 from podium.schedulerplugin.shapes import Shape
 
 _VALUED = ("In", "NotIn")
