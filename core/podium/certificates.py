@@ -95,17 +95,18 @@ def leaf(
 
 def facts(certificate: bytes) -> Facts:
     """Read the first certificate of a PEM file. Raises PodiumError for anything else."""
-    first = _certificates(certificate)[0]
-    try:
-        san = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        san = x509.SubjectAlternativeName([])
-    except ValueError as error:
-        raise PodiumError(f"the certificate's extensions cannot be read: {error}") from None
-    names = [name.lower() for name in san.get_values_for_type(x509.DNSName)]
-    names += [str(address) for address in san.get_values_for_type(x509.IPAddress)]
-    fingerprint = first.fingerprint(hashes.SHA256()).hex()
-    return Facts(tuple(names), first.not_valid_before_utc, first.not_valid_after_utc, fingerprint)
+    return _facts(_certificates(certificate)[0])
+
+
+def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
+    """Give the one of a bundle's CAs that signed a leaf, or a part of the chain after it; None if none did.
+
+    Raises PodiumError for what is no certificate.
+    """
+    chain, authorities = _certificates(certificate), _certificates(bundle)
+    signers = (ca for each in chain for ca in authorities if _signed(each, ca))
+    found = next(signers, None)
+    return None if found is None else _facts(found)
 
 
 def check(pair: Pair, names: Iterable[str], now: datetime) -> Facts:
@@ -154,6 +155,19 @@ def covers(names: Sequence[str], name: str) -> bool:
     except ValueError:
         _, dot, parent = name.partition(".")
         return name in names or (bool(dot) and f"*.{parent}" in names)
+
+
+def _facts(certificate: x509.Certificate) -> Facts:
+    try:
+        san = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        san = x509.SubjectAlternativeName([])
+    except ValueError as error:
+        raise PodiumError(f"the certificate's extensions cannot be read: {error}") from None
+    names = [name.lower() for name in san.get_values_for_type(x509.DNSName)]
+    names += [str(address) for address in san.get_values_for_type(x509.IPAddress)]
+    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
+    return Facts(tuple(names), certificate.not_valid_before_utc, certificate.not_valid_after_utc, fingerprint)
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:

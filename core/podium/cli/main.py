@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "manifests": Entry(
         "podium.cli.manifests", "Print the webhooks' manifests and policies, for your policy."
     ),
+    "doctor": Entry("podium.cli.doctor", "Check a cluster for Podium; each line a fact and a fix."),
     "dump": Entry("podium.cli.dump", "Write what Podium reads of a cluster to a file, fit to share."),
     "cluster": Entry("podium.cli.cluster", "Start and stop a real control plane on this machine."),
 }

@@ -108,6 +108,11 @@ class Answer(NamedTuple):
         """Seconds to wait before that, or 0."""
         return _wait(self.headers["Retry-After"]) if "Retry-After" in self.headers else 0.0
 
+    @property
+    def message(self) -> str:
+        """What a refusal says, in the server's words."""
+        return _status(self.body).message
+
 
 class Connection:
     """An open connection; made by `connect`."""
@@ -149,6 +154,13 @@ class Connection:
         """
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         return await self._ask(_Call(method, path, query, data, content_type), (429,) if patient else ())
+
+    async def answer(self, method: str, path: str, body: Any = None) -> Answer:
+        """Ask once and give the answer, whatever it is; `body` is a value to be sent as JSON.
+
+        Raises PodiumError when there is none.
+        """
+        return await self._once(_Call(method, path, {}, None if body is None else msgspec.json.encode(body)))
 
     async def apply(
         self, path: str, document: Any, *, manager: str, force: bool = False, patient: bool = True

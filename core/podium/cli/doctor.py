@@ -1,0 +1,108 @@
+"""`podium doctor`: what a cluster is like for Podium, each line a fact and what to do about it."""
+
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from podium.cli.inputs import output_options
+from podium.cli.main import EXIT_FINDINGS
+from podium.cli.render.data import as_json, as_yaml, document
+from podium.cli.render.output import deliver, layout
+from podium.cli.render.words import visible
+from podium.wording import count, listed
+
+if TYPE_CHECKING:
+    from podium.cli.render.text import Layout
+    from podium.ops.doctor.check import Check, Level
+    from podium.ops.doctor.facts import Facts
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster.")
+@click.option("--context", metavar="NAME", help="The context in it.")
+@output_options("table", "json", "yaml")
+def command(kubeconfig: str | None, context: str | None, output: str, output_file: str | None) -> None:
+    """Check a cluster: the server, what is installed, certificates, rights, and who else is at work there.
+
+    Writes nothing; what you may not read is said, and not concluded from. Exit code: 0 no problem, 3
+    problems, 2 usage, 1 the tool failed; the same in every format.
+    """
+    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+
+    from podium.ops.doctor.check import Level  # noqa: PLC0415 - as above
+    from podium.ops.doctor.diagnosis import diagnose  # noqa: PLC0415 - as above
+
+    facts = asyncio.run(_look(kubeconfig, context))
+    checks = diagnose(facts)
+    if output == "table":
+        text = _table(checks, layout(to_file=output_file is not None))
+    else:
+        whole = _document(checks, facts)
+        text = as_json(whole) if output == "json" else as_yaml(whole)
+    deliver(text, output_file)
+    if any(each.level is Level.PROBLEM for each in checks):
+        sys.exit(EXIT_FINDINGS)
+
+
+async def _look(kubeconfig: str | None, context: str | None) -> "Facts":
+    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+    from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
+    from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
+
+    installation = Installation(_manifests())
+    async with connect(kubeconfig, context) as connection:
+        click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
+        return await gather(
+            connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)
+        )
+
+
+def _manifests() -> list[dict[str, Any]]:
+    """Read what an install with everything in it applies. Raises PodiumError."""
+    from podium.cli.inputs import read_documents  # noqa: PLC0415 - as above
+    from podium.data import folder  # noqa: PLC0415 - as above
+
+    path = folder("manifests") / "rendered" / "scheduler.yaml"
+    return [each.value() for each in read_documents([str(path)])]
+
+
+def _counts(checks: "list[Check]") -> "dict[Level, int]":
+    from podium.ops.doctor.check import Level  # noqa: PLC0415 - as above
+
+    return {level: sum(each.level is level for each in checks) for level in Level}
+
+
+def _document(checks: "list[Check]", facts: "Facts") -> dict[str, Any]:
+    """Give the JSON contract, which docs/doctor.md describes."""
+    return document(
+        "DoctorReport",
+        server=facts.version,
+        podium=facts.cli,
+        summary={str(level): number for level, number in _counts(checks).items()},
+        checks=[
+            {"name": each.name, "level": str(each.level), "fact": each.fact, "fix": each.fix}
+            for each in checks
+        ],
+    )
+
+
+def _table(checks: "list[Check]", layout: "Layout") -> str:
+    """Write the checks by level, the worst first, each with its fix under it."""
+    counts = _counts(checks)
+    bad = {"problem": "error", "warning": "warning"}
+    found = [count(number, level) for level, number in counts.items() if number and level in bad]
+    layout.paragraph(f"{listed(found) or 'No problem'} in {count(len(checks), 'check')}.", style="bold")
+    for level, number in counts.items():
+        rows = []
+        for each in checks:
+            if each.level is level:
+                rows.append((each.name, visible(each.fact)))
+                if each.fix:
+                    rows.append(("", f"fix: {visible(each.fix)}"))
+        if number:
+            layout.heading("Well" if level == "ok" else f"{level}s")
+            layout.columns(("CHECK", "FACT"), rows)
+    return layout.text()

@@ -1,0 +1,35 @@
+"""All checks in the order in which they explain each other: the server, Podium, the others."""
+
+from collections.abc import Callable, Iterator
+
+from podium.ops.doctor import neighbours, processes, registration, rights, server
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import Facts
+
+_CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
+    server.version,
+    server.clock,
+    server.workload_api,
+    processes.installed,
+    processes.deployments,
+    processes.leases,
+    processes.probes,
+    processes.preemption,
+    server.custom_resources,
+    registration.registrations,
+    registration.trust,
+    registration.endpoints,
+    registration.trial,
+    rights.rights,
+    neighbours.webhooks,
+    neighbours.mutators,
+    neighbours.schedulers,
+    neighbours.classes,
+    neighbours.nodes,
+)
+
+
+def diagnose(facts: Facts) -> list[Check]:
+    """Give every check, the worst first."""
+    found = [each for check in _CHECKS for each in check(facts)]
+    return sorted(found, key=lambda each: list(Level).index(each.level))

@@ -1,0 +1,226 @@
+"""What is known of a cluster, as values: every answer by the path that was asked, refusals among them.
+
+What may not be read is not what is not there. So an answer is a document, or says why there is none, and a
+check that lacks one says so instead of concluding anything.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from podium.gangs import SCHEDULER
+from podium.ops.doctor.check import Check, Level
+
+Document = dict[str, Any]
+
+# How much is read of a list that grows with the cluster.
+SAMPLE = 500
+PARTS = "app.kubernetes.io/part-of=podium"
+COMPONENTS = ("webhook", "controller", "scheduler")
+
+_REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+GROUPS = "/apis"
+MUTATING = f"{_REGISTRATION}/mutatingwebhookconfigurations"
+VALIDATING = f"{_REGISTRATION}/validatingwebhookconfigurations"
+DELETES = f"{_REGISTRATION}/validatingadmissionpolicies/podium-scheduler-deletes"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_OTHERS = {
+    "fieldSelector": "spec.schedulerName!=default-scheduler,status.phase!=Succeeded,status.phase!=Failed",
+    "limit": SAMPLE,
+}
+# Pods of other schedulers than kube-scheduler that have not ended.
+PODS = f"/api/v1/pods?{urlencode(_OTHERS)}"
+
+
+class Unread(NamedTuple):
+    """Why there is no document: the HTTP status, 0 where nobody answered, and the server's words."""
+
+    code: int
+    why: str
+
+
+Answer = Document | Unread
+
+
+class Clock(NamedTuple):
+    """The same moment by our clock and by the API server's, which tells whole seconds; None: it does not."""
+
+    ours: datetime
+    theirs: datetime | None
+
+    @property
+    def now(self) -> datetime:
+        """The time that the cluster goes by."""
+        return self.theirs or self.ours
+
+
+class Right(NamedTuple):
+    """One verb on one resource (`podgroups/status` of a subresource); empty: any name, all namespaces."""
+
+    account: str
+    namespace: str
+    group: str
+    resource: str
+    name: str
+    verb: str
+
+
+class Probe(NamedTuple):
+    """What a process said: of being ready, and how old its caches are, in seconds by resource."""
+
+    ready: Answer
+    ages: Mapping[str, float]
+
+
+class Trial(NamedTuple):
+    """A dry run of creating a group in an API version: the group as it would be stored, or why not."""
+
+    api_version: str
+    answer: Answer
+
+
+class Installation:
+    """What an install would put there, by the manifests: the one place that names and rights come from."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        (self.namespace,) = [each["metadata"]["name"] for each in self.of("Namespace")]
+
+    def of(self, *kinds: str) -> list[Document]:
+        """Give the documents of some kinds."""
+        return [each for each in self._documents if each["kind"] in kinds]
+
+    def within(self, group_version: str, resource: str) -> str:
+        """Give the path of a list in the namespace of the installation."""
+        root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+        return f"{root}/namespaces/{self.namespace}/{resource}"
+
+    @property
+    def deployments(self) -> str:
+        """The path of the Deployments."""
+        return self.within("apps/v1", "deployments")
+
+    @property
+    def pods(self) -> str:
+        """The path of the processes' pods."""
+        return self.within("v1", f"pods?{urlencode({'labelSelector': PARTS, 'limit': 50})}")
+
+    @property
+    def leases(self) -> str:
+        """The path of the Leases."""
+        return self.within("coordination.k8s.io/v1", "leases")
+
+    @property
+    def settings(self) -> str:
+        """The path of what the scheduler is told."""
+        return self.within("v1", "configmaps/podium-scheduler")
+
+    @property
+    def itself(self) -> str:
+        """The path of the namespace."""
+        return f"/api/v1/namespaces/{self.namespace}"
+
+    def paths(self) -> list[str]:
+        """Give what is read of every cluster, whatever the answers are."""
+        return [
+            GROUPS,
+            MUTATING,
+            VALIDATING,
+            DELETES,
+            CLASSES,
+            PODS,
+            *(f"{DEFINITIONS}/{each['metadata']['name']}" for each in self.of("CustomResourceDefinition")),
+            self.itself,
+            self.deployments,
+            self.pods,
+            self.leases,
+            self.settings,
+        ]
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at a cluster. `version` is the server's, `cli` ours, `scheduler` the scheduler's file.
+
+    Of a Secret there is no private key among the answers.
+    """
+
+    installation: Installation
+    cli: str
+    version: str
+    clock: Clock
+    answers: Mapping[str, Answer]
+    rights: Mapping[Right, bool | Unread] = {}
+    probes: Mapping[str, Probe] = {}
+    scheduler: Mapping[str, Any] = {}
+    trial: Trial | None = None
+
+    def document(self, path: str) -> Document | None:
+        """Give an object; None where there is none, and where it was not read."""
+        answer = self.answers.get(path)
+        return answer if isinstance(answer, dict) else None
+
+    def items(self, path: str) -> list[Document]:
+        """Give the objects of a list; none where it was not read."""
+        return (self.document(path) or {}).get("items") or []
+
+    def unread(self, *paths: str) -> Unread | None:
+        """Say why one of these may be there and was not read; None where all were, or are not there."""
+        refused = (self.answers.get(path) for path in paths)
+        return next((each for each in refused if isinstance(each, Unread) and each.code != 404), None)
+
+    @property
+    def processes(self) -> dict[str, Document]:
+        """The Deployments of ours that are there, by component."""
+        found = {each["metadata"]["name"]: each for each in self.items(self.installation.deployments)}
+        return {each: found[f"podium-{each}"] for each in COMPONENTS if f"podium-{each}" in found}
+
+    @property
+    def registered(self) -> bool:
+        """Whether a webhook configuration of ours is there."""
+        ours = {each["metadata"]["name"] for each in self.installation.of(*REGISTRATIONS)}
+        return any(
+            each["metadata"]["name"] in ours for path in (MUTATING, VALIDATING) for each in self.items(path)
+        )
+
+    @property
+    def scheduler_name(self) -> str:
+        """The schedulerName that our scheduler looks after."""
+        return str(self.scheduler.get("schedulerName") or SCHEDULER)
+
+    def service_groups(self) -> Iterator[str]:
+        """Name the API groups that the server serves."""
+        for each in (self.document(GROUPS) or {}).get("groups") or ():
+            yield each["name"]
+
+
+REGISTRATIONS = {"MutatingWebhookConfiguration": MUTATING, "ValidatingWebhookConfiguration": VALIDATING}
+
+
+def unseen(name: str, what: str, unread: Unread) -> Check:
+    """Say that something was not looked at, and how it could be."""
+    fix = "have somebody run it who may read this" if unread.code in (401, 403) else "try again"
+    return Check(name, Level.NOTE, f"{what} not read: {unread.why}", fix)
+
+
+def arguments(deployment: Document) -> list[str]:
+    """Give the arguments of a Deployment's first container."""
+    return deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
+
+
+def given(deployment: Document, option: str) -> str:
+    """Give what a Deployment's process is told by an option, as `--option=VALUE`; empty for nothing."""
+    values = (each.partition("=") for each in arguments(deployment))
+    return next((value for name, _, value in values if name == option), "")
+
+
+def lasting(span: timedelta) -> str:
+    """Say a span of time in its largest unit: `12 days`, `3 hours`, `40 seconds`."""
+    seconds = max(0, round(span.total_seconds()))
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}s"
+    return f"{seconds} second{'' if seconds == 1 else 's'}"

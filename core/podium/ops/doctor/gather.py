@@ -1,0 +1,226 @@
+"""The shell of the doctor: asks the API server, each thing once and none for long, and gives the answers.
+
+Nothing is written. What is no get or list asks without a trace: a SubjectAccessReview, and the creation of
+one group as a dry run. A busy server is not asked again, and no answer in time is an answer, too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from podium.api.groups import PODIUM_GROUP
+from podium.documents.split import split
+from podium.errors import PodiumError
+from podium.gangs import API_VERSION
+from podium.kube.connection import Answer as Reply
+from podium.kube.connection import Connection, RefusedError
+from podium.ops.doctor import neighbours, registration, rights, server
+from podium.ops.doctor.facts import (
+    DEFINITIONS,
+    Answer,
+    Clock,
+    Document,
+    Facts,
+    Installation,
+    Probe,
+    Trial,
+    Unread,
+)
+from podium.wording import cut
+
+K = TypeVar("K")
+
+_SECONDS = 10.0
+_AT_ONCE = 8
+# As many replicas as anybody runs, and as many webhooks as are looked into.
+_MOST = 12
+# Of a refusal, in bytes; some quote a whole certificate.
+_LONGEST = 300
+_OLDER = f"{PODIUM_GROUP}/v1alpha2"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def gather(
+    connection: Connection, installation: Installation, *, cli: str, now: Callable[[], datetime]
+) -> Facts:
+    """Look at a cluster. Raises PodiumError where the server does not even tell its version."""
+    before = now()
+    reply = await connection.answer("GET", "/version")
+    clock = Clock(before + (now() - before) / 2, _date(reply.headers))
+    if reply.code != 200:
+        raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
+    try:
+        version = msgspec.json.decode(reply.body, type=dict[str, Any]).get("gitVersion", "")
+    except msgspec.DecodeError as error:
+        raise PodiumError(
+            f"{connection.server}: GET /version: not a Kubernetes API server? ({error})"
+        ) from None
+    asker = _Asker(connection)
+    facts = Facts(
+        installation=installation,
+        cli=cli,
+        version=version,
+        clock=clock,
+        answers=await asker.read(installation.paths()),
+    )
+    facts = msgspec.structs.replace(facts, scheduler=_settings(facts))
+    answers = await asker.read(_further(facts))
+    wanted = rights.wanted(installation, facts.processes)
+    reviews = {each: rights.review(each, installation.namespace) for each in wanted}
+    return msgspec.structs.replace(
+        facts,
+        answers={**facts.answers, **answers},
+        rights={right: _allowed(answer) for right, answer in (await asker.post(_REVIEWS, reviews)).items()},
+        probes=await asker.probes(facts),
+        trial=await asker.trial(facts),
+    )
+
+
+class _Asker:
+    """Asks some things at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self, paths: Iterable[str]) -> dict[str, Answer]:
+        """Give what is at some paths; of a Secret no more than the certificates."""
+        found = await self._all({path: ("GET", path, None) for path in paths})
+        return {path: _document(path, reply) for path, reply in found.items()}
+
+    async def post(self, path: str, bodies: Mapping[K, Document]) -> dict[K, Answer]:
+        """Send some documents to a path."""
+        found = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
+        return {key: _document(path, reply) for key, reply in found.items()}
+
+    async def probes(self, facts: Facts) -> dict[str, Probe]:
+        """Ask the processes, by way of the API server."""
+        pods = {
+            each["metadata"][
+                "name"
+            ]: f"{facts.installation.itself}/pods/{each['metadata']['name']}:{port}/proxy"
+            for each in facts.items(facts.installation.pods)[:_MOST]
+            if (port := _metrics_port(each)) and (each.get("status") or {}).get("phase") == "Running"
+        }
+        ready = await self._all({name: ("GET", f"{path}/readyz", None) for name, path in pods.items()})
+        metrics = await self._all({name: ("GET", f"{path}/metrics", None) for name, path in pods.items()})
+        return {
+            name: Probe(
+                {} if isinstance(reply, Reply) and reply.code == 200 else _refused(reply),
+                _ages(metrics[name]),
+            )
+            for name, reply in ready.items()
+        }
+
+    async def trial(self, facts: Facts) -> Trial | None:
+        """Make a group in a dry run, in the version that is converted if it is served."""
+        definition = facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}")
+        if definition is None:
+            return None
+        served = {each["name"] for each in definition["spec"]["versions"] if each["served"]}
+        version = _OLDER if _OLDER.rpartition("/")[2] in served else API_VERSION
+        there = facts.document(facts.installation.itself) is not None
+        namespace = facts.installation.namespace if there else "default"
+        group = {
+            "apiVersion": version,
+            "kind": "PodGroup",
+            "metadata": {"generateName": "podium-doctor-"},
+            "spec": {"schedulingPolicy": {"basic": {}}},
+        }
+        path = f"/apis/{version}/namespaces/{namespace}/podgroups?dryRun=All"
+        return Trial(version, (await self.post(path, {"": group}))[""])
+
+    async def _all(self, asked: Mapping[K, tuple[str, str, Document | None]]) -> dict[K, Reply | Unread]:
+        replies = await asyncio.gather(*(self._one(*each) for each in asked.values()))
+        return dict(zip(asked, replies, strict=True))
+
+    async def _one(self, method: str, path: str, body: Document | None) -> Reply | Unread:
+        async with self._room:
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    return await self._connection.answer(method, path, body)
+            except TimeoutError:
+                return Unread(0, f"no answer within {_SECONDS:.0f} s")
+            except PodiumError as error:
+                return Unread(0, str(error))
+
+
+def _further(facts: Facts) -> set[str]:
+    """Give what is to be read beside, by what was found."""
+    services = {each.service for each in neighbours.in_our_way(facts) if each.service is not None}
+    services |= {
+        (facts.installation.namespace, each["metadata"]["name"]) for each in facts.installation.of("Service")
+    }
+    return {
+        *server.native_paths(facts),
+        *neighbours.mutator_paths(facts),
+        *(registration.slices_path(*each) for each in sorted(services)[:_MOST]),
+        *filter(None, (registration.secret_path(facts), neighbours.nodes_path(facts))),
+    }
+
+
+def _document(path: str, reply: Reply | Unread) -> Answer:
+    if isinstance(reply, Unread) or not 200 <= reply.code < 300:
+        return _refused(reply)
+    try:
+        document = msgspec.json.decode(reply.body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        return Unread(0, f"GET {path}: not understood: {error}")
+    if "/secrets/" in path:
+        kept = {name: value for name, value in (document.get("data") or {}).items() if name == "tls.crt"}
+        return {**document, "data": kept}
+    return document
+
+
+def _refused(reply: Reply | Unread) -> Unread:
+    if isinstance(reply, Unread):
+        return reply
+    said = cut(" ".join(reply.message.split()), _LONGEST)
+    return Unread(reply.code, said or f"the server answered {reply.code}")
+
+
+def _allowed(answer: Answer) -> bool | Unread:
+    return bool((answer.get("status") or {}).get("allowed")) if isinstance(answer, dict) else answer
+
+
+def _date(headers: Mapping[str, str]) -> datetime | None:
+    try:
+        return parsedate_to_datetime(headers.get("Date", ""))
+    except ValueError:
+        return None
+
+
+def _metrics_port(pod: Document) -> int:
+    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
+    return next((int(each["containerPort"]) for each in ports if each.get("name") == "metrics"), 0)
+
+
+def _ages(reply: Reply | Unread) -> dict[str, float]:
+    """Read the ages of caches from metrics; none where there are no metrics."""
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - `--help` needs none
+
+    if isinstance(reply, Unread) or reply.code != 200:
+        return {}
+    try:
+        return {
+            sample.labels["resource"]: sample.value
+            for family in text_string_to_metric_families(reply.body.decode(errors="replace"))
+            for sample in family.samples
+            if sample.name == "podium_cache_age_seconds"
+        }
+    except ValueError:
+        return {}
+
+
+def _settings(facts: Facts) -> dict[str, Any]:
+    """Read the scheduler's file in its ConfigMap; nothing where there is none, or it cannot be read."""
+    data = (facts.document(facts.installation.settings) or {}).get("data") or {}
+    try:
+        documents = [each for text in data.values() for each in split(text.encode(), "podium-scheduler")]
+        return documents[0].value() if documents else {}
+    except PodiumError:
+        return {}

@@ -1,0 +1,225 @@
+"""Podium's own processes: are they there, of one version, who of them leads, and is what they know fresh."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from podium.api.meta import instant
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import DELETES, Document, Facts, lasting, unseen
+from podium.wording import count, listed, some
+
+# A cache hears of the API server each minute at least: a bookmark.
+_STALE_SECONDS = 180.0
+# How the answer of a process that is not ready begins (podium.service.probes).
+_NOT_READY = "not ready: "
+# Of a Lease both clocks tell parts of seconds or whole ones, and a write takes its time.
+_APART = timedelta(seconds=5)
+_RESTRICTED = "pod-security.kubernetes.io/enforce"
+_TAG = re.compile(r":([^:/@]+)(?:@|$)")
+
+
+def installed(facts: Facts) -> Iterator[Check]:
+    """Say what is installed, and of which version."""
+    name, place = "installed", facts.installation
+    if (unread := facts.unread(place.deployments)) is not None:
+        yield unseen(name, f"the Deployments of {place.namespace} were", unread)
+        return
+    if not facts.processes:
+        fact = f"no process of Podium in {place.namespace}: the command line is all there is"
+        if facts.registered:
+            fact = f"webhooks are registered, and no process of Podium is in {place.namespace}"
+        fix = "podium install, for admission and the reconciler; add --mode scheduler for the scheduler"
+        yield Check(name, Level.NOTE, fact, fix)
+        return
+    missing = [each for each in ("webhook", "controller") if each not in facts.processes]
+    if missing:
+        fact = f"no Deployment podium-{' and no podium-'.join(missing)} in {place.namespace}"
+        yield Check(name, Level.PROBLEM, fact, "podium install")
+    else:
+        mode = "with the scheduler" if "scheduler" in facts.processes else "admission and reconciler"
+        yield Check(name, Level.OK, f"installed in {place.namespace}: {mode}")
+    yield from _versions(facts)
+    yield from _namespace(facts)
+
+
+def _versions(facts: Facts) -> Iterator[Check]:
+    """Compare the images of the processes with each other and with this command's version."""
+    name = "versions"
+    images = {
+        each: deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each, deployment in facts.processes.items()
+    }
+    if len(set(images.values())) > 1:
+        fact = listed([f"{each} runs {image}" for each, image in images.items()])
+        yield Check(name, Level.WARNING, fact, "bring all to one version: podium install")
+        return
+    image = next(iter(images.values()))
+    tag = _TAG.search(image)
+    if tag is None or tag[1] != facts.cli:
+        fact = f"the processes run {image}, this command is podium {facts.cli}"
+        yield Check(name, Level.NOTE, fact, "use the command of that version; checks are made by this one's")
+    else:
+        yield Check(name, Level.OK, f"the processes and this command are podium {facts.cli}")
+
+
+def _namespace(facts: Facts) -> Iterator[Check]:
+    there = facts.document(facts.installation.itself)
+    if there is not None and (there["metadata"].get("labels") or {}).get(_RESTRICTED) != "restricted":
+        namespace = facts.installation.namespace
+        fact = f"namespace {namespace} does not enforce PodSecurity restricted, which our pods keep to"
+        yield Check(
+            "namespace", Level.NOTE, fact, f"kubectl label namespace {namespace} {_RESTRICTED}=restricted"
+        )
+
+
+def deployments(facts: Facts) -> Iterator[Check]:
+    """Say of each Deployment whether its replicas are there."""
+    namespace = facts.installation.namespace
+    for component, deployment in facts.processes.items():
+        name = f"podium-{component}"
+        wanted = deployment["spec"].get("replicas", 1)
+        available = (deployment.get("status") or {}).get("availableReplicas", 0)
+        fact = f"Deployment {namespace}/{name} has {available} of {wanted} pods available"
+        if available >= wanted > 1:
+            yield Check("deployment", Level.OK, fact)
+            continue
+        pods = [each for each in facts.items(facts.installation.pods) if _component(each) == component]
+        why = _trouble(pods, deployment)
+        describe = f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
+        if wanted == 1 and available:
+            fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
+            yield Check("deployment", Level.WARNING, f"{fact}: nobody takes over from it", fix)
+        else:
+            level = Level.WARNING if available else Level.PROBLEM
+            yield Check("deployment", level, f"{fact}{f': {why}' if why else ''}", describe)
+
+
+def _component(pod: Document) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+
+
+def _trouble(pods: list[Document], deployment: Document) -> str:
+    """Say what keeps a Deployment's pods: they are not made, not scheduled, not started."""
+    for each in (deployment.get("status") or {}).get("conditions") or ():
+        if each["type"] == "ReplicaFailure" and each["status"] == "True":
+            return str(each.get("message", ""))
+    for pod in pods:
+        status = pod.get("status") or {}
+        for each in status.get("conditions") or ():
+            if each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message"):
+                return str(each["message"])
+        for container in status.get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting")
+            if waiting:
+                return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
+    return "" if pods else "no pod was made"
+
+
+def leases(facts: Facts) -> Iterator[Check]:
+    """Say who leads, whether it still does, and whether its clock is right.
+
+    The API server notes by its own clock when a Lease was written; the holder's word for it is its renewTime.
+    """
+    name = "leader"
+    led = [each for each in ("controller", "scheduler") if each in facts.processes]
+    if not led:
+        return
+    if (unread := facts.unread(facts.installation.leases)) is not None:
+        yield unseen(name, "the Leases were", unread)
+        return
+    found = {each["metadata"]["name"]: each for each in facts.items(facts.installation.leases)}
+    for component in led:
+        title = f"podium-{component}"
+        logs = (
+            f"kubectl -n {facts.installation.namespace} logs deployment/{title}: `lease not reached` says why"
+        )
+        lease = found.get(title)
+        holder = (lease or {}).get("spec", {}).get("holderIdentity")
+        if lease is None or not holder:
+            yield Check(name, Level.PROBLEM, f"nobody leads: Lease {title} has no holder", logs)
+            continue
+        yield from _leader(facts, title, lease, logs)
+
+
+def _leader(facts: Facts, title: str, lease: Document, logs: str) -> Iterator[Check]:
+    spec = lease["spec"]
+    renewed = instant(spec["renewTime"])
+    noted = _noted(lease) or renewed
+    age = facts.clock.now - noted
+    holder = f"{spec['holderIdentity']} leads by Lease {title}"
+    lasts = timedelta(seconds=spec.get("leaseDurationSeconds", 15))
+    if age > lasts + _APART:
+        fact = f"{spec['holderIdentity']} led by Lease {title}, and did not renew it for {lasting(age)}"
+        yield Check("leader", Level.PROBLEM, f"{fact}: nobody leads", logs)
+        return
+    yield Check("leader", Level.OK, f"{holder}, renewed {lasting(age)} ago")
+    apart = renewed - noted
+    if abs(apart) > _APART:
+        which = "ahead of" if apart > timedelta() else "behind"
+        fact = f"the clock of {spec['holderIdentity']} is {lasting(abs(apart))} {which} the API server's"
+        yield Check("clock", Level.WARNING, fact, "set the clock of its node, by NTP")
+
+
+def _noted(lease: Document) -> datetime | None:
+    """Give when the API server last noted a write of a Lease's spec, in whole seconds."""
+    times = [
+        instant(each["time"])
+        for each in lease["metadata"].get("managedFields") or ()
+        if "time" in each and "f:spec" in (each.get("fieldsV1") or {})
+    ]
+    return max(times, default=None)
+
+
+def probes(facts: Facts) -> Iterator[Check]:
+    """Say what each process tells of itself, as far as the API server leads to it."""
+    namespace = facts.installation.namespace
+    silent: dict[str, list[str]] = defaultdict(list)
+    for pod, probe in sorted(facts.probes.items()):
+        logs = f"kubectl -n {namespace} logs {pod}"
+        old = {resource: age for resource, age in probe.ages.items() if age > _STALE_SECONDS}
+        if old:
+            worst = lasting(timedelta(seconds=max(old.values())))
+            fact = f"{pod} has not heard of {some(old)} for up to {worst}"
+            yield Check("cache", Level.PROBLEM, fact, f"{logs}: `watch failed` says why")
+        if isinstance(probe.ready, dict):
+            known = f", {count(len(probe.ages), 'cache')} fresh" if probe.ages and not old else ""
+            yield Check("process", Level.OK, f"{pod} is ready{known}")
+        elif probe.ready.why.startswith(_NOT_READY):
+            yield Check("process", Level.PROBLEM, f"{pod} says: {probe.ready.why}", logs)
+        else:
+            silent[probe.ready.why].append(pod)
+    for why, pods in silent.items():
+        fact = (
+            f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not reached by way of the API server: {why}"
+        )
+        forward = (
+            f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics, and ask localhost:9000/readyz"
+        )
+        yield Check("process", Level.NOTE, fact, forward)
+
+
+def preemption(facts: Facts) -> Iterator[Check]:
+    """Say what the scheduler may do, and whether the API server holds it to that."""
+    if "scheduler" not in facts.processes:
+        return
+    settings = facts.installation.settings
+    if (unread := facts.unread(settings)) is not None:
+        yield unseen("preemption", "the scheduler's settings were", unread)
+    elif facts.scheduler:
+        mode = facts.scheduler.get("preemption", "enforce")
+        # A YAML reader makes a boolean of `off`.
+        mode = "off" if mode is False else mode
+        limit = facts.scheduler.get("evictionsPerMinute")
+        rate = f"at most {limit} evictions a minute" if limit else "without a limit"
+        said = {"enforce": f"evicts, {rate}", "observe": "plans and records, evicts nobody"}
+        fact = f"preemption: {mode}, so podium-scheduler {said.get(mode, 'evicts nobody')}"
+        unlimited = mode == "enforce" and not limit
+        fix = "give evictionsPerMinute in ConfigMap podium-scheduler" if unlimited else ""
+        yield Check("preemption", Level.WARNING if unlimited else Level.OK, fact, fix)
+    if facts.unread(DELETES) is None and facts.document(DELETES) is None:
+        fact = (
+            "without ValidatingAdmissionPolicy podium-scheduler-deletes only our code bounds what is evicted"
+        )
+        yield Check("preemption", Level.WARNING, fact, "podium install --mode scheduler")

@@ -1,0 +1,286 @@
+"""How API servers come to us: what is registered, whom it trusts, whether that is who answers, and a trial.
+
+A webhook configuration may be well and the certificate expired, or all of it well and no pod behind the
+Service. So each link is looked at by itself, and then all of them at once: a dry run of making a group in the
+version that is not stored is mutated, validated and converted, and leaves nothing behind.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from podium import certificates
+from podium.certificates import Facts as Certificate
+from podium.errors import PodiumError
+from podium.gangs import API_VERSION as STORED
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import (
+    DEFINITIONS,
+    REGISTRATIONS,
+    Document,
+    Facts,
+    given,
+    lasting,
+    unseen,
+)
+from podium.wording import some
+
+# Both are renewed long before: of ours a third of thirty days is left, of cert-manager's one of ninety.
+_SOON = timedelta(days=5)
+_MANIFESTS = "podium manifests webhooks --config FILE, with the file that the webhook has"
+
+
+def registrations(facts: Facts) -> Iterator[Check]:
+    """Compare the webhook configurations that are there with what an install registers."""
+    name = "registration"
+    if (unread := facts.unread(*REGISTRATIONS.values())) is not None:
+        yield unseen(name, "the webhook configurations were", unread)
+        return
+    wanted = facts.installation.of(*REGISTRATIONS)
+    found = {each["kind"]: ours for each in wanted if (ours := _there(facts, each)) is not None}
+    if not found and not facts.processes:
+        return  # `installed` says it
+    if not found:
+        fact = "no webhook is registered: nothing is judged or filled in"
+        yield Check(name, Level.PROBLEM, fact, "podium install")
+        return
+    well = True
+    for each in wanted:
+        for check in _registration(each, found.get(each["kind"])):
+            well = False
+            yield check
+    if well:
+        count = sum(len(each["webhooks"]) for each in found.values())
+        yield Check(name, Level.OK, f"{count} webhooks are registered as an install does")
+
+
+def _there(facts: Facts, wanted: Document) -> Document | None:
+    name = wanted["metadata"]["name"]
+    items = facts.items(REGISTRATIONS[wanted["kind"]])
+    return next((each for each in items if each["metadata"]["name"] == name), None)
+
+
+def _registration(wanted: Document, found: Document | None) -> Iterator[Check]:
+    name, title = "registration", f"{wanted['kind']} {wanted['metadata']['name']}"
+    if found is None:
+        yield Check(name, Level.PROBLEM, f"{title} is not there", "podium install")
+        return
+    there = {each["name"]: each for each in found.get("webhooks") or ()}
+    meant = {each["name"]: each for each in wanted["webhooks"]}
+    for kind, names in (("lacks", meant.keys() - there.keys()), ("has besides", there.keys() - meant.keys())):
+        if names:
+            yield Check(name, Level.NOTE, f"{title} {kind} {some(names)}, as levels may want", _MANIFESTS)
+    both = sorted(meant.keys() & there.keys())
+    sent = [each for each in both if _sent(meant[each]) != _sent(there[each])]
+    if sent:
+        fact = f"{title}: {some(sent)} is sent something else than by default, as levels may want"
+        yield Check(name, Level.NOTE, fact, _MANIFESTS)
+    for each in both:
+        now, usual = there[each].get("failurePolicy", "Fail"), meant[each]["failurePolicy"]
+        if now != usual:
+            why = "writes fail when no webhook answers" if now == "Fail" else "nothing is judged then"
+            fact = f"{title}: {each} has failurePolicy {now} where an install has {usual}: {why}"
+            yield Check(name, Level.WARNING, fact, "podium install, unless it is meant so")
+
+
+def _sent(webhook: Document) -> list[Any]:
+    """Give what is sent to a webhook; what its namespaces are is the administrator's."""
+    return [webhook.get("rules"), webhook.get("matchConditions")]
+
+
+def clients(facts: Facts) -> dict[str, Document]:
+    """Give every clientConfig by which API servers call us, by who has it."""
+    found: dict[str, Document] = {}
+    for wanted in facts.installation.of("CustomResourceDefinition"):
+        title = wanted["metadata"]["name"]
+        definition = facts.document(f"{DEFINITIONS}/{title}") or {"spec": {}}
+        webhook = (definition["spec"].get("conversion") or {}).get("webhook")
+        if webhook:
+            found[f"the conversion of {title}"] = webhook["clientConfig"]
+    for wanted in facts.installation.of(*REGISTRATIONS):
+        for each in (_there(facts, wanted) or {}).get("webhooks") or ():
+            found[f"{each['name']} ({wanted['kind'].removesuffix('WebhookConfiguration')})"] = each[
+                "clientConfig"
+            ]
+    return found
+
+
+def trust(facts: Facts) -> Iterator[Check]:
+    """Look at the CAs that API servers believe us by, and at the certificate that is served."""
+    found = clients(facts)
+    if not found:
+        return
+    without = [each for each, client in found.items() if not client.get("caBundle")]
+    if without:
+        fact = f"no caBundle in {some(without)}: API servers cannot call us"
+        fix = f"{_logs(facts)}: `registration` says why it is not written; with cert-manager see cainjector"
+        yield Check("ca-bundle", Level.PROBLEM, fact, fix)
+    bundles = {each: client["caBundle"] for each, client in found.items() if client.get("caBundle")}
+    yield from _served(facts, bundles)
+
+
+def _served(facts: Facts, bundles: Mapping[str, str]) -> Iterator[Check]:
+    path = secret_path(facts)
+    if not path:
+        fact = "what is served is not known here: no Deployment podium-webhook names its certificate"
+        yield Check("certificate", Level.NOTE, fact, "the trial below tells whether it is believed")
+        return
+    if (unread := facts.unread(path)) is not None:
+        yield unseen("certificate", "the certificate was", unread)
+        return
+    data = (facts.document(path) or {}).get("data") or {}
+    secret = f"Secret {facts.installation.namespace}/{path.rpartition('/')[2]}"
+    if not data.get("tls.crt"):
+        fact = f"{secret} is empty: the webhook has not made its certificate, or nobody issued one"
+        yield Check("certificate", Level.PROBLEM, fact, _logs(facts))
+        return
+    try:
+        pem = _decoded(data["tls.crt"])
+        leaf = certificates.facts(pem)
+    except PodiumError as error:
+        yield Check("certificate", Level.PROBLEM, f"{secret}: tls.crt: {error}", _logs(facts))
+        return
+    yield _leaf(facts, secret, leaf)
+    yield from _vouching(facts, pem, bundles)
+
+
+def _leaf(facts: Facts, secret: str, leaf: Certificate) -> Check:
+    """Judge the certificate that is served, its issuer apart."""
+    service = f"podium-webhook.{facts.installation.namespace}.svc"
+    fact = dated(secret, leaf, facts.clock.now)
+    if not certificates.covers(leaf.names, service):
+        fact = f"{secret} is for {some(leaf.names) or 'nobody'}, and API servers ask for {service}"
+        return Check("certificate", Level.PROBLEM, fact, "issue it for that name")
+    if not leaf.start <= facts.clock.now < leaf.end:
+        return Check(
+            "certificate", Level.PROBLEM, fact, f"{_logs(facts)}: it is renewed while a webhook runs"
+        )
+    if leaf.end - facts.clock.now < _SOON:
+        return Check("certificate", Level.WARNING, f"{fact}, and was not renewed", _logs(facts))
+    return Check("certificate", Level.OK, fact)
+
+
+def _vouching(facts: Facts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[Check]:
+    """Judge the CAs that API servers hold by whether one of them signed what is served."""
+    fix = (
+        f"{_logs(facts)}: it writes the caBundle again within seconds; kubectl rollout restart if it does not"
+    )
+    wrong: list[str] = []
+    ends: dict[str, Certificate] = {}
+    for title, bundle in bundles.items():
+        try:
+            ca = certificates.issuer(pem, _decoded(bundle))
+        except PodiumError:
+            ca = None
+        if ca is None:
+            wrong.append(title)
+        else:
+            ends[ca.fingerprint] = ca
+    if wrong:
+        fact = f"the caBundle of {some(wrong)} is not the CA of the certificate that is served"
+        yield Check("ca-bundle", Level.PROBLEM, fact, fix)
+    for ca in ends.values():
+        fact = dated("the CA in the caBundle", ca, facts.clock.now)
+        if not ca.start <= facts.clock.now < ca.end:
+            yield Check("ca-bundle", Level.PROBLEM, fact, fix)
+        elif not wrong:
+            yield Check(
+                "ca-bundle", Level.OK, f"{len(bundles)} of {len(bundles)} trust what is served; {fact}"
+            )
+
+
+def dated(what: str, certificate: Certificate, now: datetime) -> str:
+    """Say of a certificate until when it is good, or since when it is not."""
+    start, end = certificate.start, certificate.end
+    if now < start:
+        return f"{what} is not valid for another {lasting(start - now)}"
+    if now >= end:
+        return f"{what} expired {lasting(now - end)} ago, at {end:%FT%TZ}"
+    return f"{what} is valid for another {lasting(end - now)}"
+
+
+def secret_path(facts: Facts) -> str:
+    """Give the path of the Secret with the certificate that is served; empty where that is not known."""
+    deployment = facts.processes.get("webhook")
+    if deployment is None:
+        return ""
+    _, slash, name = given(deployment, "--cert-secret").partition("/")
+    if not slash:
+        volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+        name = next((each["secret"]["secretName"] for each in volumes if "secret" in each), "")
+    return facts.installation.within("v1", f"secrets/{name}") if name else ""
+
+
+def endpoints(facts: Facts) -> Iterator[Check]:
+    """Count the pods behind the Service that API servers call."""
+    if not any("service" in client for client in clients(facts).values()):
+        return
+    for wanted in facts.installation.of("Service"):
+        title = wanted["metadata"]["name"]
+        path = slices_path(facts.installation.namespace, title)
+        if (unread := facts.unread(path)) is not None:
+            yield unseen("endpoints", f"the endpoints of Service {title} were", unread)
+            continue
+        ready = ready_endpoints(facts.items(path))
+        where = f"Service {facts.installation.namespace}/{title}"
+        if ready:
+            yield Check("endpoints", Level.OK, f"{where} has {ready} ready endpoint{'s' * (ready > 1)}")
+        else:
+            fact = f"{where} has no ready endpoint: groups cannot be written"
+            yield Check(
+                "endpoints", Level.PROBLEM, fact, f"kubectl -n {facts.installation.namespace} get pods"
+            )
+
+
+def slices_path(namespace: str, service: str) -> str:
+    """Give the path of a Service's EndpointSlices."""
+    selected = f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"
+    return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selected}"
+
+
+def ready_endpoints(slices: list[Document]) -> int:
+    """Count what may be sent to; an endpoint that does not say counts, as it does for kube-proxy."""
+    return sum(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for each in slices
+        for endpoint in each.get("endpoints") or ()
+    )
+
+
+def trial(facts: Facts) -> Iterator[Check]:
+    """Say what became of the dry run."""
+    name = "trial"
+    if facts.trial is None:
+        return
+    version, answer = facts.trial
+    what = f"a dry run of a group of {version.partition('/')[2]}"
+    if isinstance(answer, dict):
+        filled_in = bool(answer.get("spec", {}).get("disruptionMode"))
+        if filled_in:
+            done = "mutated and judged" if version == STORED else "mutated, judged and converted"
+            yield Check(name, Level.OK, f"{what} was {done}")
+        else:
+            fact = f"{what} went through, and no webhook had filled in its disruptionMode"
+            level = Level.WARNING if facts.registered else Level.NOTE
+            yield Check(name, level, fact, "see `registration`" if facts.registered else "podium install")
+    elif "admission webhook" in answer.why and " denied the request" in answer.why:
+        yield Check(name, Level.OK, f"{what} was judged, and refused by your policy: {answer.why}")
+    elif answer.code in (401, 403):
+        fix = "have somebody run it who may create podgroups of scheduling.podium.dev"
+        yield Check(name, Level.NOTE, f"{what} was not possible: {answer.why}", fix)
+    else:
+        fix = f"see `ca-bundle`, `certificate` and `endpoints`, then {_logs(facts)}"
+        yield Check(name, Level.PROBLEM, f"{what} failed: {answer.why}", fix)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise PodiumError("is no base64") from None
+
+
+def _logs(facts: Facts) -> str:
+    return f"kubectl -n {facts.installation.namespace} logs deployment/podium-webhook"

@@ -1,0 +1,95 @@
+"""What each process' account may do, by the API server's word, against what the manifests give it.
+
+Roles and bindings that look right may be overruled (another authorizer, an edited role), so nobody's rules
+are read here: the API server is asked about each right.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import Document, Facts, Installation, Right, Unread, given, unseen
+from podium.wording import count, some
+
+# What the webhook writes only where it makes its certificates itself.
+_OWN_CERTIFICATES = (
+    "secrets",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "customresourcedefinitions",
+)
+
+
+def wanted(installation: Installation, processes: dict[str, Document]) -> list[Right]:
+    """Give each right that the accounts of these Deployments need."""
+    accounts = {each["spec"]["template"]["spec"].get("serviceAccountName", "") for each in processes.values()}
+    roles = {
+        (each["kind"], each["metadata"]["name"]): each["rules"]
+        for each in installation.of("ClusterRole", "Role")
+    }
+    webhook = processes.get("webhook")
+    own = webhook is not None and bool(given(webhook, "--cert-secret"))
+    found = [
+        Right(subject["name"], binding["metadata"].get("namespace", ""), group, resource, name, verb)
+        for binding in installation.of("ClusterRoleBinding", "RoleBinding")
+        for subject in binding["subjects"]
+        if subject["name"] in accounts
+        for rule in roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    ]
+    return [each for each in found if own or each.resource not in _OWN_CERTIFICATES]
+
+
+def review(right: Right, namespace: str) -> Document:
+    """Give the SubjectAccessReview of a right; `namespace` is where the accounts are."""
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "namespace": right.namespace,
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": right.name,
+    }
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{right.account}",
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{namespace}",
+                "system:authenticated",
+            ],
+            "resourceAttributes": {name: value for name, value in attributes.items() if value},
+        },
+    }
+
+
+def rights(facts: Facts) -> Iterator[Check]:
+    """Say of each account what it lacks."""
+    by_account: dict[str, dict[Right, bool | Unread]] = defaultdict(dict)
+    for right, answer in facts.rights.items():
+        by_account[right.account][right] = answer
+    for account, answers in sorted(by_account.items()):
+        unread = next((each for each in answers.values() if isinstance(each, Unread)), None)
+        lacking = [right for right, allowed in answers.items() if allowed is False]
+        if lacking:
+            fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(_words, lacking))}"
+            yield Check("rights", Level.PROBLEM, fact, "podium install, which applies the roles again")
+        elif unread is not None:
+            yield unseen("rights", f"the rights of account {account} were", unread)
+        else:
+            yield Check(
+                "rights", Level.OK, f"account {account} has the {count(len(answers), 'right')} it needs"
+            )
+
+
+def _words(right: Right) -> str:
+    resource = f"{right.resource}.{right.group}" if right.group else right.resource
+    name = f" {right.name}" if right.name else ""
+    where = f" in {right.namespace}" if right.namespace else ""
+    return f"{right.verb} {resource}{name}{where}"

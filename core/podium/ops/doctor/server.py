@@ -1,0 +1,158 @@
+"""The API server: is it recent enough, whose clock is right, and which of the groups' APIs does it serve."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import minor_of
+from podium.api.reads import READS
+from podium.audit import MINORS
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import DEFINITIONS, GROUPS, Document, Facts, lasting, unseen
+from podium.wording import listed
+
+# Certificates start an hour early, but minima of run time and delays of preemption are told by the clock.
+_APART_SECONDS = 10.0
+
+
+class Minimum(NamedTuple):
+    """The first minor of Kubernetes that a mode works on, and what it has that the one before has not."""
+
+    mode: str
+    minor: int
+    because: str
+
+
+# The schemas of the custom resources validate names by CEL's `format` library, which API servers know since
+# 1.31 and take in new expressions since 1.32. All else is older: match conditions of webhooks and
+# ValidatingAdmissionPolicies are stable since 1.30, optional types in CEL taken since 1.29.
+MINIMA = (
+    Minimum("the command line", 21, "policy/v1"),
+    Minimum("admission and reconciler", 32, "the format library in the schemas' CEL"),
+    Minimum("the scheduler", 32, "the same, for PreemptionRecords"),
+)
+_COMMAND_LINE = MINIMA[0]
+
+
+def version(facts: Facts) -> Iterator[Check]:
+    """Compare the server's version with what each mode needs, and with what the rules know."""
+    minor = minor_of(facts.version)
+    needs = listed([f"1.{each.minor} for {each.mode}" for each in MINIMA])
+    if minor is None:
+        fact = f"the server calls itself {facts.version or 'nothing'}, which is no version of Kubernetes"
+        yield Check("server-version", Level.NOTE, fact, f"needed is {needs}")
+        return
+    lacking = [each for each in MINIMA if minor < each.minor]
+    if lacking:
+        modes = listed([f"{each.mode} needs 1.{each.minor}" for each in lacking])
+        level = Level.PROBLEM if facts.processes or facts.registered else Level.WARNING
+        fix = "upgrade the cluster" if _COMMAND_LINE in lacking else "use the command line, or upgrade first"
+        yield Check("server-version", level, f"Kubernetes {facts.version}: {modes}", fix)
+        return
+    yield Check("server-version", Level.OK, f"Kubernetes {facts.version}; needed is {needs}")
+    newest = max(MINORS.values())
+    if minor > newest:
+        fact = f"Kubernetes 1.{minor} is newer than what this podium {facts.cli} knows: 1.{newest}"
+        yield Check("server-version", Level.NOTE, fact, "upgrade podium; until then it judges as for that")
+
+
+def clock(facts: Facts) -> Iterator[Check]:
+    """Compare our clock with the server's."""
+    ours, theirs = facts.clock
+    if theirs is None:
+        yield Check("clock", Level.NOTE, "the server does not tell its time", "")
+        return
+    apart = (ours - theirs).total_seconds()
+    if abs(apart) < _APART_SECONDS:
+        yield Check("clock", Level.OK, "this machine's clock and the API server's agree")
+        return
+    which = "ahead of" if apart > 0 else "behind"
+    fact = f"this machine's clock is {lasting(abs(ours - theirs))} {which} the API server's"
+    yield Check("clock", Level.WARNING, fact, "set the clock that is wrong, by NTP")
+
+
+def workload_api(facts: Facts) -> Iterator[Check]:
+    """Say whether groups are served natively, which tells the gate of the API server."""
+    name = "workload-api"
+    if (unread := facts.unread(GROUPS, *native_paths(facts))) is not None:
+        yield unseen(name, "the API groups were", unread)
+        return
+    served = {
+        path.removeprefix(f"{GROUPS}/"): {each["kind"] for each in document.get("resources") or ()}
+        for path in native_paths(facts)
+        if (document := facts.document(path)) is not None
+    }
+    versions = [each for each, kinds in served.items() if "PodGroup" in kinds]
+    readable = [each for each in versions if (each, "PodGroup") in READS]
+    if readable:
+        fact = (
+            f"served natively as {listed(readable)}: GenericWorkload is on in the API server; "
+            "the gates of kube-scheduler cannot be seen from outside"
+        )
+        yield Check(name, Level.OK, fact)
+    elif versions:
+        fact = f"PodGroup is served only as {listed(versions)}, which this podium does not read"
+        yield Check(name, Level.WARNING, fact, "upgrade podium")
+    else:
+        fact = (
+            "PodGroup is not served natively: the gate GenericWorkload or the API version is off; "
+            "pods' spec.schedulingGroup is dropped"
+        )
+        fix = "use Podium's own groups, by the label scheduling.podium.dev/pod-group"
+        yield Check(name, Level.NOTE, fact, fix)
+
+
+def native_paths(facts: Facts) -> list[str]:
+    """Give the paths that list what each version of the native group has."""
+    return [
+        f"{GROUPS}/{version['groupVersion']}"
+        for group in (facts.document(GROUPS) or {}).get("groups") or ()
+        if group["name"] == NATIVE_GROUP
+        for version in group["versions"]
+    ]
+
+
+def custom_resources(facts: Facts) -> Iterator[Check]:
+    """Look at the definitions of Podium's own kinds."""
+    name = "custom-resources"
+    wanted = facts.installation.of("CustomResourceDefinition")
+    paths = {each["metadata"]["name"]: f"{DEFINITIONS}/{each['metadata']['name']}" for each in wanted}
+    if (unread := facts.unread(*paths.values())) is not None:
+        yield unseen(name, "the custom resources were", unread)
+        return
+    found = {each: document for each, path in paths.items() if (document := facts.document(path))}
+    if not found and not facts.processes:
+        return  # `installed` says it
+    well = True
+    for each in wanted:
+        for check in _definition(each, found.get(each["metadata"]["name"])):
+            well = False
+            yield check
+    if well:
+        yield Check(name, Level.OK, f"{listed(list(found))}: established, stored as v1beta1")
+
+
+def _definition(wanted: Document, found: Document | None) -> Iterator[Check]:
+    name, title = "custom-resources", wanted["metadata"]["name"]
+    if found is None:
+        yield Check(name, Level.PROBLEM, f"{title} is not there", "podium install")
+        return
+    status = found.get("status") or {}
+    for condition in ("NamesAccepted", "Established"):
+        each = next((each for each in status.get("conditions") or () if each["type"] == condition), None)
+        if each is None or each["status"] != "True":
+            why = (each or {}).get("message") or "the server has not looked at it yet"
+            fix = f"kubectl describe customresourcedefinition {title}"
+            yield Check(name, Level.PROBLEM, f"{title} is not served: {condition}: {why}", fix)
+            return
+    stored = status.get("storedVersions") or []
+    storage = [each["name"] for each in wanted["spec"]["versions"] if each["storage"]]
+    if stored != storage:
+        fact = f"{title} has objects stored as {listed(stored)}; {listed(storage)} is what is written now"
+        fix = "write each once more (kubectl replace), then take the others from status.storedVersions"
+        yield Check(name, Level.WARNING, fact, fix)
+    served = {each["name"] for each in found["spec"]["versions"] if each["served"]}
+    missing = [each["name"] for each in wanted["spec"]["versions"] if each["name"] not in served]
+    if missing:
+        fact = f"{title} does not serve {listed(missing)}, as after `podium manifests crds` without a webhook"
+        yield Check(name, Level.NOTE, fact, "podium install, where clients need that version")
