@@ -85,8 +85,7 @@ def deployments(facts: Facts) -> Iterator[Check]:
         if available >= wanted > 1:
             yield Check("deployment", Level.OK, fact)
             continue
-        pods = [each for each in facts.items(facts.installation.pods) if _component(each) == component]
-        why = _trouble(pods, deployment)
+        why = _trouble(facts, component, deployment)
         describe = f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
         if wanted == 1 and available:
             fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
@@ -100,8 +99,9 @@ def _component(pod: Document) -> str:
     return str((pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
 
 
-def _trouble(pods: list[Document], deployment: Document) -> str:
+def _trouble(facts: Facts, component: str, deployment: Document) -> str:
     """Say what keeps a Deployment's pods: they are not made, not scheduled, not started."""
+    pods = [each for each in facts.items(facts.installation.pods) if _component(each) == component]
     for each in (deployment.get("status") or {}).get("conditions") or ():
         if each["type"] == "ReplicaFailure" and each["status"] == "True":
             return str(each.get("message", ""))
@@ -114,7 +114,7 @@ def _trouble(pods: list[Document], deployment: Document) -> str:
             waiting = (container.get("state") or {}).get("waiting")
             if waiting:
                 return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
-    return "" if pods else "no pod was made"
+    return "" if pods or facts.unread(facts.installation.pods) else "no pod was made"
 
 
 def leases(facts: Facts) -> Iterator[Check]:
@@ -191,13 +191,9 @@ def probes(facts: Facts) -> Iterator[Check]:
         else:
             silent[probe.ready.why].append(pod)
     for why, pods in silent.items():
-        fact = (
-            f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not reached by way of the API server: {why}"
-        )
-        forward = (
-            f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics, and ask localhost:9000/readyz"
-        )
-        yield Check("process", Level.NOTE, fact, forward)
+        fact = f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not asked: {why}"
+        forward = f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics"
+        yield Check("process", Level.NOTE, fact, f"{forward}, and curl localhost:9000/readyz")
 
 
 def preemption(facts: Facts) -> Iterator[Check]:
