@@ -1,4 +1,4 @@
-"""One type for every verdict, so that audit, admit, the webhook and doctor print and count alike.
+"""One type for every verdict, so that audit, admit and the webhook print and count alike.
 
 A finding says which rule, how bad, on which object and field, what is wrong and what to do. Its fingerprint
 names the *place*, not the values: it stays the same while a report is re-run, an object is edited elsewhere

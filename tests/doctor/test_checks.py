@@ -1,6 +1,5 @@
 """What is wrong in a cluster, one thing at a time, and the line that the doctor has for it."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
@@ -16,7 +15,6 @@ from podium.ops.doctor import neighbours, registration
 from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Clock, Probe, Trial, Unread
-from podium.ops.doctor.server import MINIMA
 
 OK, NOTE, WARNING, PROBLEM = Level.OK, Level.NOTE, Level.WARNING, Level.PROBLEM
 FORBIDDEN = Unread(403, 'User "reader" cannot list this')
@@ -696,13 +694,6 @@ def test_what_is_not_there_is_no_surprise(data: st.DataObject) -> None:
     missing = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
     made.answers.update(dict.fromkeys(missing, Unread(404, "not found")))
     assert diagnose(made.facts())
-
-
-def test_the_minima_are_those_of_the_page() -> None:
-    """docs/doctor.md states what each mode needs, as the table of the code does."""
-    page = (scene.DOCS / "doctor.md").read_text(encoding="utf-8")
-    for each in MINIMA:
-        assert re.search(rf"\| {each.mode} \| 1\.{each.minor} \|", page), each
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ from podium.wording import cut
 K = TypeVar("K")
 
 _SECONDS = 10.0
+# Where a network policy swallows what is sent to a pod there never is an answer.
+_PROBE_SECONDS = 3.0
 _AT_ONCE = 8
 # As many replicas as anybody runs, and as many webhooks as are looked into.
 _MOST = 12
@@ -54,16 +56,14 @@ async def gather(
     if reply.code != 200:
         raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
     try:
-        version = msgspec.json.decode(reply.body, type=dict[str, Any]).get("gitVersion", "")
+        version = msgspec.json.decode(reply.body, type=_Version)
     except msgspec.DecodeError as error:
-        raise PodiumError(
-            f"{connection.server}: GET /version: not a Kubernetes API server? ({error})"
-        ) from None
+        raise PodiumError(f"{connection.server}: GET /version: not a Kubernetes API server? ({error})") from None
     asker = _Asker(connection)
     facts = Facts(
         installation=installation,
         cli=cli,
-        version=version,
+        version=str(version),
         clock=clock,
         answers=await asker.read(installation.paths()),
     )
@@ -78,6 +78,19 @@ async def gather(
         probes=await asker.probes(facts),
         trial=await asker.trial(facts),
     )
+
+
+class _Version(msgspec.Struct):
+    """What /version says; a server may behave as an older minor than its own."""
+
+    gitVersion: str = ""
+    minor: str = ""
+    emulationMinor: str = ""
+
+    def __str__(self) -> str:
+        if self.emulationMinor in ("", self.minor):
+            return self.gitVersion
+        return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
 
 
 class _Asker:
@@ -106,12 +119,17 @@ class _Asker:
             for each in facts.items(facts.installation.pods)[:_MOST]
             if (port := _metrics_port(each)) and (each.get("status") or {}).get("phase") == "Running"
         }
-        ready = await self._all({name: ("GET", f"{path}/readyz", None) for name, path in pods.items()})
-        metrics = await self._all({name: ("GET", f"{path}/metrics", None) for name, path in pods.items()})
+        ready = await self._all(
+            {name: ("GET", f"{path}/readyz", None) for name, path in pods.items()}, _PROBE_SECONDS
+        )
+        answering = {name: path for name, path in pods.items() if isinstance(ready[name], Reply)}
+        metrics = await self._all(
+            {name: ("GET", f"{path}/metrics", None) for name, path in answering.items()}, _PROBE_SECONDS
+        )
         return {
             name: Probe(
                 {} if isinstance(reply, Reply) and reply.code == 200 else _refused(reply),
-                _ages(metrics[name]),
+                _ages(metrics.get(name)),
             )
             for name, reply in ready.items()
         }
@@ -134,17 +152,19 @@ class _Asker:
         path = f"/apis/{version}/namespaces/{namespace}/podgroups?dryRun=All"
         return Trial(version, (await self.post(path, {"": group}))[""])
 
-    async def _all(self, asked: Mapping[K, tuple[str, str, Document | None]]) -> dict[K, Reply | Unread]:
-        replies = await asyncio.gather(*(self._one(*each) for each in asked.values()))
+    async def _all(
+        self, asked: Mapping[K, tuple[str, str, Document | None]], seconds: float = _SECONDS
+    ) -> dict[K, Reply | Unread]:
+        replies = await asyncio.gather(*(self._one(*each, seconds) for each in asked.values()))
         return dict(zip(asked, replies, strict=True))
 
-    async def _one(self, method: str, path: str, body: Document | None) -> Reply | Unread:
+    async def _one(self, method: str, path: str, body: Document | None, seconds: float) -> Reply | Unread:
         async with self._room:
             try:
-                async with asyncio.timeout(_SECONDS):
+                async with asyncio.timeout(seconds):
                     return await self._connection.answer(method, path, body)
             except TimeoutError:
-                return Unread(0, f"no answer within {_SECONDS:.0f} s")
+                return Unread(0, f"no answer within {seconds:.0f} s")
             except PodiumError as error:
                 return Unread(0, str(error))
 
@@ -199,11 +219,11 @@ def _metrics_port(pod: Document) -> int:
     return next((int(each["containerPort"]) for each in ports if each.get("name") == "metrics"), 0)
 
 
-def _ages(reply: Reply | Unread) -> dict[str, float]:
+def _ages(reply: Reply | Unread | None) -> dict[str, float]:
     """Read the ages of caches from metrics; none where there are no metrics."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - `--help` needs none
 
-    if isinstance(reply, Unread) or reply.code != 200:
+    if not isinstance(reply, Reply) or reply.code != 200:
         return {}
     try:
         return {

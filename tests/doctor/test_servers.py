@@ -1,0 +1,375 @@
+"""`podium doctor` on real API servers: bare ones, one with Podium on it, and that one broken in many ways."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+from tests.doctor.scene import encoded, webhook
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.rights import NAMESPACE, Account, Page
+from tests.fixtures.servers import ENOUGH, Server, exclusive
+from tests.live.cluster import kubeconfig_of
+from tests.manifests.test_modes import rendered
+from tests.reconciler.running import spawn
+from tests.webhooks.running import Running, ending, running
+from tools.manifests import render
+
+from podium import certificates
+from podium.controlplane.releases import RELEASES
+from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+
+_PODIUM = Path(sys.executable).with_name("podium")
+_MERGE = "application/merge-patch+json"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/podium-webhook"
+_RESERVED = "scheduling.podium.dev/reserved"
+
+
+class Line(NamedTuple):
+    """One check of the report."""
+
+    name: str
+    level: str
+    fact: str
+    fix: str
+
+
+def doctor(kubeconfig: Path) -> tuple[int, list[Line]]:
+    """Run the command: its exit code, and the checks that it reports."""
+    line = [str(_PODIUM), "doctor", f"--kubeconfig={kubeconfig}", "--output=json"]
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    return done.returncode, [Line(**each) for each in json.loads(done.stdout)["checks"]]
+
+
+def problems(lines: list[Line]) -> list[tuple[str, str]]:
+    return [(each.name, each.fact) for each in lines if each.level == "problem"]
+
+
+def about(lines: list[Line], name: str) -> list[tuple[str, str]]:
+    return [(each.level, each.fact) for each in lines if each.name == name]
+
+
+def test_a_bare_server(server: Server) -> None:
+    """Where nothing is installed that is said once, and is no problem; native groups are told by version."""
+    code, lines = doctor(server.kubeconfig)
+    assert code == 0
+    assert problems(lines) == []
+    ((level, fact),) = about(lines, "workload-api")
+    assert level == "ok"
+    assert {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}[
+        server.release.minor
+    ] in fact
+    assert about(lines, "server-version")[0][0] == "ok"
+    assert about(lines, "clock") == [("ok", "this machine's clock and the API server's agree")]
+    assert [each.name for each in lines if each.fix == "podium install"] == []
+
+
+def test_a_server_without_the_gates(server_without: Server) -> None:
+    """Podium's own groups take the place of the native ones."""
+    code, lines = doctor(server_without.kubeconfig)
+    assert code == 0
+    ((level, fact),) = about(lines, "workload-api")
+    assert (level, "GenericWorkload" in fact) == ("note", True)
+
+
+def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace: str, tmp_path: Path) -> None:
+    """Each thing that may not be read is said in the API server's words."""
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    code, lines = doctor(kubeconfig_of(server_137, namespace, rules, tmp_path))
+    assert code == 0
+    unread = [each for each in lines if "is forbidden" in each.fact]
+    assert {"installed", "custom-resources", "registration", "other-webhooks", "priority-classes"} <= {
+        each.name for each in unread
+    }
+    assert {each.level for each in unread} == {"note"}
+    assert {each.fix for each in unread} == {"have somebody run it who may read this"}
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
+    with exclusive(RELEASES[request.param], controllers=True) as server:
+        server.kubectl(
+            "apply", "--server-side", "--filename", str(render.MANIFESTS / "rendered" / "scheduler.yaml")
+        )
+        server.kubectl("label", "nodes", "--all", f"{_RESERVED}=yes")
+        for name in ("webhook", "controller", "scheduler"):
+            server.kubectl(
+                "--namespace", NAMESPACE, "rollout", "status", f"deployment/podium-{name}", "--timeout=60s"
+            )
+        server.kubectl("taint", "nodes", "--all", f"{_RESERVED}=yes:NoSchedule")
+        yield server
+
+
+@contextlib.contextmanager
+def serving(server: Server, folder: Path) -> Iterator[Running]:
+    """Have a webhook under the account and with the Secret of the installed ones, called by its URL."""
+    folder.mkdir(exist_ok=True)
+    kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
+    arguments = (
+        f"--kubeconfig={kubeconfig}",
+        f"--cert-secret={NAMESPACE}/podium-webhook",
+        f"--register-service={NAMESPACE}/podium-webhook",
+        "--host-name=127.0.0.1",
+        "--bind=0.0.0.0",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POD_IP", "127.0.0.1")
+        with running(server, folder, *arguments) as process:
+            route(server, process.url)
+            yield process
+
+
+def route(server: Server, url: str) -> None:
+    """Lead API servers to a local process: Services do not route here."""
+    for kind in ("podgroups", "workloads"):
+        path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
+        client = _of(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
+        routed = {"service": None, "url": f"{url}/convert", "caBundle": client["caBundle"]}
+        _patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
+    for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
+        webhooks = _of(server, path)["webhooks"]
+        for each in webhooks:
+            client = each["clientConfig"]
+            called = client.pop("service", None) or {"path": urlsplit(client["url"]).path}
+            client["url"] = f"{url}{called['path']}"
+        _patch(server, path, {"webhooks": webhooks})
+
+
+def _of(server: Server, path: str) -> Any:
+    code, answer = server.request("GET", path)
+    assert code == 200, answer
+    return answer
+
+
+def _patch(server: Server, path: str, body: Any) -> None:
+    code, answer = server.request("PATCH", path, body, _MERGE)
+    assert code == 200, answer
+
+
+def _address() -> str:
+    """Give an address of this machine that is no loopback, which API servers lead nobody to."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing
+        address: str = probe.getsockname()[0]
+        return address
+
+
+def _pod_of(server: Server, process: Running) -> str:
+    """Make a pod that is a process of this machine."""
+    (deployment,) = [
+        each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == "podium-webhook"
+    ]
+    pod = deployment["spec"]["template"]
+    pod["metadata"]["name"] = "podium-webhook-here"
+    pod["spec"]["schedulerName"] = "nobody"
+    for port in pod["spec"]["containers"][0]["ports"]:
+        if port["name"] == "metrics":
+            port["containerPort"] = process.metrics_port
+    code, answer = server.request("POST", _PODS, pod)
+    assert code == 201, answer
+    status = {"phase": "Running", "podIP": _address(), "podIPs": [{"ip": _address()}]}
+    _patch(server, f"{_PODS}/podium-webhook-here/status", {"status": status})
+    return "podium-webhook-here"
+
+
+def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
+    """With all three processes at work there is no problem, and each link is said to hold."""
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(serving(installed, tmp_path / "webhook"))
+        for name in ("controller", "scheduler"):
+            led = _led(installed, tmp_path / name, name)
+            stack.enter_context(ending(led))
+            led.until(partial(_held, installed, name), f"{name} leads")
+        pod = _pod_of(installed, process)
+        proxy = stack.enter_context(Proxy(installed).running())
+        code, lines = doctor(proxy.kubeconfig(tmp_path))
+    assert (code, problems(lines)) == (0, [])
+    written = [call for call in proxy.calls if call.writes and not call.path.endswith("accessreviews")]
+    assert [call.query for call in written] == [{"dryRun": "All"}]
+    assert about(lines, "trial") == [
+        ("ok", "a dry run of a group of v1alpha2 was mutated, judged and converted")
+    ]
+    assert about(lines, "certificate")[0][1].startswith(
+        f"Secret {NAMESPACE}/podium-webhook is valid for another"
+    )
+    assert about(lines, "ca-bundle")[0][1].startswith("8 of 8 trust what is served")
+    assert ("ok", f"{pod} is ready, 5 caches fresh") in about(lines, "process")
+    assert {level for level, _ in about(lines, "rights")} == {"ok"}
+    leaders = about(lines, "leader")
+    assert [level for level, _ in leaders] == ["ok", "ok"]
+    assert all("leads by Lease podium-" in fact for _, fact in leaders)
+    assert about(lines, "reserved-nodes") == [("ok", "3 nodes reserved, by label and taint")]
+
+
+def _led(server: Server, folder: Path, name: str) -> Running:
+    """Start a process that leads by the Lease of the installed ones."""
+    line = [str(_PODIUM), name, f"--kubeconfig={server.kubeconfig}", f"--lease={NAMESPACE}/podium-{name}"]
+    return spawn([*line, "--metrics-port=0", "--log-format=json"], folder)
+
+
+def _held(server: Server, name: str) -> bool:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/podium-{name}"
+    code, lease = server.request("GET", path)
+    return code == 200 and bool(lease["spec"].get("holderIdentity"))
+
+
+@pytest.fixture(scope="module")
+def left(installed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """The same after the processes have gone: what they wrote stays as a test leaves it."""
+    folder = tmp_path_factory.mktemp("left")
+    with serving(installed, folder):
+        pass
+    return installed
+
+
+def test_nobody_answers(left: Server) -> None:
+    """A dry run finds out what the objects do not tell: no one is there any more."""
+    code, lines = doctor(left.kubeconfig)
+    assert code == 3
+    ((level, fact),) = about(lines, "trial")
+    assert level == "problem"
+    assert "failed calling webhook" in fact
+    assert "groups.podium.dev" in fact
+
+
+@contextlib.contextmanager
+def changed(server: Server, path: str, body: Any, back: Any) -> Iterator[None]:
+    """Change an object while the block runs."""
+    _patch(server, path, body)
+    try:
+        yield
+    finally:
+        _patch(server, path, back)
+
+
+def test_an_expired_certificate(left: Server) -> None:
+    """The Secret holds one that was not renewed, of a CA that nobody trusts."""
+    now = datetime.now(UTC)
+    ca = certificates.authority(certificates.new_key(), now - timedelta(days=9), now + timedelta(days=9))
+    pair = certificates.leaf(
+        ca,
+        certificates.new_key(),
+        [f"podium-webhook.{NAMESPACE}.svc"],
+        now - timedelta(days=5),
+        now - timedelta(days=2),
+    )
+    before = _of(left, _SECRET)["data"]
+    certificate = {"data": {"tls.crt": encoded(pair.certificate)}}
+    with changed(left, _SECRET, certificate, {"data": before}):
+        code, lines = doctor(left.kubeconfig)
+    assert code == 3
+    ((level, fact),) = about(lines, "certificate")
+    assert (level, "expired 2 days ago" in fact) == ("problem", True)
+    assert about(lines, "ca-bundle")[0][0] == "problem"
+
+
+def test_a_wrong_bundle(left: Server) -> None:
+    """One of eight holds the CA of somebody else, and is named."""
+    now = datetime.now(UTC)
+    ca = certificates.authority(certificates.new_key(), now, now + timedelta(days=9))
+    path = f"{VALIDATING}/podium"
+    before = _of(left, path)["webhooks"]
+    wrong = json.loads(json.dumps(before))
+    wrong[1]["clientConfig"]["caBundle"] = encoded(ca.certificate)
+    with changed(left, path, {"webhooks": wrong}, {"webhooks": before}):
+        _, lines = doctor(left.kubeconfig)
+    (fact,) = [fact for level, fact in about(lines, "ca-bundle") if level == "problem"]
+    assert "the caBundle of pods.podium.dev (Validating) is not the CA" in fact
+
+
+def test_a_webhook_of_somebody_else(left: Server) -> None:
+    """It fails closed, is asked about our pods, and nobody is behind it."""
+    theirs = {
+        **webhook("gate", sideEffects="None", admissionReviewVersions=["v1"]),
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+    }
+    code, answer = left.request("POST", MUTATING, theirs)
+    assert code == 201, answer
+    try:
+        _, lines = doctor(left.kubeconfig)
+    finally:
+        left.request("DELETE", f"{MUTATING}/gate")
+    ((level, fact),) = about(lines, "other-webhooks")
+    assert level == "problem"
+    assert "gate.example.com (gate) is asked about the pods of podium-system and fails closed" in fact
+    assert "theirs/gate has no ready endpoint" in fact
+    assert ("note", "gate may write on pods; what, a webhook does not tell") in about(
+        lines, "priority-mutators"
+    )
+
+
+def test_a_missing_right(left: Server) -> None:
+    """The API server says what an account lacks."""
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/podium-controller"
+    before = _of(left, path)["rules"]
+    fewer = [each for each in before if "events" not in each["resources"]]
+    with changed(left, path, {"rules": fewer}, {"rules": before}):
+        _, lines = doctor(left.kubeconfig)
+    assert (
+        "problem",
+        "account podium-controller lacks 1 right: create events.events.k8s.io",
+    ) in about(lines, "rights")
+
+
+def test_a_policy_that_sets_classes(left: Server) -> None:
+    """A MutatingAdmissionPolicy tells what it does."""
+    group = next(
+        each for each in _of(left, "/apis")["groups"] if each["name"] == "admissionregistration.k8s.io"
+    )
+    api = group["preferredVersion"]["groupVersion"]
+    expression = 'Object{spec: Object.spec{priorityClassName: "low"}}'
+    policy = {
+        "apiVersion": api,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "set-class"},
+        "spec": {
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ]
+            },
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+            ],
+        },
+    }
+    path = f"/apis/{api}/mutatingadmissionpolicies"
+    code, answer = left.request("POST", path, policy)
+    assert code == 201, answer
+    try:
+        _, lines = doctor(left.kubeconfig)
+    finally:
+        left.request("DELETE", f"{path}/set-class")
+    assert tuple(
+        level
+        for level, fact in about(lines, "priority-mutators")
+        if "MutatingAdmissionPolicy set-class" in fact
+    ) == ("warning",)
+
+
+def test_the_rights_of_the_page_are_enough(left: Server, tmp_path: Path) -> None:
+    """Who has what docs/doctor.md lists is refused nothing."""
+    rules = [rule for each in Page("doctor.md", "podium-doctor").documents() for rule in each["rules"]]
+    _, lines = doctor(kubeconfig_of(left, "default", rules, tmp_path))
+    assert [each for each in lines if "forbidden" in each.fact] == []
+    assert {"rights", "trial", "certificate", "process"} <= {each.name for each in lines}
