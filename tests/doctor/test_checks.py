@@ -581,6 +581,34 @@ CASES = [
         "Gatekeeper Assign set-class",
     ),
     Case(
+        "who writes on pods may not be read",
+        lambda each: (
+            _served("kyverno.io")(each),
+            _answered("/apis/kyverno.io/v1/clusterpolicies", FORBIDDEN)(each),
+        ),
+        "priority-mutators",
+        NOTE,
+        "who else writes on pods was not read",
+        "who may",
+    ),
+    Case(
+        "two kinds of podgroups beside ours",
+        _served("scheduling.volcano.sh"),
+        "other-schedulers",
+        NOTE,
+        "may mean those of scheduling.volcano.sh and scheduling.k8s.io",
+        "podgroups.scheduling.podium.dev",
+    ),
+    Case(
+        "a Lease that tells no times",
+        lambda each: each.lease("controller").update(
+            metadata={"name": "podium-controller"}, spec={"holderIdentity": "me"}
+        ),
+        "leader",
+        OK,
+        "me leads by Lease podium-controller",
+    ),
+    Case(
         "nobody plays our scheduler",
         _waiting,
         "other-schedulers",
@@ -652,7 +680,7 @@ def test_all_is_well() -> None:
         Check(
             "other-schedulers",
             NOTE,
-            "`kubectl get podgroups` may mean another kind than Podium's",
+            "kubectl get podgroups may mean those of scheduling.k8s.io",
             "write kubectl get podgroups.scheduling.podium.dev",
         )
     ]
@@ -685,6 +713,13 @@ def test_what_may_not_be_read_is_not_concluded_from(data: st.DataObject) -> None
     refused = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
     made.answers.update(dict.fromkeys(refused, FORBIDDEN))
     assert [each for each in diagnose(made.facts()) if each.level is PROBLEM] == []
+
+
+def test_podgroups_are_ours_where_nobody_else_has_any() -> None:
+    """Without the gates kubectl means Podium's, and that is no note."""
+    made = well()
+    made.answers[scene.NATIVE] = {"resources": []}
+    assert "kubectl" not in "".join(each.fact for each in diagnose(made.facts()))
 
 
 @given(st.data())

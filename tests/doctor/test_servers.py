@@ -29,6 +29,7 @@ from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
+MANIFESTS = render.MANIFESTS / "rendered" / "scheduler.yaml"
 _PODIUM = Path(sys.executable).with_name("podium")
 _MERGE = "application/merge-patch+json"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -97,13 +98,21 @@ def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace:
     assert {each.fix for each in unread} == {"have somebody run it who may read this"}
 
 
+def test_the_oldest_server_that_can_be_played() -> None:
+    """1.36 behaves as 1.33, at most: it takes all that is installed, and is told by what it plays."""
+    with exclusive(RELEASES["1.36"], workload_api=False, apiserver=("--emulated-version=1.33",)) as server:
+        server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
+        _, lines = doctor(server.kubeconfig)
+    ((level, fact),) = about(lines, "server-version")
+    assert (level, fact.partition(";")[0]) == ("ok", "Kubernetes 1.33 (emulated by v1.36.3)")
+    assert about(lines, "custom-resources")[0][0] == "ok"
+
+
 @pytest.fixture(scope="module", params=ENOUGH)
 def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
-        server.kubectl(
-            "apply", "--server-side", "--filename", str(render.MANIFESTS / "rendered" / "scheduler.yaml")
-        )
+        server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
         server.kubectl("label", "nodes", "--all", f"{_RESERVED}=yes")
         for name in ("webhook", "controller", "scheduler"):
             server.kubectl(

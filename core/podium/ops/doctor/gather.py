@@ -58,7 +58,9 @@ async def gather(
     try:
         version = msgspec.json.decode(reply.body, type=_Version)
     except msgspec.DecodeError as error:
-        raise PodiumError(f"{connection.server}: GET /version: not a Kubernetes API server? ({error})") from None
+        raise PodiumError(
+            f"{connection.server}: GET /version: not a Kubernetes API server? ({error})"
+        ) from None
     asker = _Asker(connection)
     facts = Facts(
         installation=installation,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import PriorityClass
-from podium.api.groups import PODIUM_GROUP, RESERVED
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, RESERVED
 from podium.api.meta import LabelSelector
 from podium.api.selectors import selector_of
 from podium.ops.doctor.check import Check, Level
@@ -30,6 +30,7 @@ from podium.ops.doctor.facts import (
     unseen,
 )
 from podium.ops.doctor.registration import ready_endpoints, slices_path
+from podium.ops.doctor.server import native_versions
 from podium.priority import default_class
 from podium.wording import count, listed, some
 
@@ -90,7 +91,8 @@ def foreign(facts: Facts) -> list[Foreign]:
 def in_our_way(facts: Facts) -> list[Foreign]:
     """Give those that fail closed and are asked about the pods of our own namespace."""
     name = facts.installation.namespace
-    there = facts.document(facts.installation.itself) or {"metadata": {}}
+    # Where nothing is installed yet it will have the labels of the manifests.
+    there = facts.document(facts.installation.itself) or facts.installation.of("Namespace")[0]
     namespace = {**(there["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
     pods = [
         each["spec"]["template"]["metadata"].get("labels") or {}
@@ -106,7 +108,7 @@ def in_our_way(facts: Facts) -> list[Foreign]:
 def webhooks(facts: Facts) -> Iterator[Check]:
     """Name the webhooks that can keep our pods away, and those that write on pods."""
     name = "other-webhooks"
-    if (unread := facts.unread(*REGISTRATIONS.values())) is not None:
+    if (unread := facts.unread(*REGISTRATIONS.values(), facts.installation.itself)) is not None:
         yield unseen(name, "other webhooks were", unread)
         return
     blocking = in_our_way(facts)
@@ -173,7 +175,9 @@ def mutators(facts: Facts) -> Iterator[Check]:
     if seeing:
         fact = f"{some(seeing)} may write on pods; what, a webhook does not tell"
         yield Check(name, Level.NOTE, fact, "podium audit -A names groups whose pods have another priority")
-    if not writers and not seeing and facts.unread(*REGISTRATIONS.values()) is None:
+    if (unread := facts.unread(*REGISTRATIONS.values(), *mutator_paths(facts))) is not None:
+        yield unseen(name, "who else writes on pods was", unread)
+    elif not writers and not seeing:
         yield Check(name, Level.OK, "nobody else writes on pods as they are made")
 
 
@@ -211,7 +215,7 @@ def schedulers(facts: Facts) -> Iterator[Check]:
     """Name other schedulers by their kinds and by the pods that want them."""
     name = "other-schedulers"
     served = set(facts.service_groups())
-    for group in _SCHEDULERS.keys() & served:
+    for group in sorted(_SCHEDULERS.keys() & served):
         fact, fix = _SCHEDULERS[group]
         yield Check(name, Level.NOTE, f"{group}: {fact}", fix)
     if (unread := facts.unread(PODS)) is not None:
@@ -237,9 +241,10 @@ def schedulers(facts: Facts) -> Iterator[Check]:
         yield Check(name, Level.OK, f"beside kube-scheduler: {listed(counts)}")
     elif not _SCHEDULERS.keys() & served:
         yield Check(name, Level.OK, "every pod is kube-scheduler's")
-    both = {"podgroups." + each for each in (*_SCHEDULERS, "scheduling.k8s.io") if each in served}
-    if both and facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}") is not None:
-        fact = "`kubectl get podgroups` may mean another kind than Podium's"
+    others = sorted((_SCHEDULERS.keys() & served) - {"kueue.x-k8s.io"})
+    others += [NATIVE_GROUP] if native_versions(facts) else []
+    if others and facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}") is not None:
+        fact = f"kubectl get podgroups may mean those of {listed(others)}"
         yield Check(name, Level.NOTE, fact, f"write kubectl get podgroups.{PODIUM_GROUP}")
 
 

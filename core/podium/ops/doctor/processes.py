@@ -145,9 +145,9 @@ def leases(facts: Facts) -> Iterator[Check]:
 
 def _leader(facts: Facts, title: str, lease: Document, logs: str) -> Iterator[Check]:
     spec = lease["spec"]
-    renewed = instant(spec["renewTime"])
-    noted = _noted(lease) or renewed
-    age = facts.clock.now - noted
+    noted = _noted(lease)
+    renewed = instant(spec["renewTime"]) if spec.get("renewTime") else noted
+    age = facts.clock.now - (noted or renewed or facts.clock.now)
     holder = f"{spec['holderIdentity']} leads by Lease {title}"
     lasts = timedelta(seconds=spec.get("leaseDurationSeconds", 15))
     if age > lasts + _APART:
@@ -155,7 +155,7 @@ def _leader(facts: Facts, title: str, lease: Document, logs: str) -> Iterator[Ch
         yield Check("leader", Level.PROBLEM, f"{fact}: nobody leads", logs)
         return
     yield Check("leader", Level.OK, f"{holder}, renewed {lasting(age)} ago")
-    apart = renewed - noted
+    apart = renewed - noted if renewed is not None and noted is not None else timedelta()
     if abs(apart) > _APART:
         which = "ahead of" if apart > timedelta() else "behind"
         fact = f"the clock of {spec['holderIdentity']} is {lasting(abs(apart))} {which} the API server's"

@@ -77,12 +77,7 @@ def workload_api(facts: Facts) -> Iterator[Check]:
     if (unread := facts.unread(GROUPS, *native_paths(facts))) is not None:
         yield unseen(name, "the API groups were", unread)
         return
-    served = {
-        path.removeprefix(f"{GROUPS}/"): {each["kind"] for each in document.get("resources") or ()}
-        for path in native_paths(facts)
-        if (document := facts.document(path)) is not None
-    }
-    versions = [each for each, kinds in served.items() if "PodGroup" in kinds]
+    versions = native_versions(facts)
     readable = [each for each in versions if (each, "PodGroup") in READS]
     if readable:
         fact = (
@@ -100,6 +95,15 @@ def workload_api(facts: Facts) -> Iterator[Check]:
         )
         fix = "use Podium's own groups, by the label scheduling.podium.dev/pod-group"
         yield Check(name, Level.NOTE, fact, fix)
+
+
+def native_versions(facts: Facts) -> list[str]:
+    """Give the API versions in which PodGroups are served natively."""
+    return [
+        path.removeprefix(f"{GROUPS}/")
+        for path in native_paths(facts)
+        if any(each["kind"] == "PodGroup" for each in (facts.document(path) or {}).get("resources") or ())
+    ]
 
 
 def native_paths(facts: Facts) -> list[str]:
