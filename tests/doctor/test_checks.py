@@ -182,7 +182,7 @@ CASES = [
         _old,
         "server-version",
         WARNING,
-        "admission and reconciler needs 1.32",
+        "admission and reconciler needs 1.32 (the format library",
         "command line",
     ),
     Case(
@@ -190,7 +190,7 @@ CASES = [
         _replaced(version="v1.31.4-gke.1"),
         "server-version",
         PROBLEM,
-        "Kubernetes v1.31.4-gke.1: admission and reconciler needs 1.32",
+        "Kubernetes v1.31.4-gke.1: admission and reconciler needs 1.32 (the format library",
         "upgrade first",
     ),
     Case(

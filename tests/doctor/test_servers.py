@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.doctor.scene import encoded, webhook
-from tests.fixtures.proxy import Proxy
+from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, Page
 from tests.fixtures.servers import ENOUGH, Server, exclusive
 from tests.live.cluster import kubeconfig_of
@@ -96,6 +96,32 @@ def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace:
     }
     assert {each.level for each in unread} == {"note"}
     assert {each.fix for each in unread} == {"have somebody run it who may read this"}
+
+
+def test_a_server_in_trouble(server_137: Server, tmp_path: Path) -> None:
+    """What is refused for once, and what is never answered, is a line; the rest is as ever."""
+    with Proxy(server_137).running() as proxy:
+        kubeconfig = proxy.kubeconfig(tmp_path)
+        with (
+            proxy.fault(Where("/priorityclasses$"), Cut(answered=False)),
+            proxy.fault(Where("/apis$"), Refuse(503)),
+        ):
+            code, lines = doctor(kubeconfig)
+        with proxy.fault(Where("/version"), Refuse(401, "Unauthorized")):
+            done = subprocess.run(
+                [str(_PODIUM), "doctor", f"--kubeconfig={kubeconfig}"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+    assert code == 0
+    found = {each.name: each for each in lines if each.fix == "try again"}
+    assert found.keys() == {"priority-classes", "workload-api"}
+    assert "the connection was lost during GET" in found["priority-classes"].fact
+    assert about(lines, "other-webhooks")[0][0] == "ok"
+    assert done.returncode == 1
+    assert "GET /version: 401" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_oldest_server_that_can_be_played() -> None:

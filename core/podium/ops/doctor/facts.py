@@ -4,7 +4,7 @@ What may not be read is not what is not there. So an answer is a document, or sa
 check that lacks one says so instead of concluding anything.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -191,10 +191,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """The schedulerName that our scheduler looks after."""
         return str(self.scheduler.get("schedulerName") or SCHEDULER)
 
-    def service_groups(self) -> Iterator[str]:
-        """Name the API groups that the server serves."""
-        for each in (self.document(GROUPS) or {}).get("groups") or ():
-            yield each["name"]
+    @property
+    def groups(self) -> dict[str, Document]:
+        """The API groups that the server serves, by name."""
+        return {each["name"]: each for each in (self.document(GROUPS) or {}).get("groups") or ()}
 
 
 REGISTRATIONS = {"MutatingWebhookConfiguration": MUTATING, "ValidatingWebhookConfiguration": VALIDATING}
@@ -206,14 +206,10 @@ def unseen(name: str, what: str, unread: Unread) -> Check:
     return Check(name, Level.NOTE, f"{what} not read: {unread.why}", fix)
 
 
-def arguments(deployment: Document) -> list[str]:
-    """Give the arguments of a Deployment's first container."""
-    return deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
-
-
 def given(deployment: Document, option: str) -> str:
     """Give what a Deployment's process is told by an option, as `--option=VALUE`; empty for nothing."""
-    values = (each.partition("=") for each in arguments(deployment))
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
+    values = (each.partition("=") for each in arguments)
     return next((value for name, _, value in values if name == option), "")
 
 

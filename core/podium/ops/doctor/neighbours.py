@@ -151,11 +151,9 @@ _MUTATORS = {
 def mutator_paths(facts: Facts) -> dict[str, str]:
     """Give the lists of what may mutate pods, by path with what it is called; in the preferred version."""
     return {
-        f"{GROUPS}/{group['preferredVersion']['groupVersion']}/{_MUTATORS[group['name']][1]}": _MUTATORS[
-            group["name"]
-        ][0]
-        for group in (facts.document(GROUPS) or {}).get("groups") or ()
-        if group["name"] in _MUTATORS
+        f"{GROUPS}/{found['preferredVersion']['groupVersion']}/{resource}": title
+        for name, (title, resource) in _MUTATORS.items()
+        if (found := facts.groups.get(name)) is not None
     }
 
 
@@ -214,8 +212,8 @@ _SCHEDULERS = {
 def schedulers(facts: Facts) -> Iterator[Check]:
     """Name other schedulers by their kinds and by the pods that want them."""
     name = "other-schedulers"
-    served = set(facts.service_groups())
-    for group in sorted(_SCHEDULERS.keys() & served):
+    served = _SCHEDULERS.keys() & facts.groups.keys()
+    for group in sorted(served):
         fact, fix = _SCHEDULERS[group]
         yield Check(name, Level.NOTE, f"{group}: {fact}", fix)
     if (unread := facts.unread(PODS)) is not None:
@@ -239,9 +237,9 @@ def schedulers(facts: Facts) -> Iterator[Check]:
         yield Check(name, Level.PROBLEM, fact, "podium install --mode scheduler, or run podium scheduler")
     if counts:
         yield Check(name, Level.OK, f"beside kube-scheduler: {listed(counts)}")
-    elif not _SCHEDULERS.keys() & served:
+    elif not served:
         yield Check(name, Level.OK, "every pod is kube-scheduler's")
-    others = sorted((_SCHEDULERS.keys() & served) - {"kueue.x-k8s.io"})
+    others = sorted(served - {"kueue.x-k8s.io"})
     others += [NATIVE_GROUP] if native_versions(facts) else []
     if others and facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}") is not None:
         fact = f"kubectl get podgroups may mean those of {listed(others)}"

@@ -31,7 +31,6 @@ MINIMA = (
     Minimum("admission and reconciler", 32, "the format library in the schemas' CEL"),
     Minimum("the scheduler", 32, "the same, for PreemptionRecords"),
 )
-_COMMAND_LINE = MINIMA[0]
 
 
 def version(facts: Facts) -> Iterator[Check]:
@@ -44,9 +43,9 @@ def version(facts: Facts) -> Iterator[Check]:
         return
     lacking = [each for each in MINIMA if minor < each.minor]
     if lacking:
-        modes = listed([f"{each.mode} needs 1.{each.minor}" for each in lacking])
+        modes = listed([f"{each.mode} needs 1.{each.minor} ({each.because})" for each in lacking])
         level = Level.PROBLEM if facts.processes or facts.registered else Level.WARNING
-        fix = "upgrade the cluster" if _COMMAND_LINE in lacking else "use the command line, or upgrade first"
+        fix = "upgrade the cluster" if MINIMA[0] in lacking else "use the command line, or upgrade first"
         yield Check("server-version", level, f"Kubernetes {facts.version}: {modes}", fix)
         return
     yield Check("server-version", Level.OK, f"Kubernetes {facts.version}; needed is {needs}")
@@ -60,7 +59,7 @@ def clock(facts: Facts) -> Iterator[Check]:
     """Compare our clock with the server's."""
     ours, theirs = facts.clock
     if theirs is None:
-        yield Check("clock", Level.NOTE, "the server does not tell its time", "")
+        yield Check("clock", Level.NOTE, "the server does not tell its time")
         return
     apart = (ours - theirs).total_seconds()
     if abs(apart) < _APART_SECONDS:
@@ -108,12 +107,8 @@ def native_versions(facts: Facts) -> list[str]:
 
 def native_paths(facts: Facts) -> list[str]:
     """Give the paths that list what each version of the native group has."""
-    return [
-        f"{GROUPS}/{version['groupVersion']}"
-        for group in (facts.document(GROUPS) or {}).get("groups") or ()
-        if group["name"] == NATIVE_GROUP
-        for version in group["versions"]
-    ]
+    group = facts.groups.get(NATIVE_GROUP, {"versions": []})
+    return [f"{GROUPS}/{each['groupVersion']}" for each in group["versions"]]
 
 
 def custom_resources(facts: Facts) -> Iterator[Check]:
