@@ -109,6 +109,11 @@ def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
     return None if found is None else _facts(found)
 
 
+def lasts(bundle: bytes) -> datetime:
+    """Give the moment at which the last of a bundle's CAs expires. Raises PodiumError for what is none."""
+    return max(each.not_valid_after_utc for each in _certificates(bundle))
+
+
 def check(pair: Pair, names: Iterable[str], now: datetime) -> Facts:
     """Give the facts of a pair that a client calling any of the names would accept now, the issuer apart.
 

@@ -106,6 +106,11 @@ def _expired_authority(each: Scene) -> None:
     each.bundles(scene.encoded(ca.certificate))
 
 
+def _only_expired_authority(each: Scene) -> None:
+    _expired_authority(each)
+    each.answers[scene.SECRET] = FORBIDDEN
+
+
 def _cert_manager(each: Scene) -> None:
     """Certificates come from a volume."""
     container = each.container("webhook")
@@ -465,6 +470,21 @@ CASES = [
     Case("no PEM", _certified("AAAA"), "certificate", PROBLEM, "no PEM certificate"),
     Case(
         "Secrets are closed", _answered(scene.SECRET, FORBIDDEN), "certificate", NOTE, "not read", "who may"
+    ),
+    Case(
+        "only CAs can be read",
+        _answered(scene.SECRET, FORBIDDEN),
+        "ca-bundle",
+        OK,
+        "8 of 8 have a CA that is valid",
+    ),
+    Case(
+        "only an expired CA can be read",
+        _only_expired_authority,
+        "ca-bundle",
+        PROBLEM,
+        " has no CA that is still valid",
+        "logs",
     ),
     Case(
         "issued by cert-manager",

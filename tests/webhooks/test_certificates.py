@@ -169,6 +169,23 @@ def test_names_are_covered_as_clients_see_it(names: tuple[str, ...], name: str, 
     assert certificates.covers(names, name) is want
 
 
+def test_who_signed_a_leaf_is_found_in_a_bundle() -> None:
+    """By whichever certificate of the bundle, for the leaf or for what follows it; a stranger did not."""
+    bundle = OTHER.certificate + CA.certificate
+    assert certificates.issuer(LEAF.certificate, bundle) == certificates.facts(CA.certificate)
+    assert certificates.issuer(OTHER.certificate + LEAF.certificate, CA.certificate) is not None
+    assert certificates.issuer(LEAF.certificate, OTHER.certificate) is None
+    with pytest.raises(PodiumError, match="no PEM certificate"):
+        certificates.issuer(LEAF.certificate, b"")
+
+
+def test_a_bundle_lasts_as_long_as_its_last_certificate() -> None:
+    now = pki.now().replace(microsecond=0)
+    ends = [now + timedelta(days=days) for days in (3, 9, 5)]
+    made = [certificates.authority(certificates.new_key(), now, end).certificate for end in ends]
+    assert certificates.lasts(b"".join(made)) == ends[1]
+
+
 def test_a_name_that_is_not_ascii_is_refused_with_what_to_do() -> None:
     with pytest.raises(PodiumError, match="xn--"):
         pki.leaf(CA, ("köln.example",))

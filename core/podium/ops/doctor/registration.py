@@ -118,32 +118,30 @@ def trust(facts: Facts) -> Iterator[Check]:
         fix = f"{_logs(facts)}: `registration` says why it is not written; with cert-manager see cainjector"
         yield Check("ca-bundle", Level.PROBLEM, fact, fix)
     bundles = {each: client["caBundle"] for each, client in found.items() if client.get("caBundle")}
-    yield from _served(facts, bundles)
+    pem, check = _served(facts)
+    yield check
+    if bundles:
+        yield from _vouching(facts, pem, bundles) if pem else _unvouched(facts, bundles)
 
 
-def _served(facts: Facts, bundles: Mapping[str, str]) -> Iterator[Check]:
+def _served(facts: Facts) -> tuple[bytes, Check]:
+    """Give the certificate that is served, PEM, empty where it is not known, and what to say of it."""
     path = secret_path(facts)
     if not path:
         fact = "what is served is not known here: no Deployment podium-webhook names its certificate"
-        yield Check("certificate", Level.NOTE, fact, "the trial below tells whether it is believed")
-        return
+        return b"", Check("certificate", Level.NOTE, fact, "see `trial`, which tells whether it is believed")
     if (unread := facts.unread(path)) is not None:
-        yield unseen("certificate", "the certificate was", unread)
-        return
+        return b"", unseen("certificate", "the certificate was", unread)
     data = (facts.document(path) or {}).get("data") or {}
     secret = f"Secret {facts.installation.namespace}/{path.rpartition('/')[2]}"
     if not data.get("tls.crt"):
         fact = f"{secret} is empty: the webhook has not made its certificate, or nobody issued one"
-        yield Check("certificate", Level.PROBLEM, fact, _logs(facts))
-        return
+        return b"", Check("certificate", Level.PROBLEM, fact, _logs(facts))
     try:
         pem = _decoded(data["tls.crt"])
-        leaf = certificates.facts(pem)
+        return pem, _leaf(facts, secret, certificates.facts(pem))
     except PodiumError as error:
-        yield Check("certificate", Level.PROBLEM, f"{secret}: tls.crt: {error}", _logs(facts))
-        return
-    yield _leaf(facts, secret, leaf)
-    yield from _vouching(facts, pem, bundles)
+        return b"", Check("certificate", Level.PROBLEM, f"{secret}: tls.crt: {error}", _logs(facts))
 
 
 def _leaf(facts: Facts, secret: str, leaf: Certificate) -> Check:
@@ -189,6 +187,22 @@ def _vouching(facts: Facts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[
             yield Check(
                 "ca-bundle", Level.OK, f"{len(bundles)} of {len(bundles)} trust what is served; {fact}"
             )
+
+
+def _unvouched(facts: Facts, bundles: Mapping[str, str]) -> Iterator[Check]:
+    """Judge the CAs that API servers hold by themselves, where it is not known what is served."""
+    expired: list[str] = []
+    for title, bundle in bundles.items():
+        try:
+            if certificates.lasts(_decoded(bundle)) <= facts.clock.now:
+                expired.append(title)
+        except PodiumError:
+            expired.append(title)
+    if expired:
+        fact = f"the caBundle of {some(expired)} has no CA that is still valid"
+        yield Check("ca-bundle", Level.PROBLEM, fact, _logs(facts))
+    else:
+        yield Check("ca-bundle", Level.OK, f"{len(bundles)} of {len(bundles)} have a CA that is valid")
 
 
 def dated(what: str, certificate: Certificate, now: datetime) -> str:
