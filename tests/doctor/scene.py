@@ -126,7 +126,7 @@ def listed(*items: Document) -> Document:
 def group(name: str, *versions: str) -> Document:
     """Give an API group as discovery lists it."""
     served = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
-    return {"name": name, "versions": served, "preferredVersion": served[0]}
+    return {"name": name, "versions": served}
 
 
 def lease(component: str, now: datetime = NOW) -> Document:

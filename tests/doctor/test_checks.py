@@ -349,7 +349,7 @@ CASES = [
         _replaced(probes={each: Probe(Unread(403, "no proxy for you"), {}) for each in ("a", "b")}),
         "process",
         NOTE,
-        "a, b were not asked: no proxy for you",
+        "a, b were not reached: no proxy for you",
         "port-forward pod/a 9000:metrics",
     ),
     Case(

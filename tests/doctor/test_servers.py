@@ -360,12 +360,16 @@ def test_a_missing_right(left: Server) -> None:
     ) in about(lines, "rights")
 
 
+def _serves(server: Server, api: str, kind: str) -> bool:
+    return any(each["kind"] == kind for each in _of(server, f"/apis/{api}")["resources"])
+
+
 def test_a_policy_that_sets_classes(left: Server) -> None:
     """A MutatingAdmissionPolicy tells what it does."""
-    group = next(
-        each for each in _of(left, "/apis")["groups"] if each["name"] == "admissionregistration.k8s.io"
-    )
-    api = group["preferredVersion"]["groupVersion"]
+    group = "admissionregistration.k8s.io"
+    (versions,) = [each["versions"] for each in _of(left, "/apis")["groups"] if each["name"] == group]
+    served = (each["groupVersion"] for each in versions)
+    api = next(each for each in served if _serves(left, each, "MutatingAdmissionPolicy"))
     expression = 'Object{spec: Object.spec{priorityClassName: "low"}}'
     policy = {
         "apiVersion": api,

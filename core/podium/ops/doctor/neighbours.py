@@ -149,23 +149,23 @@ _MUTATORS = {
 
 
 def mutator_paths(facts: Facts) -> dict[str, str]:
-    """Give the lists of what may mutate pods, by path with what it is called; in the preferred version."""
+    """Give the lists of what may mutate pods, in every version of their group, by path with its name."""
     return {
-        f"{GROUPS}/{found['preferredVersion']['groupVersion']}/{resource}": title
+        f"{GROUPS}/{version['groupVersion']}/{resource}": title
         for name, (title, resource) in _MUTATORS.items()
-        if (found := facts.groups.get(name)) is not None
+        for version in facts.groups.get(name, {"versions": []})["versions"]
     }
 
 
 def mutators(facts: Facts) -> Iterator[Check]:
     """Name what changes the priority of pods after their template was written."""
     name = "priority-mutators"
-    writers = [
+    writers = {
         f"{title} {each['metadata']['name']}"
         for path, title in mutator_paths(facts).items()
         for each in facts.items(path)
         if _writes_priority(each)
-    ]
+    }
     if writers:
         fact = f"{some(writers)} may change the class of pods: their group may then have another integer"
         yield Check(name, Level.WARNING, fact, "have it leave pods alone that are members of a group")

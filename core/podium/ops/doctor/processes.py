@@ -191,7 +191,7 @@ def probes(facts: Facts) -> Iterator[Check]:
         else:
             silent[probe.ready.why].append(pod)
     for why, pods in silent.items():
-        fact = f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not asked: {why}"
+        fact = f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not reached: {why}"
         forward = f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics"
         yield Check("process", Level.NOTE, fact, f"{forward}, and curl localhost:9000/readyz")
 
