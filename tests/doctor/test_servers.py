@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,6 +25,7 @@ from tests.webhooks.running import Running, ending, running
 from tools.manifests import render
 
 from podium import certificates
+from podium.cli.doctor import command
 from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
 
@@ -48,10 +50,15 @@ class Line(NamedTuple):
 
 def doctor(kubeconfig: Path) -> tuple[int, list[Line]]:
     """Run the command: its exit code, and the checks that it reports."""
-    line = [str(_PODIUM), "doctor", f"--kubeconfig={kubeconfig}", "--output=json"]
-    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 3), done.stderr
-    return done.returncode, [Line(**each) for each in json.loads(done.stdout)["checks"]]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        line = [f"--kubeconfig={kubeconfig}", "--output=json", f"--output-file={report}"]
+        code: Any = 0
+        try:
+            command(line, standalone_mode=False)
+        except SystemExit as ended:
+            code = ended.code
+        return code, [Line(**each) for each in json.loads(report.read_bytes())["checks"]]
 
 
 def problems(lines: list[Line]) -> list[tuple[str, str]]:
