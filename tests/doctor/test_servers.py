@@ -17,7 +17,7 @@ import pytest
 from tests.doctor.scene import encoded, webhook
 from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, Page
-from tests.fixtures.servers import ENOUGH, Server, exclusive
+from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import kubeconfig_of
 from tests.manifests.test_modes import rendered
 from tests.reconciler.running import spawn
@@ -141,7 +141,7 @@ def test_the_oldest_server_that_can_be_played() -> None:
     assert about(lines, "custom-resources")[0][0] == "ok"
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=RELEASES)
 def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
     with exclusive(RELEASES[request.param], controllers=True) as server:

@@ -51,7 +51,11 @@ async def gather(
 ) -> Facts:
     """Look at a cluster. Raises PodiumError where the server does not even tell its version."""
     before = now()
-    reply = await connection.answer("GET", "/version")
+    try:
+        async with asyncio.timeout(_SECONDS):
+            reply = await connection.answer("GET", "/version")
+    except TimeoutError:
+        raise PodiumError(f"{connection.server}: GET /version: no answer within {_SECONDS:.0f} s") from None
     clock = Clock(before + (now() - before) / 2, _date(reply.headers))
     if reply.code != 200:
         raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
@@ -90,7 +94,8 @@ class _Version(msgspec.Struct):
     emulationMinor: str = ""
 
     def __str__(self) -> str:
-        if self.emulationMinor in ("", self.minor):
+        # Of a provider's build the minor is `37+`.
+        if self.emulationMinor in ("", self.minor.rstrip("+")):
             return self.gitVersion
         return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
 
@@ -114,19 +119,15 @@ class _Asker:
 
     async def probes(self, facts: Facts) -> dict[str, Probe]:
         """Ask the processes, by way of the API server."""
-        pods = {
-            each["metadata"][
-                "name"
-            ]: f"{facts.installation.itself}/pods/{each['metadata']['name']}:{port}/proxy"
+        ports = {
+            each["metadata"]["name"]: _metrics_port(each)
             for each in facts.items(facts.installation.pods)[:_MOST]
-            if (port := _metrics_port(each)) and (each.get("status") or {}).get("phase") == "Running"
+            if (each.get("status") or {}).get("phase") == "Running"
         }
-        ready = await self._all(
-            {name: ("GET", f"{path}/readyz", None) for name, path in pods.items()}, _PROBE_SECONDS
-        )
-        answering = {name: path for name, path in pods.items() if isinstance(ready[name], Reply)}
-        metrics = await self._all(
-            {name: ("GET", f"{path}/metrics", None) for name, path in answering.items()}, _PROBE_SECONDS
+        pods = {name: f"{facts.installation.itself}/pods/{name}:{port}/proxy" for name, port in ports.items()}
+        ready = await self._ask(pods, "/readyz")
+        metrics = await self._ask(
+            {name: pods[name] for name in pods if isinstance(ready[name], Reply)}, "/metrics"
         )
         return {
             name: Probe(
@@ -153,6 +154,11 @@ class _Asker:
         }
         path = f"/apis/{version}/namespaces/{namespace}/podgroups?dryRun=All"
         return Trial(version, (await self.post(path, {"": group}))[""])
+
+    async def _ask(self, pods: Mapping[str, str], path: str) -> dict[str, Reply | Unread]:
+        """Ask processes by name for a path behind the one that leads to each."""
+        asked = {name: ("GET", f"{proxy}{path}", None) for name, proxy in pods.items()}
+        return await self._all(asked, _PROBE_SECONDS)
 
     async def _all(
         self, asked: Mapping[K, tuple[str, str, Document | None]], seconds: float = _SECONDS

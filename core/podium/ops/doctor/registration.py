@@ -101,9 +101,8 @@ def clients(facts: Facts) -> dict[str, Document]:
             found[f"the conversion of {title}"] = webhook["clientConfig"]
     for wanted in facts.installation.of(*REGISTRATIONS):
         for each in (_there(facts, wanted) or {}).get("webhooks") or ():
-            found[f"{each['name']} ({wanted['kind'].removesuffix('WebhookConfiguration')})"] = each[
-                "clientConfig"
-            ]
+            kind = wanted["kind"].removesuffix("WebhookConfiguration")
+            found[f"{each['name']} ({kind})"] = each["clientConfig"]
     return found
 
 
@@ -115,7 +114,7 @@ def trust(facts: Facts) -> Iterator[Check]:
     without = [each for each, client in found.items() if not client.get("caBundle")]
     if without:
         fact = f"no caBundle in {some(without)}: API servers cannot call us"
-        fix = f"{_logs(facts)}: `registration` says why it is not written; with cert-manager see cainjector"
+        fix = f"{_logs(facts)}: `certificates not kept` says why; with cert-manager see cainjector"
         yield Check("ca-bundle", Level.PROBLEM, fact, fix)
     bundles = {each: client["caBundle"] for each, client in found.items() if client.get("caBundle")}
     pem, check = _served(facts)
