@@ -18,6 +18,7 @@ from podium.cli import doctor
 from podium.cli.render.text import Layout
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Facts
+from podium.ops.doctor.gather import _Version
 from podium.ops.doctor.server import MINIMA
 
 _PODIUM = Path(sys.executable).with_name("podium")
@@ -81,6 +82,19 @@ def test_the_contract(
     assert list(written["checks"][0]) == ["name", "level", "fact", "fix"]
     assert written["summary"]["problem"] == (code == 3)
     assert sum(written["summary"].values()) == len(checks)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        (_Version("v1.37.0", "37", "37"), "v1.37.0"),
+        (_Version("v1.37.1-eks-1", "37+", "37"), "v1.37.1-eks-1"),
+        (_Version("v1.32.4", "32"), "v1.32.4"),
+        (_Version("v1.36.3", "36", "33"), "1.33 (emulated by v1.36.3)"),
+    ],
+)
+def test_a_server_is_what_it_behaves_as(version: _Version, told: str) -> None:
+    assert str(version) == told
 
 
 @pytest.mark.parametrize("width", [80, 140, None])
