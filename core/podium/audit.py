@@ -7,6 +7,7 @@ report. A triage says which findings count; without one all of them do.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,7 +28,7 @@ from podium.report import (
     PriorityShare,
     Summary,
 )
-from podium.rules.audit.blocked import blocked
+from podium.rules.audit.blocked import blocked, blocked_groups
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.audit.table import CHECKS, RULES, Check, Part
 from podium.triage import Looked, Triage, partly_checked
@@ -39,6 +40,14 @@ MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
 EVERYTHING_COUNTS = Triage()
+
+
+class Ran(NamedTuple):
+    """What rules found, in the order of a report; which of them ran, and which did not, or not wholly."""
+
+    found: list[Found]
+    rules: frozenset[str]
+    not_checked: list[NotChecked]
 
 
 def audit(
@@ -63,19 +72,12 @@ def audit(
     is none.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
-    parts = {}
-    if namespace:
-        parts[Part.NAMESPACE] = f"only namespace {namespace} was read"
-    if selector:
-        parts[Part.SELECTION] = f"only what matches {selector} was read"
-    runnable, not_checked = _runnable(_chosen(select, ignore), view.unread, parts)
-    found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
-    ran = frozenset(check.rule.id for check in runnable)
+    found, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
     looked = Looked(ran, partly_checked(not_checked), namespace, selector)
-    triaged = triage.sort(sorted((each.finding for each in found), key=_order), looked)
+    triaged = triage.sort([each.finding for each in found], looked)
     counting = set(triaged.counting)
     severities = Counter(finding.severity for finding in triaged.counting)
-    total, by_namespace, by_owner = blocked(survey)
+    total, by_namespace, by_owner = blocked(survey, blocked_groups(survey))
     summary = Summary(
         kubernetes=kubernetes,
         chosenBy=chosen_by,
@@ -89,7 +91,7 @@ def audit(
         blockedByNamespace=by_namespace,
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
-        fixes=_fixes(each for each in found if each.finding in counting),
+        fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
         ignored=len(triaged.ignored),
         ignores=triaged.ignores,
         baseline=triaged.compared,
@@ -104,12 +106,37 @@ def audit(
     )
 
 
-def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
-    """Choose the Kubernetes minor to speak for from the nodes' kubelets, and say how.
+def run_rules(
+    survey: Survey,
+    checks: Iterable[Check],
+    namespace: str,
+    selector: str,
+    triage: Triage = EVERYTHING_COUNTS,
+) -> Ran:
+    """Run those of some checks that can run on what was read of a cluster."""
+    parts = {}
+    if namespace:
+        parts[Part.NAMESPACE] = f"only namespace {namespace} was read"
+    if selector:
+        parts[Part.SELECTION] = f"only what matches {selector} was read"
+    view = survey.view
+    runnable, not_checked = _runnable(checks, view.unread, parts)
+    found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
+    found.sort(key=lambda each: _order(each.finding))
+    return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
 
-    The newest kubelet decides: a control plane is never older than its kubelets, an old kubelet may lag three
-    minors behind. Without a version to go by it is DEFAULT_MINOR.
+
+def choose_minor(nodes: Iterable[Node], server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:
+    """Choose the Kubernetes minor to speak for, and say how: the API server's, else the nodes' kubelets'.
+
+    `server` is its version, or empty. The newest kubelet decides: a control plane is never older than its
+    kubelets, an old kubelet may lag three minors behind. Without a version to go by it is the `assumed`.
     """
+    served = minor_of(server)
+    if served is not None:
+        known = nearest(served, MINORS.values())
+        exact = known == f"1.{served}"
+        return known, f"the API server is {server}{'' if exact else '; the nearest that is known'}"
     versions: Counter[int] = Counter()
     for node in nodes:
         info = node.status.nodeInfo if node.status is not None else None
@@ -117,7 +144,7 @@ def choose_minor(nodes: Iterable[Node]) -> tuple[str, str]:
         if minor is not None:
             versions[minor] += 1
     if not versions:
-        return DEFAULT_MINOR, "assumed: no node says its version"
+        return assumed, "assumed: no node says its version"
     newest = max(versions)
     known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"
@@ -185,8 +212,8 @@ def _priorities(survey: Survey) -> list[PriorityShare]:
     ]
 
 
-def _fixes(found: Iterable[Found]) -> list[FixShare]:
-    """Give the fixes that clear most findings, one for each cause that findings share."""
+def fix_shares(found: Iterable[Found]) -> list[FixShare]:
+    """Give the fixes, one for each cause that findings share; those that clear most come first."""
     rules: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
     for each in found:
         finding = each.finding
@@ -196,7 +223,7 @@ def _fixes(found: Iterable[Found]) -> list[FixShare]:
         rank, rule = min(ids, key=lambda key: (-ids[key], key))
         shares.append((-ids.total(), rank, FixShare(fix, rule, ids.total())))
     shares.sort(key=lambda share: (*share[:2], share[2].rule, share[2].fix))
-    return [share for _, _, share in shares[:FIXES_SHOWN]]
+    return [share for _, _, share in shares]
 
 
 def _divergent_groups(survey: Survey) -> list[DivergentGroup]:

@@ -1,4 +1,4 @@
-"""Replacing a file whole: reports and dumps alike are either the old file or all of the new one.
+"""Replacing a file, or making a folder, whole: what is there is either the old one or all of the new one.
 
 A target that is no regular file (a pipe, a device) must not become one: a rename over /dev/full would take
 the device away from everybody on the machine, so such a target is written to as it is.
@@ -6,8 +6,9 @@ the device away from everybody on the machine, so such a target is written to as
 
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -32,4 +33,22 @@ def replace(path: Path, write: Callable[[IO[bytes]], object], *, mode: int = PUB
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Make a folder with these files (by their path in it), all of them or none. Raises OSError.
+
+    An empty folder may be there already; what is in another is never mixed with what is new.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        for name, data in contents.items():
+            file = temporary / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
 from podium.api.times import written
 from podium.audit import MINORS, audit, choose_minor
@@ -35,7 +34,6 @@ from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
 from podium.state import State
 from podium.triage import Triage, baseline_of
-from podium.wording import some
 
 # The table's width in columns: at least, at most, and where no terminal says.
 NARROWEST, WIDEST, USUAL = 80, 120, 100
@@ -180,7 +178,7 @@ def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *,
     plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
     return Context(
         rules=rules,
-        input=_input(filenames, loaded),
+        input=inputs.source(filenames, loaded),
         place=_places(filenames, loaded.origins),
         version=version("podium-k8s"),
         made=written(datetime.now(UTC)),
@@ -193,12 +191,7 @@ def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
     """Choose the minor to judge for, and say how: as asked, the API server's, else the kubelets'."""
     if asked is not None:
         return asked, "asked for with --kubernetes"
-    served = minor_of(loaded.server)
-    if served is None:
-        return choose_minor(loaded.state.nodes.values())
-    minor = nearest(served, MINORS.values())
-    exact = minor == f"1.{served}"
-    return minor, f"the API server is {loaded.server}{'' if exact else '; the nearest that is known'}"
+    return choose_minor(loaded.state.nodes.values(), loaded.server)
 
 
 def _objects(state: State) -> dict[str, int]:
@@ -215,13 +208,6 @@ def _objects(state: State) -> dict[str, int]:
     counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
     counts.update(ref.kind for ref in state.owners)
     return dict(counts)
-
-
-def _input(filenames: Sequence[str], loaded: Loaded) -> str:
-    """Name what was read, and how much of it, in a person's words."""
-    names = ["standard input" if name == "-" else name for name in filenames]
-    where = some(names) if names else f"the live cluster ({loaded.server})"
-    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 
 
 def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], Place | None]:

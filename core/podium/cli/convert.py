@@ -13,7 +13,7 @@ from podium.api.reads import READS, Kind
 from podium.api.regroup import regroup
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
-from podium.cli.render.data import as_json, as_yaml
+from podium.cli.render.data import as_json, as_manifests
 from podium.cli.render.output import deliver
 from podium.documents.split import Document
 from podium.findings import group_of
@@ -48,7 +48,7 @@ def command(
     ]
     documents = [result.document for _, result in results]
     if output == "yaml":
-        text = "---\n".join(as_yaml(document) for document in documents)
+        text = as_manifests(documents)
     elif len(documents) == 1:
         text = as_json(documents[0])
     else:

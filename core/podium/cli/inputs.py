@@ -6,17 +6,18 @@ YAML and the client are imported only where they are needed: `--help` and small 
 import functools
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from podium.api.groups import NATIVE_GROUP
-from podium.api.reads import READS, Reads
+from podium.api.reads import READS, Kind, Reads
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
+from podium.wording import some
 
 if TYPE_CHECKING:
     from podium.kube.connection import Connection
@@ -133,19 +134,33 @@ def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
             raise PodiumError(f"{STDIN if filename == STDIN_NAME else filename}: holds no Kubernetes object")
 
 
-def load(filenames: Sequence[str], kube: KubeOptions, *, strict: bool, reads: Reads = READS) -> Loaded:
-    """Load files where any are named, else the live cluster."""
+def load(
+    filenames: Sequence[str],
+    kube: KubeOptions,
+    *,
+    strict: bool,
+    reads: Reads = READS,
+    keep: Collection[Kind] = (),
+) -> Loaded:
+    """Load files where any are named, else the live cluster; whole documents of the kinds in `keep`."""
     if not filenames:
-        return load_live(kube, reads)
+        return load_live(kube, reads, keep)
     if kube.given:
         raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
-    return load_state(read_documents(filenames), strict=strict, reads=reads)
+    return load_state(read_documents(filenames), strict=strict, reads=reads, keep=keep)
 
 
-def load_live(kube: KubeOptions, reads: Reads = READS) -> Loaded:
+def source(filenames: Sequence[str], loaded: Loaded) -> str:
+    """Name what was read, and how much of it, in a person's words."""
+    names = ["standard input" if name == STDIN_NAME else name for name in filenames]
+    where = some(names) if names else f"the live cluster ({loaded.server})"
+    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+
+
+def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
     """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
     with collector_paused():
-        live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads), reads)
+        live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads, keep), reads)
     live.loader.describe(info)
     return live.loader.done()
 
@@ -176,8 +191,9 @@ def ask_live(kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Cor
 class LiveLoader:
     """Puts pages into the index."""
 
-    def __init__(self, discovery: "Discovery", reads: Reads) -> None:
-        self.loader = Loader(native_served=discovery.serves(NATIVE_GROUP, "PodGroup"), reads=reads)
+    def __init__(self, discovery: "Discovery", reads: Reads, keep: Collection[Kind] = ()) -> None:
+        native_served = discovery.serves(NATIVE_GROUP, "PodGroup")
+        self.loader = Loader(native_served=native_served, reads=reads, keep=keep)
 
     def add_page(self, page: "Page") -> None:
         self.loader.mark_listed(page.served.read.kind)

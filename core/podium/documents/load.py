@@ -6,9 +6,10 @@ listed is named in `State.unread` with why.
 """
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -111,7 +112,8 @@ class Loaded(NamedTuple):
 
     `skipped` counts objects of kinds Podium does not read, by `apiVersion kind`; `listed` are the kinds that
     the input has objects of, or an empty List; `server` is the API server's version, or empty. `labels` are
-    the keys of pods' and namespaces' labels that the input has, None for all.
+    the keys of pods' and namespaces' labels that the input has, None for all. `documents` are the whole
+    objects of the kinds that were to be kept; a dump has none, for it holds of an object what Podium reads.
     """
 
     state: State
@@ -121,16 +123,27 @@ class Loaded(NamedTuple):
     scope: Scope
     server: str
     labels: frozenset[str] | None = None
+    documents: Mapping[ObjectRef, Document] = MappingProxyType({})
 
 
 class Loader:
     """Takes documents one by one, as `reads` has them; kinds that only other commands read are left out.
 
-    With `strict` a kind that Podium does not read is refused, not counted.
+    With `strict` a kind that Podium does not read is refused, not counted. Of the kinds in `keep` (groups,
+    Workloads, owners) the documents themselves are kept as well.
     """
 
-    def __init__(self, *, native_served: bool, strict: bool = False, reads: Reads = READS) -> None:
+    def __init__(
+        self,
+        *,
+        native_served: bool,
+        strict: bool = False,
+        reads: Reads = READS,
+        keep: Collection[Kind] = (),
+    ) -> None:
         self._strict = strict
+        self._keep = keep
+        self._documents: dict[ObjectRef, Document] = {}
         self._reads = reads
         self._state = State(native_served=native_served)
         self._origins = Origins()
@@ -160,7 +173,10 @@ class Loader:
             name = f"{document.kind} {'/'.join(part for part in identity[2:] if part)}"
             raise document.error(f"{name} is in the input twice, first in {before}; leave one out")
         self._listed.add(read.kind)
-        self._state.apply(read.neutral(value))
+        neutral = read.neutral(value)
+        if read.kind in self._keep:
+            self._documents[neutral.ref] = document
+        self._state.apply(neutral)
 
     def mark_listed(self, kind: Kind) -> None:
         """Note that all objects of a kind were asked for, however many there are."""
@@ -181,13 +197,23 @@ class Loader:
         self._state.unread = unread
         scope = Scope(info.namespace, info.selector)
         labels = None if info.labels is None else frozenset(info.labels)
-        return Loaded(self._state, self._skipped, self._origins, self._listed, scope, info.server, labels)
+        return Loaded(
+            self._state,
+            self._skipped,
+            self._origins,
+            self._listed,
+            scope,
+            info.server,
+            labels,
+            self._documents,
+        )
 
     def _pass_over(self, document: Document) -> None:
         """Take note of an empty List and of what a dump says; count what no command reads."""
         api_version, kind = document.apiVersion, document.kind
         if (api_version, kind) == CLUSTER_INFO:
             self.describe(document.read(ClusterInfo))
+            self._keep = ()
             return
         if kind == "List":
             return
@@ -213,10 +239,12 @@ class Loader:
         return f"{generate_name}*{self._unnamed}"
 
 
-def load_state(documents: Iterable[Document], *, strict: bool, reads: Reads = READS) -> Loaded:
+def load_state(
+    documents: Iterable[Document], *, strict: bool, reads: Reads = READS, keep: Collection[Kind] = ()
+) -> Loaded:
     """Read every document into one index. Raises ReadError: nothing partial is ever given."""
     # A stored pod that carries the native field proves that its server stores it.
-    loader = Loader(native_served=True, strict=strict, reads=reads)
+    loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep)
     with collector_paused():
         for document in documents:
             loader.add(document)

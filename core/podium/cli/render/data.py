@@ -6,6 +6,7 @@ block form comes out in a third of that time; a property test reads it back with
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -49,6 +50,11 @@ def as_yaml(value: dict[str, Any]) -> str:
     lines: list[str] = []
     _mapping(value, "", lines)
     return "\n".join(lines) + "\n"
+
+
+def as_manifests(documents: Iterable[dict[str, Any]]) -> str:
+    """Write several documents as one stream of YAML."""
+    return "---\n".join(map(as_yaml, documents))
 
 
 def _mapping(value: dict[str, Any], indent: str, lines: list[str]) -> None:

@@ -26,7 +26,15 @@ from podium.cli.render.words import (
     visible,
 )
 from podium.findings import Finding
-from podium.report import AuditReport, BlockedShare, DivergentGroup, IgnoredFinding, IgnoreShare, Summary
+from podium.report import (
+    AuditReport,
+    BlockedShare,
+    DivergentGroup,
+    IgnoredFinding,
+    IgnoreShare,
+    NotChecked,
+    Summary,
+)
 from podium.wording import count, listed, some
 
 T = TypeVar("T")
@@ -65,12 +73,12 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     _priorities(layout, summary)
     _fixes(layout, summary)
     _groups(layout, report.groups)
-    _findings(layout, findings_title(summary), by_rule(report.findings, context.rules))
+    findings_by_rule(layout, findings_title(summary), by_rule(report.findings, context.rules))
     _aside(layout, "Known", by_rule(report.known, context.rules))
     _aside(layout, "Gone", by_rule(report.gone, context.rules))
     _ignores(layout, by_need(summary.ignores))
     if layout.width is None:
-        _findings(layout, "Ignored", by_rule(report.ignored, context.rules))
+        findings_by_rule(layout, "Ignored", by_rule(report.ignored, context.rules))
     _left_out(layout, summary)
     return layout.text()
 
@@ -86,10 +94,10 @@ def _blocked(layout: Layout, what: str, shares: Sequence[BlockedShare]) -> None:
             f"{share.blocked.pods:,}",
             accelerators(share.blocked),
         )
-        for share in _first(layout, shares, SHARES)
+        for share in first(layout, shares, SHARES)
     ]
     layout.columns((what.upper(), "GROUPS", "PODS", "ACCELERATORS"), rows, right=(1, 2))
-    _cut(layout, len(shares), SHARES)
+    cut(layout, len(shares), SHARES)
 
 
 def _priorities(layout: Layout, summary: Summary) -> None:
@@ -98,10 +106,10 @@ def _priorities(layout: Layout, summary: Summary) -> None:
     layout.heading("Pods by priority")
     rows = [
         (str(share.priority), f"{share.pods:,}", visible(", ".join(share.classes)) or "no class")
-        for share in _first(layout, summary.priorities, PRIORITIES)
+        for share in first(layout, summary.priorities, PRIORITIES)
     ]
     layout.columns(("PRIORITY", "PODS", "CLASSES"), rows, right=(0, 1))
-    _cut(layout, len(summary.priorities), PRIORITIES)
+    cut(layout, len(summary.priorities), PRIORITIES)
 
 
 def _fixes(layout: Layout, summary: Summary) -> None:
@@ -110,10 +118,10 @@ def _fixes(layout: Layout, summary: Summary) -> None:
     layout.heading("Fixes that clear most")
     rows = [
         (f"{share.clears:,}", visible(share.fix), share.rule)
-        for share in _first(layout, summary.fixes, SHARES)
+        for share in first(layout, summary.fixes, SHARES)
     ]
     layout.columns(("CLEARS", "FIX", "RULE"), rows, right=(0,))
-    _cut(layout, len(summary.fixes), SHARES)
+    cut(layout, len(summary.fixes), SHARES)
 
 
 def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
@@ -122,10 +130,10 @@ def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
     layout.heading("Divergent groups")
     rows = [
         (group_name(group), str(group.priority), f"{group.members:,}", _divergent(layout, group))
-        for group in _first(layout, groups, GROUPS)
+        for group in first(layout, groups, GROUPS)
     ]
     layout.columns(("GROUP", "PRIORITY", "MEMBERS", "DIVERGENT PODS"), rows, right=(1, 2))
-    _cut(layout, len(groups), GROUPS)
+    cut(layout, len(groups), GROUPS)
 
 
 def _divergent(layout: Layout, group: DivergentGroup) -> str:
@@ -136,7 +144,8 @@ def _divergent(layout: Layout, group: DivergentGroup) -> str:
     return "; ".join(parts)
 
 
-def _findings(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
+def findings_by_rule(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
+    """Write findings under their rules, the first few of each rule where the layout has a width."""
     if groups:
         layout.heading(title)
     for number, group in enumerate(groups):
@@ -148,9 +157,9 @@ def _findings(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> Non
         )
         if group.rule is not None:
             layout.paragraph(group.rule.title)
-        for finding in _first(layout, group.findings, FINDINGS):
+        for finding in first(layout, group.findings, FINDINGS):
             _finding(layout, finding)
-        _cut(layout, len(group.findings), FINDINGS)
+        cut(layout, len(group.findings), FINDINGS)
 
 
 def _finding(layout: Layout, finding: Finding) -> None:
@@ -168,7 +177,7 @@ def _finding(layout: Layout, finding: Finding) -> None:
 def _aside(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
     """Write findings that do not count: by number and the first objects, for they are not to be acted on."""
     if layout.width is None:
-        _findings(layout, title, groups)
+        findings_by_rule(layout, title, groups)
     elif groups:
         layout.heading(title)
         rows = [
@@ -182,7 +191,7 @@ def _ignores(layout: Layout, ignores: Sequence[IgnoreShare]) -> None:
     if not ignores:
         return
     layout.heading("Ignores")
-    for share in _first(layout, ignores, IGNORES):
+    for share in first(layout, ignores, IGNORES):
         objects = visible(", ".join(share.objects)) or "all objects"
         what = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {holds(share)}"
         reason = visible(f"reason: {share.reason}")
@@ -191,26 +200,31 @@ def _ignores(layout: Layout, ignores: Sequence[IgnoreShare]) -> None:
         else:
             layout.paragraph(what, indent="  ")
             layout.paragraph(reason, indent="    ", hang="     ")
-    _cut(layout, len(ignores), IGNORES)
+    cut(layout, len(ignores), IGNORES)
 
 
 def _left_out(layout: Layout, summary: Summary) -> None:
-    if summary.notChecked:
-        layout.heading("Not checked")
-        for missing in summary.notChecked:
-            rules = listed(missing.rules) or "no rule"
-            layout.paragraph(
-                f"{visible(missing.kind)}: {visible(missing.why)} (leaves out {rules})", hang="  "
-            )
+    not_checked(layout, summary.notChecked)
     if summary.skipped:
         layout.heading("Skipped")
         layout.paragraph(f"Kinds that Podium does not read: {', '.join(amounts(summary.skipped))}.")
 
 
-def _first(layout: Layout, entries: Sequence[T], limit: int) -> Iterable[T]:
+def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
+    """Write which kinds were not read, why, and what therefore is not known; nothing where all were."""
+    if missing:
+        layout.heading("Not checked")
+    for each in missing:
+        rules = listed(each.rules) or "no rule"
+        layout.paragraph(f"{visible(each.kind)}: {visible(each.why)} (leaves out {rules})", hang="  ")
+
+
+def first(layout: Layout, entries: Sequence[T], limit: int) -> Iterable[T]:
+    """Give the entries that a table shows; a layout without a width shows all."""
     return entries if layout.width is None else islice(entries, limit)
 
 
-def _cut(layout: Layout, total: int, limit: int) -> None:
+def cut(layout: Layout, total: int, limit: int) -> None:
+    """Say how many entries are left out, if any are."""
     if layout.width is not None and total > limit:
         layout.paragraph(f"... and {total - limit:,} more (-o wide shows all)", indent="  ", style="dim")

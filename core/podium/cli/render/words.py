@@ -42,13 +42,16 @@ def _escape(match: re.Match[str]) -> str:
 
 def headline(summary: Summary) -> str:
     """Say the one sentence that counts: what will not schedule on the chosen version."""
-    blocked = summary.blocked
-    accelerators = sum(blocked.accelerators.values())
-    amounts = ((blocked.groups, "group"), (blocked.pods, "pod"), (accelerators, "accelerator"))
-    parts = [count(number, noun) for number, noun in amounts if number]
-    if parts:
+    if parts := blocked_parts(summary.blocked):
         return f"{listed(parts)} will not schedule on Kubernetes {summary.kubernetes}."
     return f"Nothing that was checked is kept from scheduling on Kubernetes {summary.kubernetes}."
+
+
+def blocked_parts(blocked: Blocked) -> list[str]:
+    """Say how many groups, pods and accelerators; what there is none of is left out."""
+    accelerators = sum(blocked.accelerators.values())
+    amounts = ((blocked.groups, "group"), (blocked.pods, "pod"), (accelerators, "accelerator"))
+    return [count(number, noun) for number, noun in amounts if number]
 
 
 def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:

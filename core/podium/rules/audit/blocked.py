@@ -30,14 +30,19 @@ class _Tally:
         return Blocked(self.groups, self.pods, dict(sorted(self.accelerators.items())))
 
 
-def blocked(survey: Survey) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
-    """Count what will not be scheduled: in all, by namespace and by owner, most pods first."""
+def blocked_groups(survey: Survey) -> list[SurveyedGroup]:
+    """Give the groups whose live pods will not be scheduled when they are made anew, or are not now."""
+    return [each for each in survey.groups if _is_blocked(survey, each)]
+
+
+def blocked(
+    survey: Survey, groups: Iterable[SurveyedGroup]
+) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
+    """Count what some groups have: in all, by namespace and by owner, most pods first."""
     total = _Tally()
     namespaces: dict[str, _Tally] = defaultdict(_Tally)
     owners: dict[str, _Tally] = defaultdict(_Tally)
-    for each in survey.groups:
-        if not _is_blocked(survey, each):
-            continue
+    for each in groups:
         here = namespaces[each.key.namespace]
         theirs: set[str] = set()
         shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in each.present)

@@ -101,12 +101,16 @@ def group_terminating(survey: Survey) -> Iterator[Found]:
         if since is not None and each.stored:
             staying = each.staying
             names = some(pod.metadata.name or "" for pod in staying)
+            refusing = each.key.native and survey.minor >= 38
+            effect = (
+                f" Kubernetes {survey.kubernetes} refuses new pods that reference it." if refusing else ""
+            )
             yield Found(
                 GROUP_TERMINATING.finding(
                     each.ref,
                     "metadata.deletionTimestamp",
                     f"it is being deleted since {since}, still referenced by "
-                    f"{count(len(staying), 'live pod')}: {names}.",
+                    f"{count(len(staying), 'live pod')}: {names}.{effect}",
                     "let its pods finish or delete them; the group goes with the last of them",
                 )
             )
