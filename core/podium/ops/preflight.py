@@ -1,0 +1,279 @@
+"""What an upgrade of Kubernetes brings: the audit's word on two minors compared, and `convert` for what goes.
+
+There is no rule here. A group stops scheduling with the upgrade where the audit counts it as blocked on the
+target and not today; a finding comes with it where the audit does not say the same of today's minor. So what
+a rule knows of a minor is known in one place, and a rule that learns of the next one is heard here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from shlex import quote
+from typing import NamedTuple
+from urllib.parse import quote as escaped
+
+import msgspec
+
+from podium.api.convert import Fields, convert
+from podium.api.membership import GroupKey
+from podium.api.minors import WORKLOAD_VERSIONS
+from podium.audit import MINORS, fix_shares, run_rules
+from podium.documents.split import Document
+from podium.findings import Finding, ObjectRef, Severity
+from podium.report import Blocked, FixShare, NotChecked
+from podium.rules.audit.blocked import blocked, blocked_groups
+from podium.rules.audit.groups import V1ALPHA2_REMOVED
+from podium.rules.audit.survey import Found, Survey, SurveyedGroup
+from podium.rules.audit.table import CHECKS
+from podium.view import View
+from podium.wording import count, some
+
+# The folders of manifests: as they are today, to be deleted, and as they will be.
+OLD, NEW = "old", "new"
+_REMOVED = V1ALPHA2_REMOVED.id
+
+
+class When(StrEnum):
+    """When a step is taken."""
+
+    BEFORE = "before"
+    UPGRADE = "upgrade"
+    AFTER = "after"
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """A group that is not scheduled any more, what it has today, and who owns its pods."""
+
+    object: ObjectRef
+    has: Blocked
+    owners: list[str]
+
+
+class Remade(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that the target does not serve and that is made anew as `target`.
+
+    `stored` says that it came from a server, which holds it until its `pods` (live ones) are gone. `manifest`
+    is the new object's file in the folder, empty where the input does not hold the whole of the old one.
+    `lost` is what the new one cannot say, a sentence each.
+    """
+
+    object: ObjectRef
+    target: str
+    stored: bool
+    pods: int
+    owners: list[str]
+    manifest: str
+    lost: list[str]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing for a person to do, and the commands that do it, if commands can."""
+
+    when: When
+    what: str
+    commands: list[str] = []
+
+
+class Preflight(msgspec.Struct, frozen=True, kw_only=True):
+    """What an upgrade from `current` to `target` (minors) brings; `currentBy` says how `current` is known."""
+
+    current: str
+    currentBy: str
+    target: str
+    stops: Blocked
+    stopped: list[Stopped]
+    findings: list[Finding]
+    remade: list[Remade]
+    steps: list[Step]
+    notChecked: list[NotChecked]
+
+    @property
+    def breaks(self) -> bool:
+        """Whether anything stops scheduling, or cannot be stored any more."""
+        return bool(self.stopped) or any(each.severity is Severity.ERROR for each in self.findings)
+
+
+class Planned(NamedTuple):
+    """A report, and the manifests that belong to it: documents by their file's path in the folder."""
+
+    report: Preflight
+    manifests: dict[str, list[Fields]]
+
+
+def preflight(
+    view: View,
+    documents: Mapping[ObjectRef, Document],
+    *,
+    current: str,
+    current_by: str,
+    target: str,
+    folder: str | None,
+    namespace: str = "",
+    selector: str = "",
+) -> Planned:
+    """Compare two of the audit's MINORS on one view, and plan the upgrade.
+
+    `documents` are the whole objects of groups and Workloads, as far as the input holds them; `folder` is
+    where their manifests go, for the commands to name. `namespace` and `selector` are the part that was read.
+    Raises ObjectError for a quantity that is none.
+    """
+    before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
+    today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
+    brought = _brought(today.found, then.found, current, target)
+    known = {each.key for each in blocked_groups(before)}
+    stopping = [each for each in blocked_groups(after) if each.key not in known]
+    remade, manifests = _remade(after, brought, documents)
+    anew = {each.object for each in remade}
+    kept = [each for each in brought if each.finding.object not in anew]
+    rest = [each for each in brought if each.finding.object in anew and each.finding.rule != _REMOVED]
+    report = Preflight(
+        current=current,
+        currentBy=current_by,
+        target=target,
+        stops=blocked(after, stopping)[0],
+        stopped=[_stopped(after, each) for each in stopping],
+        findings=[each.finding for each in brought],
+        remade=remade,
+        steps=_steps(fix_shares(kept), fix_shares(rest), remade, (current, target), folder),
+        notChecked=then.not_checked,
+    )
+    return Planned(report, manifests)
+
+
+def _brought(today: Iterable[Found], then: Iterable[Found], current: str, target: str) -> list[Found]:
+    """Give the findings of the target of which today's minor is not told the same, its name apart."""
+
+    def said(found: Found, minor: str) -> tuple[object, ...]:
+        finding, ref = found.finding, found.finding.object
+        words = finding.message.replace(f"Kubernetes {minor}", "Kubernetes")
+        return finding.rule, ref.group, ref.kind, ref.namespace, ref.name, finding.field, words
+
+    known = {said(each, current) for each in today}
+    return [each for each in then if said(each, target) not in known]
+
+
+def _stopped(survey: Survey, each: SurveyedGroup) -> Stopped:
+    return Stopped(each.ref, blocked(survey, [each])[0], _owners(survey, each))
+
+
+def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
+    """Name who owns the live pods of a group; pods without an owner by themselves."""
+    bare = sorted(f"Pod {pod.metadata.name}" for pod in each.present if survey.owner(pod) is None)
+    return [str(owner) for owner in survey.owners(each.present)] + bare
+
+
+def _remade(
+    survey: Survey, brought: Iterable[Found], documents: Mapping[ObjectRef, Document]
+) -> tuple[list[Remade], dict[str, list[Fields]]]:
+    """Convert what the target does not serve, Workloads first: 1.36 wants them there before their groups."""
+    refs = [each.finding.object for each in brought if each.finding.rule == _REMOVED]
+    surveyed = {each.key: each for each in survey.groups}
+    newest = max(WORKLOAD_VERSIONS)
+    group_version = WORKLOAD_VERSIONS[min(survey.minor, newest)][0]
+    remade = []
+    manifests: dict[str, list[Fields]] = defaultdict(list)
+    for ref in sorted(refs, key=lambda ref: (ref.namespace, ref.kind != "Workload", ref.name)):
+        target = f"{ref.group}/{group_version}"
+        file, lost, stored = "", list[str](), True
+        if ref in documents:
+            document = documents[ref].value()
+            new, notes = convert(document, target)
+            lost = [f"{note.field}: {note.text}" for note in notes if note.lost]
+            stored = "uid" in (document.get("metadata") or {})
+            name = f"{escaped(ref.namespace, safe='')}.yaml"
+            file = f"{NEW}/{name}"
+            manifests[file].append(_unsettled(new))
+            if stored:
+                manifests[f"{OLD}/{name}"].append(document)
+        group = surveyed.get(GroupKey(True, ref.namespace, ref.name)) if ref.kind == "PodGroup" else None
+        remade.append(
+            Remade(
+                object=ref,
+                target=target,
+                stored=stored,
+                pods=len(group.present) if group is not None else 0,
+                owners=_owners(survey, group) if group is not None else [],
+                manifest=file,
+                lost=lost,
+            )
+        )
+    return remade, dict(manifests)
+
+
+def _unsettled(document: Fields) -> Fields:
+    """Leave out what the server settles when an object is made: the status, and the integer of a group.
+
+    That is the class's of the day the group was made; where it has changed since, a server refuses it.
+    """
+    spec = document.get("spec")
+    if document["kind"] == "PodGroup" and spec is not None:
+        document = {**document, "spec": {key: value for key, value in spec.items() if key != "priority"}}
+    return {key: value for key, value in document.items() if key != "status"}
+
+
+def _steps(
+    fixes: Iterable[FixShare],
+    fixes_anew: Iterable[FixShare],
+    remade: Sequence[Remade],
+    minors: tuple[str, str],
+    folder: str | None,
+) -> list[Step]:
+    """Give what a person must do, in order; empty where the upgrade brings nothing.
+
+    `fixes_anew` are those for objects that are made anew, which is when they are mended.
+    """
+    steps = [Step(When.BEFORE, f"{each.fix} ({_clears(each)})") for each in fixes]
+    stored = [each for each in remade if each.stored]
+    holding = {owner for each in stored for owner in each.owners}
+    if not steps and not remade:
+        return []
+    if remade:
+        steps += _before(remade, holding, fixes_anew, folder)
+    current, target = (MINORS[minor] for minor in minors)
+    between = [name for name, minor in MINORS.items() if current < minor <= target]
+    serving = f"; it has to serve {remade[0].target}" if remade else ""
+    steps.append(Step(When.UPGRADE, f"upgrade the control plane to {', then to '.join(between)}{serving}"))
+    new = f"{quote(folder or 'DIR')}/{NEW}"
+    if stored:
+        steps.append(Step(When.AFTER, "make the objects anew", [f"kubectl create -f {new}"]))
+    if len(stored) < len(remade):
+        steps.append(Step(When.AFTER, f"put what is in {new} where your manifests are kept"))
+    if holding:
+        steps.append(Step(When.AFTER, f"start again what was stopped: {some(holding)}"))
+    return steps
+
+
+def _before(
+    remade: Sequence[Remade], holding: set[str], fixes: Iterable[FixShare], folder: str | None
+) -> list[Step]:
+    """Give the steps before the upgrade for objects that have to be made anew."""
+    steps = []
+    where = quote(folder or "DIR")
+    if any(not each.manifest for each in remade):
+        # What is deleted without its manifest is lost.
+        what = "run preflight on the cluster itself: a dump does not hold whole objects"
+        steps.append(Step(When.BEFORE, what))
+    if folder is None:
+        steps.append(Step(When.BEFORE, "have the manifests written: run this again with --output-dir DIR"))
+    if holding:
+        what = "the API server keeps their groups until these pods are gone"
+        steps.append(Step(When.BEFORE, f"let finish, or stop, {some(holding)}: {what}"))
+    steps += [
+        Step(When.BEFORE, f"in {where}/{NEW}, and while the pods are stopped: {each.fix} ({_clears(each)})")
+        for each in fixes
+    ]
+    stored = [each.object for each in remade if each.stored]
+    if stored:
+        group, _, version = stored[0].apiVersion.partition("/")
+        resources = ",".join(f"{plural}.{version}.{group}" for plural in ("podgroups", "workloads"))
+        commands = [
+            f"kubectl delete --wait=false -f {where}/{OLD}",
+            f"kubectl get {resources} --all-namespaces",
+        ]
+        what = f"delete {count(len(stored), 'object')} of {stored[0].apiVersion}; none may be left"
+        steps.append(Step(When.BEFORE, what, commands))
+    return steps
+
+
+def _clears(share: FixShare) -> str:
+    return f"clears {count(share.clears, 'finding')} of {share.rule}"
