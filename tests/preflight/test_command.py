@@ -100,7 +100,7 @@ def test_nothing_to_make_anew_writes_no_folder(tmp_path: Path) -> None:
     text = listed(group(version=NEW_VERSION))
     done = run("-f", "-", "--to", "1.37", "--output-dir", str(tmp_path / "out"), text=text)
     assert done.exit_code == 0
-    assert "is not written" in done.stderr
+    assert "is not made" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.fixtures.servers import Server
 
 from podium.cli.preflight import TARGETS
-from podium.cli.render import preflight_table, table
+from podium.cli.render import migrate_table, preflight_table, table
+from podium.ops.migrate import State
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "upgrade.md").read_text("utf-8")
@@ -54,6 +55,12 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"{preflight_table.STEPS} steps of one time, and {table.FINDINGS} findings of one rule"
     )
     assert cuts in PAGE
+    assert f"The table shows {migrate_table.ITEMS} objects of each state" in PAGE
     assert f"podium preflight --to {'|'.join(TARGETS)}" in PAGE
     assert OFFLINE
     assert LIVE
+
+
+def test_every_state_is_on_the_page() -> None:
+    rows = re.findall(r"^\| ([a-z ]+) \|", PAGE.partition("## migrate")[2], re.MULTILINE)
+    assert rows == [str(state) for state in State]

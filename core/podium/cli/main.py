@@ -32,6 +32,7 @@ COMMANDS: dict[str, Entry] = {
     "whatif": Entry("podium.cli.whatif", "Show who would be preempted for a pod or group, and why."),
     "why": Entry("podium.cli.why", "Say why a pod or group waits, and who preempted it."),
     "preflight": Entry("podium.cli.preflight", "Show what an upgrade of Kubernetes breaks, and what to do."),
+    "migrate": Entry("podium.cli.migrate", "Move groups between Podium's resources and the native ones."),
     "convert": Entry("podium.cli.convert", "Rewrite PodGroups and Workloads for another API version."),
     "webhook": Entry("podium.cli.webhook", "Serve admission and conversion to an API server."),
     "controller": Entry(

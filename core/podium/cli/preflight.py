@@ -4,7 +4,6 @@ All is read, judged and converted before a file is written; the folder is there 
 """
 
 import sys
-from pathlib import Path
 
 import click
 import msgspec
@@ -14,13 +13,12 @@ from podium.api.reads import Kind
 from podium.audit import MINORS, choose_minor
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
-from podium.cli.render.data import as_json, as_manifests, as_yaml, document
-from podium.cli.render.output import deliver, layout
+from podium.cli.render.data import as_json, as_yaml, document
+from podium.cli.render.output import deliver, layout, write_manifests
 from podium.cli.render.preflight_table import preflight_table
 from podium.cli.render.text import Layout
 from podium.documents.load import collector_paused
 from podium.errors import PodiumError
-from podium.files import make_folder
 from podium.ops.preflight import Planned, Preflight, preflight
 from podium.wording import some
 
@@ -99,17 +97,7 @@ def _write(output_dir: str, planned: Planned) -> None:
             f"--output-dir: a dump holds of an object what Podium reads, so {some(missing)} cannot be "
             "written whole; run this on the cluster, or on what kubectl get -o yaml gives"
         )
-    if not planned.manifests:
-        click.echo(f"podium: nothing has to be made anew; {output_dir} is not written", err=True)
-        return
-    contents = {name: as_manifests(each).encode() for name, each in planned.manifests.items()}
-    try:
-        make_folder(Path(output_dir), contents)
-    except OSError as error:
-        raise PodiumError(
-            f"--output-dir: {output_dir} cannot be written: {error.strerror}; name one that is new, or empty"
-        ) from None
-    click.echo(f"podium: wrote {some(contents, len(contents))} to {output_dir}", err=True)
+    write_manifests(output_dir, planned.manifests)
 
 
 def _text(report: Preflight, output: str, source: str, output_file: str | None) -> str:

@@ -3,13 +3,17 @@
 import os
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from podium import files
+from podium.cli.render.data import as_manifests
 from podium.cli.render.text import Layout
 from podium.errors import PodiumError
+from podium.wording import some
 
 # A table's width in columns: at least, at most, and where no terminal says.
 _NARROWEST, _WIDEST, _USUAL = 80, 140, 110
@@ -40,6 +44,24 @@ def deliver(text: str, output_file: str | None) -> None:
     except OSError as error:
         raise _unwritten(output_file, error) from error
     click.echo(f"wrote {output_file}", err=True)
+
+
+def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    """Write documents as YAML into a new folder, by their file's path in it: all or none; stderr says where.
+
+    Without any there is no folder. Raises PodiumError when it cannot be written, or something is in it.
+    """
+    if not manifests:
+        click.echo(f"podium: there is no manifest to write; {folder} is not made", err=True)
+        return
+    contents = {name: as_manifests(each).encode() for name, each in manifests.items()}
+    try:
+        files.make_folder(Path(folder), contents)
+    except OSError as error:
+        raise PodiumError(
+            f"--output-dir: {folder} cannot be written: {error.strerror}; name one that is new, or empty"
+        ) from None
+    click.echo(f"podium: wrote {some(contents)} to {folder}", err=True)
 
 
 def to_stdout(data: bytes) -> None:

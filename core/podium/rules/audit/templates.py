@@ -47,7 +47,7 @@ def template_class_missing(survey: Survey) -> Iterator[Found]:
 
 def template_priority_written(survey: Survey) -> Iterator[Found]:
     """Find pod templates that write the integer."""
-    for owner in _templates_of_people(survey):
+    for owner in made_by_people(survey):
         for path, template in owner.templates.items():
             spec = template.spec
             if spec is None or spec.priority is None:
@@ -68,7 +68,7 @@ def template_priority_written(survey: Survey) -> Iterator[Found]:
 
 
 def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
-    for owner in _templates_of_people(survey):
+    for owner in made_by_people(survey):
         for path, template in owner.templates.items():
             if template.spec is not None and template.spec.priorityClassName:
                 yield owner.ref, f"{path}.spec.priorityClassName", template.spec.priorityClassName
@@ -78,7 +78,7 @@ def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
                 yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
 
 
-def _templates_of_people(survey: Survey) -> Iterator[Owner]:
+def made_by_people(survey: Survey) -> Iterator[Owner]:
     """Give the owners that no other owner in sight has made: the ReplicaSet of a Deployment repeats it."""
     owners = survey.view.owners
     for owner in owners.values():

@@ -1,0 +1,336 @@
+"""Moving groups between Podium's resources and the native ones: a plan, from nothing but what is there.
+
+A group moves when nobody uses it: its copy is made, then it is deleted. Nobody uses it when no live pod is of
+it, no pod template names it, and no controller made it, for that would make it again. Where somebody does, a
+person must change and restart the owner first, for membership cannot be changed in a pod. What was done needs
+no record: a run that was cut leaves copies beside their originals, and the next one sees both and goes on.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from podium.api.convert import STORED, Fields, Note, convert
+from podium.api.groups import (
+    GROUP_LABEL,
+    NATIVE_GROUP,
+    PODIUM_GROUP,
+    DisruptionMode,
+    PodGroup,
+    Template,
+    Workload,
+)
+from podium.api.membership import GroupKey, group_name
+from podium.api.meta import ObjectMeta
+from podium.api.minors import WORKLOAD_VERSIONS
+from podium.documents.split import Document
+from podium.findings import ObjectRef, group_of
+from podium.rules.audit.survey import Survey
+from podium.rules.audit.templates import made_by_people
+from podium.view import View
+from podium.wording import some
+
+# The folders of manifests: what moves, and what somebody uses.
+MOVED, HELD = "moved", "held"
+
+# Where a pod, or a pod template, says its group.
+FIELD = "spec.schedulingGroup.podGroupName"
+LABEL = f"metadata.labels[{GROUP_LABEL}]"
+
+
+class Api(StrEnum):
+    """Whose resources, by the word for it."""
+
+    NATIVE = "native"
+    PODIUM = "podium"
+
+
+class State(StrEnum):
+    """What is to be done with an object."""
+
+    MOVES = "moves"
+    COPIED = "is copied"  # and is deleted
+    USED = "in use"
+    LEAVING = "being deleted"
+    STAYS = "cannot move"
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One object and what becomes of it.
+
+    `copied` says that there is a copy. `users` are those that have to be changed and restarted, or waited
+    for, before it can move. `why` says what keeps it otherwise. `done` is what was done with it, once
+    something was, and `failed` that it did not come where it should.
+    """
+
+    object: ObjectRef
+    becomes: ObjectRef
+    state: State
+    copied: bool
+    pods: int = 0
+    users: list[str] = []
+    why: str = ""
+    done: str = ""
+    failed: bool = False
+
+
+class Move(NamedTuple):
+    """What is written for an item: its copy, and the deletion of the original as it was read.
+
+    `copied` is the UID of the copy where there is one already. A group names the Workload that it was made
+    from, if any; `owners` are its references to Workloads of the old API, whose copies have other UIDs.
+    """
+
+    item: Item
+    meta: ObjectMeta
+    copy: Fields
+    copied: str
+    copies: bool
+    deletes: bool
+    workload: str
+    owners: list[Fields]
+
+
+class Migration(NamedTuple):
+    """A plan: all items, what is written for some, and the manifests by their file's path in the folder."""
+
+    items: list[Item]
+    moves: list[Move]
+    manifests: dict[str, list[Fields]]
+
+
+def target_version(to: Api, minor: int) -> str:
+    """Give the version in which Kubernetes 1.`minor` is best given objects of an API."""
+    if to is Api.PODIUM:
+        return STORED
+    known = min(max(minor, min(WORKLOAD_VERSIONS)), max(WORKLOAD_VERSIONS))
+    return f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[known][0]}"
+
+
+def plan(view: View, documents: Mapping[ObjectRef, Document], target: str, minor: int) -> Migration:
+    """Plan to move every group and Workload of the other API to a version of one.
+
+    `documents` are the whole objects of both kinds; Kubernetes is 1.`minor`.
+    """
+    planner = _Planner(view, documents, target, minor)
+    groups = [planner.group(key) for key in sorted(view.groups) if planner.moves(key)]
+    made: dict[tuple[str, str], list[Move]] = defaultdict(list)
+    for move in groups:
+        made[move.item.object.namespace, move.workload].append(move)
+    workloads = [
+        planner.workload(key, made[key.namespace, key.name])
+        for key in sorted(view.workloads)
+        if planner.moves(key)
+    ]
+    moves = sorted(
+        [*workloads, *groups],
+        key=lambda move: (move.item.object.namespace, move.item.object.kind != "Workload", move.item.object),
+    )
+    manifests: dict[str, list[Fields]] = defaultdict(list)
+    for move in moves:
+        if not move.copied and move.item.state in (State.MOVES, State.USED):
+            folder = MOVED if move.copies else HELD
+            manifests[f"{folder}/{quote(move.item.object.namespace, safe='')}.yaml"].append(move.copy)
+    return Migration([move.item for move in moves], moves, dict(manifests))
+
+
+class _Planner:
+    """Judges objects one by one; Workloads after the groups that were made from them."""
+
+    def __init__(self, view: View, documents: Mapping[ObjectRef, Document], target: str, minor: int) -> None:
+        self._view = view
+        self._documents = documents
+        self._target = target
+        self._to_native = group_of(target) == NATIVE_GROUP
+        self._survey = Survey(view, minor)
+        self._surveyed = {each.key: each for each in self._survey.groups}
+        self._templates = self._templated()
+        self._owned = self._owners_of_things()
+
+    def moves(self, key: GroupKey) -> bool:
+        """Whether an object is of the other API."""
+        return key.native is not self._to_native
+
+    def group(self, key: GroupKey) -> Move:
+        """Judge a group."""
+        group = self._view.groups[key]
+        there = self._view.groups.get(key._replace(native=self._to_native))
+        pods = self._surveyed[key].present
+        bare = [f"Pod {pod.metadata.name}" for pod in pods if self._survey.owner(pod) is None]
+        users = {str(owner) for owner in self._survey.owners(pods)} | self._templates[key] | set(bare)
+        copy, owners, why = self._copy(group.ref)
+        users |= self._makers(group.metadata)
+        workload = group.template_ref.workload if group.template_ref is not None else ""
+        why = why or self._workload_stays(key._replace(name=workload))
+        if there is not None and not self._same_group(group, there):
+            why = f"{there.ref.apiVersion} has another of this name"
+        item = self._item(group, users, why, copied=there is not None, pods=len(pods))
+        return Move(
+            item,
+            group.metadata,
+            copy,
+            (there.metadata.uid or "?") if there is not None else "",
+            copies=item.state is State.MOVES,
+            deletes=item.state in (State.MOVES, State.COPIED),
+            workload=workload,
+            owners=owners,
+        )
+
+    def workload(self, key: GroupKey, groups: Iterable[Move]) -> Move:
+        """Judge a Workload: it stays as long as one of the groups does that were made from it."""
+        workload = self._view.workloads[key]
+        there = self._view.workloads.get(key._replace(native=self._to_native))
+        staying = [each for each in groups if not each.deletes and each.item.state is not State.LEAVING]
+        copy, owners, why = self._copy(workload.ref)
+        if there is not None and not self._same_workload(workload, there):
+            why = f"{there.ref.apiVersion} has another of this name"
+        makers = self._makers(workload.metadata)
+        users = {str(each.item.object) for each in staying} | makers
+        item = self._item(workload, users, why, copied=there is not None)
+        # Groups that move want their Workload where they go, whoever else stays.
+        wanted = item.state is State.USED and not makers and any(each.copies for each in groups)
+        return Move(
+            item,
+            workload.metadata,
+            copy,
+            (there.metadata.uid or "?") if there is not None else "",
+            copies=there is None and (wanted or item.state is State.MOVES),
+            deletes=item.state in (State.MOVES, State.COPIED),
+            workload="",
+            owners=owners,
+        )
+
+    def _item(
+        self, thing: PodGroup | Workload, users: set[str], why: str, *, copied: bool, pods: int = 0
+    ) -> Item:
+        ref, meta = thing.ref, thing.metadata
+        if meta.deletionTimestamp is not None:
+            held = some(meta.finalizers or ())
+            state, why = State.LEAVING, f"until its finalizers are taken off: {held}" if held else ""
+        elif why:
+            state = State.STAYS
+        elif users:
+            state = State.USED
+        else:
+            state = State.COPIED if copied else State.MOVES
+        becomes = ObjectRef(self._target, ref.kind, ref.namespace, ref.name)
+        return Item(
+            object=ref,
+            becomes=becomes,
+            state=state,
+            copied=copied,
+            pods=pods,
+            users=sorted(users),
+            why=why,
+        )
+
+    def _copy(self, ref: ObjectRef) -> tuple[Fields, list[Fields], str]:
+        """Give the copy, the references in it that want a new UID, and what it cannot say."""
+        document = self._documents[ref].value()
+        copy, notes = convert(document, self._target)
+        lost = [note for note in notes if note.lost and note.field != "metadata.ownerReferences"]
+        owners = [
+            {key: value for key, value in owner.items() if key != "uid"} | {"apiVersion": self._target}
+            for owner in document["metadata"].get("ownerReferences") or ()
+            if group_of(owner.get("apiVersion") or "") == ref.group
+        ]
+        said = _without_nulls({key: value for key, value in copy.items() if key != "status"})
+        return said, owners, "; ".join(map(_said, lost))
+
+    def _makers(self, meta: ObjectMeta) -> set[str]:
+        """Name the controller that made an object and would make it again (a Workload is none), and its own.
+
+        What an object owns goes with it.
+        """
+        makers = self._owned[meta.uid] if meta.uid else set[str]()
+        maker = meta.controller()
+        if maker is None or group_of(maker.apiVersion) in (NATIVE_GROUP, PODIUM_GROUP):
+            return makers
+        return {*makers, str(ObjectRef(maker.apiVersion, maker.kind, meta.namespace or "", maker.name))}
+
+    def _workload_stays(self, key: GroupKey) -> str:
+        """Say why a Workload cannot go where its group would; empty where it can, or is not there."""
+        workload = self._view.workloads.get(key)
+        if workload is None:
+            return ""
+        there = self._view.workloads.get(key._replace(native=self._to_native))
+        if there is not None:
+            return "" if self._same_workload(workload, there) else f"its {workload.ref} cannot move"
+        why = self._copy(workload.ref)[2] or self._makers(workload.metadata)
+        return f"its {workload.ref} cannot move" if why else ""
+
+    def _same_group(self, one: PodGroup, other: PodGroup) -> bool:
+        same = _meant(one) == _meant(other) and one.template_ref == other.template_ref
+        return same and self._rest(one.ref) == self._rest(other.ref)
+
+    def _same_workload(self, one: Workload, other: Workload) -> bool:
+        def templates(workload: Workload) -> list[tuple[object, ...]]:
+            return [(each.name, each.composite, *_meant(each)) for each in workload.templates.values()]
+
+        return templates(one) == templates(other) and self._rest(one.ref) == self._rest(other.ref)
+
+    def _rest(self, ref: ObjectRef) -> list[object]:
+        return _unread(self._documents[ref].value())
+
+    def _templated(self) -> dict[GroupKey, set[str]]:
+        """Name the owners whose pod templates name a group."""
+        found: dict[GroupKey, set[str]] = defaultdict(set)
+        for owner in made_by_people(self._survey):
+            for template in owner.templates.values():
+                named = group_name(template.metadata, template.spec, native_served=self._view.native_served)
+                if named is not None:
+                    found[GroupKey(named[0], owner.ref.namespace, named[1])].add(str(owner.ref))
+        return found
+
+    def _owners_of_things(self) -> dict[str, set[str]]:
+        """Name the pods, and what makes pods, by the UIDs of what owns them."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for pod in self._view.pods.values():
+            for owner in pod.metadata.ownerReferences or ():
+                found[owner.uid].add(f"Pod {pod.metadata.name}")
+        for each in self._view.owners.values():
+            for owner in each.metadata.ownerReferences or ():
+                found[owner.uid].add(str(each.ref))
+        return found
+
+
+def _meant(template: Template | PodGroup) -> tuple[object, ...]:
+    """Give what a scheduler makes of a group or template; a nil integer is 0, no mode is one by one."""
+    return (
+        template.min_count,
+        template.disruption_mode or DisruptionMode.POD,
+        template.priority_class_name,
+        template.priority or 0,
+        template.preemption_policy,
+    )
+
+
+def _unread(document: Fields) -> list[object]:
+    """Give the parts of a spec that the neutral forms of group and Workload only name, or leave out."""
+    spec = _without_nulls(document.get("spec") or {})
+    parts = [spec, *spec.get("podGroupTemplates", ())]
+    rest = [
+        [part.get(name) or None for name in ("schedulingConstraints", "resourceClaims")] for part in parts
+    ]
+    return [spec.get("controllerRef"), *rest]
+
+
+def _said(note: Note) -> str:
+    return f"{note.field}: {note.text}"
+
+
+def _without_nulls(value: Fields) -> Fields:
+    """Leave out nulls, which mean nothing here and which a custom resource's schema refuses."""
+    return {
+        key: _without_nulls(inner)
+        if isinstance(inner, dict)
+        else [_without_nulls(each) if isinstance(each, dict) else each for each in inner]
+        if isinstance(inner, list)
+        else inner
+        for key, inner in value.items()
+        if inner is not None
+    }
