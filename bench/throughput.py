@@ -76,6 +76,8 @@ class Contest:
         # Podium writes down what it evicts, too.
         records = data.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
+        # A server takes a second for the first list of a new kind, and asks whoever wants it to come back.
+        server.kubectl("get", "preemptionrecords.scheduling.podium.dev")
         self._serials = itertools.count()
 
     def kube_scheduler(self, shape: Shape) -> Turn:
