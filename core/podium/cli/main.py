@@ -42,6 +42,13 @@ COMMANDS: dict[str, Entry] = {
         "podium.cli.scheduler", "Schedule gangs and preempt as workloads, beside kube-scheduler."
     ),
     "report": Entry("podium.cli.report", "Sum up who was preempted for whom, and what would have been."),
+    "install": Entry("podium.cli.install", "Install Podium into a cluster, or show what that would change."),
+    "upgrade": Entry(
+        "podium.cli.upgrade", "Bring an installed Podium to this version, or back if that fails."
+    ),
+    "uninstall": Entry(
+        "podium.cli.uninstall", "Take Podium away from a cluster; groups are kept unless asked."
+    ),
     "manifests": Entry(
         "podium.cli.manifests", "Print the webhooks' manifests and policies, for your policy."
     ),

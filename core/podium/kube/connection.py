@@ -163,13 +163,22 @@ class Connection:
         return await self._once(_Call(method, path, {}, None if body is None else msgspec.json.encode(body)))
 
     async def apply(
-        self, path: str, document: Any, *, manager: str, force: bool = False, patient: bool = True
+        self,
+        path: str,
+        document: Any,
+        *,
+        manager: str,
+        force: bool = False,
+        patient: bool = True,
+        **more: str,
     ) -> bytes:
         """Apply a document on the server's side under a field manager; `force` takes fields from others.
 
+        `more` is what else is asked, such as `dryRun`.
+
         Raises as `send` does; a conflict is a RefusedError of code 409.
         """
-        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        query = {"fieldManager": manager, "force": "true" if force else "false", **more}
         # Its content type says YAML, of which JSON is a part.
         kind = "application/apply-patch+yaml"
         return await self.send("PATCH", path, document, content_type=kind, patient=patient, **query)

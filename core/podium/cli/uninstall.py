@@ -1,0 +1,45 @@
+"""`podium uninstall`: Podium out of a cluster, in the order in which nothing is refused meanwhile."""
+
+import time
+
+import click
+
+
+@click.command()
+@click.option(
+    "--delete-groups", is_flag=True, help="Delete Podium's groups, Workloads and PreemptionRecords, too."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster.")
+@click.option("--context", metavar="NAME", help="The context in it.")
+def command(*, delete_groups: bool, yes: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Take away what an install made, and the namespace podium-system with all that is in it.
+
+    Registration goes first: from then on no write is refused for want of an answer. Custom resources are kept
+    unless you say otherwise, and the namespace if it holds some. Run it again if it is interrupted.
+    """
+    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+
+    from podium.kube.connection import connect  # noqa: PLC0415 - as above
+    from podium.ops import uninstalling  # noqa: PLC0415 - as above
+
+    async def run() -> None:
+        async with connect(kubeconfig, context) as connection:
+            _say(f"context {connection.context}, server {connection.server}")
+            planned = await uninstalling.look(connection, delete_groups=delete_groups)
+            for step in planned.steps:
+                click.echo(str(step))
+            for each in planned.kept:
+                click.echo(f"keep {each}")
+            if not planned.steps:
+                _say("nothing to take away")
+                return
+            if not yes:
+                click.confirm("Do this?", abort=True, err=True)
+            await uninstalling.carry_out(connection, planned, say=_say, clock=time.monotonic)
+
+    asyncio.run(run())
+
+
+def _say(line: str) -> None:
+    click.echo(f"podium: {line}", err=True)

@@ -1,0 +1,73 @@
+"""What to apply so that an object has its fields as they were, for an install that is undone.
+
+An object that is written back whole would undo what others have written since, and take their fields. What
+the server notes of our field manager says which fields are ours: those we had before and those we have taken.
+They get the values they had; the ones that were not there go, for an apply that omits a field gives it up.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from podium.ops.install import MANAGER, Document
+
+# A set of fields as metadata.managedFields has it (fieldsV1): `f:NAME` is a field, `k:KEYS` the item of a
+# list with these keys, `v:VALUE` an item that is a value, `.` the thing itself. An empty one is the whole.
+_Fields = Mapping[str, Any]
+
+
+def restoring(before: Document, after: Document | None) -> Document:
+    """Give what our manager applies so that what it wrote from `before` to `after` is undone."""
+    fields = _united(_owned(before), _owned(after or {}))
+    metadata = {
+        name: before["metadata"][name] for name in ("name", "namespace") if name in before["metadata"]
+    }
+    chosen = _chosen(before, fields) if fields else {}
+    return {
+        **chosen,
+        "apiVersion": before["apiVersion"],
+        "kind": before["kind"],
+        "metadata": {**chosen.get("metadata", {}), **metadata},
+    }
+
+
+def _owned(document: Mapping[str, Any]) -> _Fields:
+    """Give the fields that our applies own."""
+    for entry in document.get("metadata", {}).get("managedFields", ()):
+        if entry["manager"] == MANAGER and entry["operation"] == "Apply" and not entry.get("subresource"):
+            fields: _Fields = entry["fieldsV1"]
+            return fields
+    return {}
+
+
+def _united(one: _Fields, other: _Fields) -> _Fields:
+    """Give the fields that are in either."""
+    both = {name: _united(one[name], other[name]) for name in one if name in other}
+    return {**one, **other, **both} if one and other else one or other
+
+
+def _chosen(value: Any, fields: _Fields) -> Any:
+    """Give the part of a value that some fields are."""
+    if not fields or not isinstance(value, dict | list):
+        return value
+    if isinstance(value, dict):
+        return {
+            name: _chosen(value[name], inner)
+            for field, inner in fields.items()
+            if field.startswith("f:") and (name := field[2:]) in value
+        }
+    found = []
+    for item in value:
+        for field, inner in fields.items():
+            if _is(item, field):
+                found.append(_chosen(item, inner))
+    return found
+
+
+def _is(item: Any, field: str) -> bool:
+    """Say whether an item of a list is the one that a field names."""
+    kind, _, text = field.partition(":")
+    if kind == "k":
+        keys = json.loads(text)
+        return isinstance(item, dict) and all(item.get(name) == keys[name] for name in keys)
+    return kind == "v" and bool(item == json.loads(text))

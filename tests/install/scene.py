@@ -1,0 +1,157 @@
+"""A whole cluster to install into: its Deployments become available, for kwok plays the kubelets.
+
+No image runs, so the webhook, which is to write the caBundle, is a local process with its pod's arguments and
+account, as soon as there is an account. What the cluster holds can be taken stock of, before and after.
+"""
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.fixtures.rights import Account
+from tests.fixtures.servers import Server
+from tests.manifests.test_modes import configured, rendered
+from tests.reconciler.running import until
+from tests.webhooks.running import Running, ending, launch
+
+_PODIUM = Path(sys.executable).with_name("podium")
+NAMESPACE = "podium-system"
+GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+# What comes and goes by itself, or is remembered of what went.
+_RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes")
+
+
+def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0) -> Any:
+    """Run a command of ours against a server to its end, which must have this exit code."""
+    line = _line(server, arguments, kubeconfig)
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@contextlib.contextmanager
+def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
+    """Give a command of ours that has just said something; the block ends it, or it is killed."""
+    line = _line(server, arguments, None)
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        try:
+            while at not in "".join(said[-1:]):
+                said.append(process.stderr.readline())
+                assert said[-1], "".join(said)
+            yield process
+        finally:
+            process.kill()
+
+
+def _line(server: Server, arguments: tuple[str, ...], kubeconfig: Path | None) -> list[str]:
+    command, *rest = arguments
+    return [str(_PODIUM), command, f"--kubeconfig={kubeconfig or server.kubeconfig}", *rest]
+
+
+# What an install says last where no webhook runs.
+UNTRUSTED = "has no caBundle yet"
+
+
+@contextlib.contextmanager
+def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
+    """Have the webhook run as soon as its account is there, until the block ends."""
+    folder.mkdir(exist_ok=True)
+    started: list[Running] = []
+    over = threading.Event()
+
+    def run() -> None:
+        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/podium-webhook"
+        while json_of(server, account) is None or json_of(server, _bindings()) is None:
+            if over.wait(0.2):
+                return
+        (deployment,) = [
+            each
+            for each in rendered("scheduler", "Deployment")
+            if each["metadata"]["name"] == "podium-webhook"
+        ]
+        _, *arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        arguments.remove("--bind=0.0.0.0")
+        arguments.remove("--config=/configuration/policy.yaml")
+        policy = folder / "policy.yaml"
+        policy.write_text(configured("scheduler", "podium-webhook")[policy.name], encoding="utf-8")
+        arguments.append(f"--config={policy}")
+        kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
+        started.append(launch(server, folder, f"--kubeconfig={kubeconfig}", *arguments))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield started
+    finally:
+        over.set()
+        thread.join()
+        with contextlib.ExitStack() as stack:
+            for each in started:
+                stack.enter_context(ending(each))
+
+
+def _bindings() -> str:
+    return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/podium-webhook-registration"
+
+
+def json_of(server: Server, path: str) -> Any:
+    """Give what is at a path, None where there is nothing; on a connection of its own, for any thread."""
+    with contextlib.closing(server.access.client()) as client:
+        code, answer = client.request("GET", path)
+        return answer if code == 200 else None
+
+
+def stock(server: Server) -> dict[str, Any]:
+    """Give everything of every listable resource, by its path, without what moves by itself."""
+    found: dict[str, Any] = {}
+
+    def listed(path: str, of: str) -> list[Any]:
+        # A group or a resource may be on its way out.
+        code, answer = server.request("GET", path)
+        return list(answer[of]) if code == 200 else []
+
+    versions = [f"/apis/{group['preferredVersion']['groupVersion']}" for group in listed("/apis", "groups")]
+    for version in ["/api/v1", *versions]:
+        for resource in listed(version, "resources"):
+            name = resource["name"]
+            if "list" not in resource["verbs"] or name in _RESTLESS:
+                continue
+            for each in listed(f"{version}/{name}", "items"):
+                metadata = each["metadata"]
+                for note in ("managedFields", "resourceVersion"):
+                    metadata.pop(note, None)
+                found[f"{version}/{name} {metadata.get('namespace', '')}/{metadata['name']}"] = each
+    return found
+
+
+def settled(server: Server) -> dict[str, Any]:
+    """Take stock when controllers have followed: two looks alike, and no namespace is on its way out."""
+    seen: list[dict[str, Any]] = [{}]
+
+    def still() -> bool:
+        seen.append(stock(server))
+        return seen[-1] == seen[-2] and not any(
+            each["metadata"].get("deletionTimestamp") for each in seen[-1].values()
+        )
+
+    until(still, "the cluster is still")
+    return seen[-1]
+
+
+def new_group(server: Server, name: str, *finalizers: str) -> None:
+    """Make a group as soon as that is possible."""
+    body = {
+        "apiVersion": "scheduling.podium.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "finalizers": finalizers},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+    }
+    until(lambda: server.request("POST", GROUPS, body)[0] == 201, f"{name} is taken")

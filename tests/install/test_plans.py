@@ -1,0 +1,480 @@
+"""What an install and an uninstall do, and in which order, as it can be seen without a server."""
+
+import copy
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+from click import Context
+
+from podium.cli.main import command as podium
+from podium.data import folder
+from podium.errors import PodiumError
+from podium.ops import uninstall
+from podium.ops.install import (
+    MANAGER,
+    REGISTRATIONS,
+    Action,
+    Apply,
+    Await,
+    Document,
+    Key,
+    Outcome,
+    Remove,
+    Until,
+    action,
+    bridging,
+    difference,
+    failing_open,
+    key_of,
+    lacking,
+    manifests,
+    objects_path,
+    plan,
+)
+from podium.ops.restoring import restoring
+
+_MODES = ("admission", "scheduler")
+
+
+def _named(mode: str, kind: str, name: str) -> Document:
+    (found,) = [
+        each for each in manifests(mode, None) if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return found
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_what_something_needs_is_there_before_it(mode: str) -> None:
+    """Namespace, definitions that are served, rights; a policy before the process that it limits."""
+    steps = list(plan(manifests(mode, None), {}))
+    places = {
+        key_of(each.document).kind: place for place, each in enumerate(steps) if isinstance(each, Apply)
+    }
+    kinds = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+    kinds += ["ValidatingAdmissionPolicyBinding"] if mode == "scheduler" else []
+    kinds += ["Service", "Deployment", *REGISTRATIONS]
+    assert [places[each] for each in kinds] == sorted(places[each] for each in kinds)
+    established = [
+        place
+        for place, each in enumerate(steps)
+        if isinstance(each, Await) and each.until is Until.ESTABLISHED
+    ]
+    assert len(established) == 3
+    assert (
+        places["CustomResourceDefinition"] < min(established) <= max(established) < places["ServiceAccount"]
+    )
+    assert {key_of(each.document) for each in steps if isinstance(each, Apply)} == {
+        key_of(each) for each in manifests(mode, None)
+    }
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_a_new_registration_fails_open_until_somebody_answers(mode: str) -> None:
+    """It stands before the webhook, which waits for it, and is meant only after all that is waited for."""
+    steps = list(plan(manifests(mode, None), {}))
+    meant = steps[-2:]
+    waits = [place for place, each in enumerate(steps) if isinstance(each, Await)]
+    assert max(waits) == len(steps) - 3
+    for each in meant:
+        assert isinstance(each, Apply)
+        assert each.document["kind"] in REGISTRATIONS
+        assert Apply(failing_open(each.document)) in steps
+    for each in steps[:-2]:
+        if isinstance(each, Apply) and each.document["kind"] in REGISTRATIONS:
+            assert {one["failurePolicy"] for one in each.document["webhooks"]} == {"Ignore"}
+    trusted = {each.key.kind for each in steps if isinstance(each, Await) and each.until is Until.TRUSTED}
+    assert trusted == {"CustomResourceDefinition", *REGISTRATIONS}
+
+
+def test_a_registration_that_is_there_stays_closed() -> None:
+    """What was denied before an upgrade is denied during it."""
+    documents = manifests("admission", None)
+    there = {key_of(each): each for each in documents if each["kind"] in REGISTRATIONS}
+    applied = [key_of(each.document) for each in plan(documents, there) if isinstance(each, Apply)]
+    assert sorted(applied[-2:]) == sorted(there)
+    assert not set(there) & set(applied[:-2])
+
+
+def test_the_image_is_everywhere() -> None:
+    images = {
+        container["image"]
+        for each in manifests("scheduler", "example.com/podium:9")
+        if each["kind"] == "Deployment"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    }
+    assert images == {"example.com/podium:9"}
+
+
+def test_a_mode_that_is_not_there() -> None:
+    with pytest.raises(PodiumError, match=r"nothing\.yaml: cannot be read: .*; install podium-k8s again"):
+        manifests("nothing", None)
+
+
+_CONDITION = {"type": "Established", "status": "True"}
+_REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+
+
+@pytest.mark.parametrize(
+    ("document", "until", "want"),
+    [
+        (None, Until.AVAILABLE, "is gone"),
+        ({"status": {}}, Until.ESTABLISHED, "is not served yet"),
+        ({"status": {"conditions": [_CONDITION]}}, Until.ESTABLISHED, ""),
+        (
+            {"status": {"conditions": [{**_CONDITION, "status": "False"}]}},
+            Until.ESTABLISHED,
+            "is not served yet",
+        ),
+        ({"status": None}, Until.AVAILABLE, "was not looked at by its controller yet"),
+        ({"status": {"observedGeneration": 1}}, Until.AVAILABLE, "was not looked at by its controller yet"),
+        ({"status": {"observedGeneration": 2}}, Until.AVAILABLE, "has 0 of 2 new pods"),
+        (
+            {"status": {"observedGeneration": 2, "conditions": [_REFUSED]}},
+            Until.AVAILABLE,
+            "has 0 of 2 new pods: exceeded quota",
+        ),
+        (
+            {
+                "status": {
+                    "observedGeneration": 2,
+                    "updatedReplicas": 2,
+                    "replicas": 3,
+                    "availableReplicas": 3,
+                }
+            },
+            Until.AVAILABLE,
+            "has 1 old pods left",
+        ),
+        (
+            {
+                "status": {
+                    "observedGeneration": 2,
+                    "updatedReplicas": 2,
+                    "replicas": 2,
+                    "availableReplicas": 1,
+                }
+            },
+            Until.AVAILABLE,
+            "has 1 of 2 pods available",
+        ),
+        (
+            {
+                "status": {
+                    "observedGeneration": 2,
+                    "updatedReplicas": 2,
+                    "replicas": 2,
+                    "availableReplicas": 2,
+                }
+            },
+            Until.AVAILABLE,
+            "",
+        ),
+    ],
+)
+def test_what_is_lacking(document: Document | None, until: Until, want: str) -> None:
+    """As `kubectl rollout status` and `kubectl wait` have it, with the reason where a quota is in the way."""
+    whole = document and {"kind": "Any", "metadata": {"generation": 2}, "spec": {"replicas": 2}, **document}
+    assert lacking(whole, until) == want
+
+
+@pytest.mark.parametrize("kind", ["CustomResourceDefinition", *REGISTRATIONS])
+def test_trust_is_a_bundle_everywhere(kind: str) -> None:
+    """In each webhook of a configuration, and in the conversion; one that is missing is waited for."""
+    name = "podgroups.scheduling.podium.dev" if kind == "CustomResourceDefinition" else "podium"
+    document = _named("admission", kind, name)
+    assert lacking(document, Until.TRUSTED).startswith("has no caBundle yet")
+    text = json.dumps(document)
+    whole = json.loads(text.replace('"port": 443', '"port": 443}, "caBundle": "x", "rest": {'))
+    assert lacking(whole, Until.TRUSTED) == ""
+
+
+_THERE = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a", "uid": "1", "resourceVersion": "5", "managedFields": [], "labels": {"b": "c"}},
+    "data": {"key": "old"},
+}
+
+
+def _changed(**fields: Any) -> Document:
+    return {**copy.deepcopy(_THERE), **fields}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        (None, _THERE, Action.CREATED),
+        (_THERE, _THERE, Action.UNCHANGED),
+        (_THERE, _changed(metadata={"name": "a", "labels": {"b": "c"}}, status={}), Action.UNCHANGED),
+        (_THERE, _changed(data={"key": "new"}), Action.CHANGED),
+        (_THERE, _changed(metadata={"name": "a"}), Action.CHANGED),
+    ],
+    ids=["new", "same", "the server's notes differ", "a field", "a label went"],
+)
+def test_what_happened_to_an_object(before: Document | None, after: Document, want: Action) -> None:
+    assert action(before, after) is want
+
+
+def test_a_difference_names_fields_and_leaves_out_the_servers_notes() -> None:
+    """A unified diff; nothing for what stays."""
+    key = Key("v1", "ConfigMap", "n", "a")
+    new = _changed(data={"key": "new"})
+    text = difference(Outcome(key, Action.CHANGED, _THERE, new))
+    lines = text.splitlines()
+    assert lines[:2] == ["--- ConfigMap n/a (there)", "+++ ConfigMap n/a (new)"]
+    assert [each for each in lines[2:] if each[0] in "+-"] == ["-  key: old", "+  key: new"]
+    assert "managedFields" not in text
+    assert difference(Outcome(key, Action.UNCHANGED, _THERE, _THERE)) == ""
+    made = difference(Outcome(key, Action.CREATED, None, new)).splitlines()[3:]
+    assert yaml.safe_load("\n".join(each[1:] for each in made))["data"] == {"key": "new"}
+
+
+def test_a_difference_tells_no_secret() -> None:
+    key = Key("v1", "Secret", "n", "a")
+    secret = _changed(kind="Secret", data={"tls.key": "cHJpdmF0ZQ=="})
+    for before, after in ((secret, None), (None, secret), (_changed(kind="Secret"), secret)):
+        text = difference(Outcome(key, Action.CHANGED, before, after))
+        assert "tls.key: '***'" in text
+        assert "cHJpdmF0ZQ" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        (Key("v1", "Namespace", "", "a"), "/api/v1/namespaces/a"),
+        (Key("apps/v1", "Deployment", "n", "a"), "/apis/apps/v1/namespaces/n/deployments/a"),
+    ],
+)
+def test_paths(key: Key, path: str) -> None:
+    assert key.path == path
+
+
+# What an uninstall finds: everything, with UIDs, and some groups.
+def _found() -> list[Document]:
+    found = [copy.deepcopy(each) for each in manifests("scheduler", None)]
+    found += [
+        {
+            "apiVersion": key.api_version,
+            "kind": key.kind,
+            "metadata": {"namespace": key.namespace, "name": key.name},
+        }
+        for key in uninstall.installed()[len(found) :]
+    ]
+    for number, each in enumerate(found):
+        each["metadata"]["uid"] = f"uid-{number}"
+    return found
+
+
+def _resources(namespace: str = "team", *finalizers: str) -> dict[str, list[Document]]:
+    group = {"metadata": {"namespace": namespace, "name": "train", "finalizers": list(finalizers)}}
+    return {
+        "podgroups.scheduling.podium.dev": [group],
+        "workloads.scheduling.podium.dev": [],
+        "preemptionrecords.scheduling.podium.dev": [],
+    }
+
+
+def _order(planned: uninstall.Plan) -> list[str]:
+    """Give the kinds that are deleted, and the other steps, in order."""
+    order = []
+    for step in planned.steps:
+        if isinstance(step, uninstall.Remove):
+            order += list(dict.fromkeys(key.kind for key, _ in step.objects))
+        else:
+            order.append(type(step).__name__)
+    return order
+
+
+@pytest.mark.parametrize("delete_groups", [False, True])
+def test_nobody_is_refused_and_nothing_is_put_back(delete_groups: bool) -> None:
+    """Registration first; v1alpha2 before who converts; the reconciler before the finalizers; policy last."""
+    planned = uninstall.plan(_found(), _resources("team", uninstall.FINALIZER), delete_groups=delete_groups)
+    order = _order(planned)
+    assert order[:2] == list(REGISTRATIONS)
+    places = [order.index(each) for each in ("Close", "Deployment", "Release", "ClusterRole", "Namespace")]
+    assert places == sorted(places)
+    assert order[-2:] == ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"]
+    assert ("CustomResourceDefinition" in order) == delete_groups
+    assert len(planned.kept) == (0 if delete_groups else 3)
+    removed = [key for step in planned.steps if isinstance(step, uninstall.Remove) for key, _ in step.objects]
+    definitions = [key_of(each) for each in _found() if each["kind"] == "CustomResourceDefinition"]
+    expected = {key_of(each) for each in _found()} - (set() if delete_groups else set(definitions))
+    assert len(removed) == len(set(removed))
+    assert set(removed) == expected
+
+
+@pytest.mark.parametrize(
+    ("namespace", "delete_groups", "kept"),
+    [("podium-system", False, True), ("podium-system", True, False), ("team", False, False)],
+)
+def test_the_namespace_stays_with_what_it_holds(namespace: str, delete_groups: bool, kept: bool) -> None:
+    """Custom resources in it, such as the scheduler's history, are data."""
+    planned = uninstall.plan(_found(), _resources(namespace), delete_groups=delete_groups)
+    assert ("Namespace" in _order(planned)) is not kept
+    assert any(each.startswith("Namespace podium-system") for each in planned.kept) is kept
+
+
+def test_only_our_finalizer_is_released() -> None:
+    """By the stored version's path; groups without it are left alone."""
+    released = uninstall.plan(
+        _found(), _resources("team", "theirs", uninstall.FINALIZER), delete_groups=False
+    ).steps
+    (release,) = [each for each in released if isinstance(each, uninstall.Release)]
+    assert release.paths == ("/apis/scheduling.podium.dev/v1beta1/namespaces/team/podgroups/train",)
+    assert "Release" not in _order(uninstall.plan(_found(), _resources("team", "x"), delete_groups=False))
+
+
+def test_what_was_kept_is_no_more_to_do() -> None:
+    """A second run has nothing to take away, and names what is kept."""
+    definitions = [uninstall.closed(each) for each in _found() if each["kind"] == "CustomResourceDefinition"]
+    planned = uninstall.plan(definitions, _resources(), delete_groups=False)
+    assert planned.steps == ()
+    assert planned.kept[0] == "CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects"
+
+
+def test_closed_is_stored_and_not_converted() -> None:
+    """Nothing else of a definition changes."""
+    definition = _named("admission", "CustomResourceDefinition", "podgroups.scheduling.podium.dev")
+    closed = uninstall.closed(definition)
+    assert [(each["name"], each["served"]) for each in closed["spec"]["versions"]] == [
+        ("v1alpha2", False),
+        ("v1beta1", True),
+    ]
+    assert closed["spec"]["conversion"] == {"strategy": "None"}
+    assert objects_path(closed) == "/apis/scheduling.podium.dev/v1beta1/podgroups"
+    assert [each["schema"] for each in closed["spec"]["versions"]] == [
+        each["schema"] for each in definition["spec"]["versions"]
+    ]
+
+
+def test_the_plan_is_readable() -> None:
+    """A line an object, in the words that are asked about."""
+    planned = uninstall.plan(_found(), _resources("team", uninstall.FINALIZER), delete_groups=True)
+    lines = "\n".join(map(str, planned.steps)).splitlines()
+    assert lines[0] == "delete MutatingWebhookConfiguration podium"
+    assert (
+        "serve CustomResourceDefinition podgroups.scheduling.podium.dev in its stored version only" in lines
+    )
+    assert f"release 1 groups from the finalizer {uninstall.FINALIZER}" in lines
+
+
+def _versions(definition: Document) -> dict[str, tuple[bool, bool]]:
+    return {each["name"]: (each["served"], each["storage"]) for each in definition["spec"]["versions"]}
+
+
+@pytest.mark.parametrize(
+    ("there", "want"),
+    [
+        ({"v1alpha2": (True, False), "v1beta1": (True, True)}, {}),
+        # Converted by a webhook that does not know it.
+        ({"v1beta1": (True, True)}, {"v1alpha2": (False, False)}),
+        # As an uninstall has left it.
+        ({"v1alpha2": (False, False), "v1beta1": (True, True)}, {"v1alpha2": (False, False)}),
+        (
+            {"v1alpha1": (True, True)},
+            {"v1alpha1": (True, False), "v1alpha2": (False, False), "v1beta1": (False, True)},
+        ),
+    ],
+    ids=["the same", "one is new", "one was closed", "all others"],
+)
+def test_meanwhile_what_was_served_is(
+    there: dict[str, tuple[bool, bool]], want: dict[str, tuple[bool, bool]]
+) -> None:
+    """Served as before, stored as from now on; then the definition as it is meant, at the end."""
+    definition = _named("admission", "CustomResourceDefinition", "podgroups.scheduling.podium.dev")
+    meant = {"v1alpha2": (True, False), "v1beta1": (True, True)}
+    assert _versions(definition) == meant
+    before = copy.deepcopy(definition)
+    before["spec"]["versions"] = [
+        {**definition["spec"]["versions"][0], "name": name, "served": served, "storage": storage}
+        for name, (served, storage) in there.items()
+    ]
+    assert _versions(bridging(definition, before)) == {**meant, **want}
+    steps = [
+        each.document for each in plan([definition], {key_of(before): before}) if isinstance(each, Apply)
+    ]
+    assert [_versions(each) for each in steps] == ([{**meant, **want}] if want else []) + [meant]
+
+
+def test_what_runs_is_replaced_one_after_the_other() -> None:
+    """The webhook first; who is new is started with the others, last."""
+    documents = manifests("scheduler", None)
+    there = {key_of(each): each for each in documents if each["metadata"]["name"] != "podium-scheduler"}
+    steps = [
+        (type(each).__name__, key.name)
+        for each in plan(documents, there)
+        if isinstance(each, Apply | Await)
+        and (key := key_of(each.document) if isinstance(each, Apply) else each.key).kind == "Deployment"
+    ]
+    assert steps == [
+        (what, f"podium-{name}")
+        for name in ("webhook", "controller", "scheduler")
+        for what in ("Apply", "Await")
+    ]
+
+
+def test_what_is_no_more_part_of_it_goes_last() -> None:
+    """When all works without."""
+    steps = list(plan(manifests("admission", None), {}, [_THERE]))
+    assert steps[-1] == Remove(_THERE)
+    assert not any(isinstance(each, Remove) for each in steps[:-1])
+
+
+def _noted(document: Document, fields: Document, **entry: str) -> Document:
+    """Give an object as the server notes that our applies own some of its fields."""
+    whole = {"manager": MANAGER, "operation": "Apply", **entry, "fieldsV1": fields}
+    return {**document, "metadata": {**document["metadata"], "managedFields": [whole]}}
+
+
+_IDENTITY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "want"),
+    [
+        ({}, {}, {}),
+        ({"f:data": {"f:key": {}}}, {}, {"data": {"key": "old"}}),
+        ({}, {"f:data": {"f:key": {}}}, {"data": {"key": "old"}}),
+        ({}, {"f:data": {"f:new": {}}}, {"data": {}}),
+        ({"f:data": {}}, {}, {"data": {"key": "old", "theirs": "x"}}),
+        (
+            {"f:list": {'k:{"name":"b"}': {".": {}, "f:name": {}, "f:value": {}}}},
+            {},
+            {"list": [{"name": "b", "value": 2}]},
+        ),
+        ({"f:set": {'v:"y"': {}}}, {}, {"set": ["y"]}),
+        ({"f:metadata": {"f:labels": {"f:b": {}}}}, {}, {"metadata": {"name": "a", "labels": {"b": "c"}}}),
+    ],
+    ids=["nothing", "ours", "taken", "added", "the whole", "an item by key", "an item", "a label"],
+)
+def test_what_is_put_back(fields: Document, more: Document, want: Document) -> None:
+    """Our fields as they were, and those that we have taken since; not what others say."""
+    before = _changed(
+        data={"key": "old", "theirs": "x"},
+        list=[{"name": "a", "value": 1}, {"name": "b", "value": 2, "theirs": True}],
+        set=["x", "y"],
+    )
+    restored = restoring(_noted(before, fields), _noted(_changed(data={"key": "new"}), more))
+    assert restored == {**_IDENTITY, **want}
+
+
+def test_what_others_own_is_not_put_back() -> None:
+    """Of another manager, by an update, or of a subresource."""
+    for entry in ({"manager": "kubectl"}, {"operation": "Update"}, {"subresource": "status"}):
+        assert restoring(_noted(_THERE, {"f:data": {}}, **entry), None) == _IDENTITY
+
+
+_PAGE = (folder("manifests").parent / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", re.findall(r"^    podium (.*?)(?: +#.*)?$", _PAGE, re.MULTILINE))
+def test_the_page_shows_commands_that_are(line: str) -> None:
+    """Each is read by the command line; the tests beside this one run them."""
+    name, *arguments = shlex.split(line)
+    command = podium.get_command(Context(podium), name)
+    assert command is not None
+    assert command.make_context(name, arguments).params
