@@ -51,22 +51,15 @@ async def _look(kubeconfig: str | None, context: str | None) -> "Facts":
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
     from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
+    from podium.ops.install import manifests  # noqa: PLC0415 - as above
 
-    installation = Installation(_manifests())
+    # What an install with everything in it applies.
+    installation = Installation(manifests("scheduler", None))
     async with connect(kubeconfig, context) as connection:
         click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
         return await gather(
             connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)
         )
-
-
-def _manifests() -> list[dict[str, Any]]:
-    """Read what an install with everything in it applies. Raises PodiumError."""
-    from podium.cli.inputs import read_documents  # noqa: PLC0415 - as above
-    from podium.data import folder  # noqa: PLC0415 - as above
-
-    path = folder("manifests") / "rendered" / "scheduler.yaml"
-    return [each.value() for each in read_documents([str(path)])]
 
 
 def _counts(checks: "list[Check]") -> "dict[Level, int]":
