@@ -1,0 +1,125 @@
+"""Alerts speak of metrics that are exposed, by labels that these have, and send a reader where help is."""
+
+import ast
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from tests.manifests.promql import TARGET, Query
+from tools.manifests import metrics
+from tools.manifests.render import MANIFESTS, ROOT
+
+_ALERTS = yaml.safe_load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+_RULES = [rule for group in _ALERTS["spec"]["groups"] for rule in group["rules"]]
+_EXPOSED = metrics.exposed()
+_KNOWN = {
+    name: labels for series in _EXPOSED.values() for each in series for name, labels in each.samples.items()
+}
+_TOLD = re.compile(r"\$labels\.(\w+)")
+_SOURCES = ("core", "webhooks", "controllers", "schedulerplugin")
+
+
+@cache
+def _said() -> frozenset[str]:
+    """Give all texts that the program's source has, among which are the values of labels."""
+    return frozenset(
+        node.value
+        for source in _SOURCES
+        for file in (ROOT / source).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _held(query: str) -> Query:
+    """Hold a query against what is exposed: names, labels, and the values that it selects by."""
+    held = Query(query, _KNOWN)
+    assert held.metrics
+    for selected in held.selected:
+        assert selected.value in _said(), selected
+    return held
+
+
+@pytest.mark.parametrize("rule", _RULES, ids=[rule["alert"] for rule in _RULES])
+def test_an_alert_speaks_of_what_there_is(rule: Mapping[str, Any]) -> None:
+    """By name and by label in its expression, and in its texts by the labels that come out of it."""
+    held = _held(rule["expr"])
+    assert set(_TOLD.findall("".join(rule["annotations"].values()))) <= held.labels
+    assert rule["for"] == "5m"
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+
+
+def test_each_alert_has_its_place_in_the_docs() -> None:
+    """A heading of its own on docs/monitoring.md, which its runbook leads to, and no other alert has one."""
+    text = metrics.PAGE.read_text(encoding="utf-8")
+    headings = re.findall(r"^### (Podium\w+)$", text, re.MULTILINE)
+    assert headings == [rule["alert"] for rule in _RULES]
+    page = metrics.PAGE.relative_to(ROOT)
+    assert [rule["annotations"]["runbook"] for rule in _RULES] == [
+        f"{page}#{heading.lower()}" for heading in headings
+    ]
+
+
+def test_the_reference_is_what_is_exposed() -> None:
+    """`python -m tools.manifests.metrics` would change nothing."""
+    text = metrics.PAGE.read_text(encoding="utf-8")
+    assert metrics.page(text) == text
+
+
+def test_a_scrape_keeps_our_labels() -> None:
+    """The operator gives targets a namespace, which would hide that of a divergent group."""
+    monitor = yaml.safe_load(
+        (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
+    )
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["honorLabels"]
+    assert "namespace" in _KNOWN["podium_divergent_groups"]
+
+
+def test_no_label_names_an_object() -> None:
+    """A cluster makes pods and groups without end, and no series of ours may. Nor is one what a scrape adds."""
+    labels = {label for each in _KNOWN.values() for label in each}
+    assert not labels & ({"group", "podgroup", "name", "pod", "node", "uid"} | TARGET)
+
+
+@pytest.mark.parametrize(
+    "query, said",
+    [
+        ("podium_leaders", "no metric podium_leaders"),
+        ("podium_queue_wait_seconds", "no metric"),
+        ("podium_queue_wait_seconds_total", "no metric"),
+        ("podium_writes", "no metric podium_writes"),
+        ('podium_leader{result="failed"}', "no label result"),
+        ("sum by (cause) (podium_leader)", "cause is no label there"),
+        ("sum(podium_leader) by (cause)", "cause is no label there"),
+        ("sum by (what) (sum by (result) (podium_writes_total))", "what is no label there"),
+        ("histogram_quantile(0.9, sum(rate(podium_queue_wait_seconds_bucket[5m])))", "by le"),
+        ("rates(podium_leader)", "rates is no function"),
+        ("podium_leader ? 1", "is not understood"),
+        ("podium_leader 1", "1 is not expected"),
+        ("sum(podium_leader", "is expected, not the end"),
+    ],
+)
+def test_a_query_of_what_there_is_not(query: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Query(query, _KNOWN)
+
+
+@pytest.mark.parametrize(
+    "query, labels",
+    [
+        ("1", set()),
+        ("podium_leader", {"job", "instance"}),
+        ("sum by (what) (rate(podium_writes_total[5m])) / 2 > 0", {"what"}),
+        ("sum(podium_leader) or vector(0)", set()),
+        ("podium_divergent_pods - time()", {"namespace", "cause", "job", "instance"}),
+        ("sum by (what, result) (podium_writes_total) / sum by (what) (podium_writes_total)", {"what"}),
+        ("histogram_quantile(0.9, sum by (le, job) (podium_queue_wait_seconds_bucket))", {"job"}),
+    ],
+)
+def test_the_labels_of_what_comes_out(query: str, labels: set[str]) -> None:
+    assert Query(query, _KNOWN).labels == labels

@@ -1,0 +1,100 @@
+"""What the three processes expose at /metrics: the source of the reference, and what alerts may name.
+
+A label that has had no value yet is in no scrape, so the names are asked of the registries, which know all of
+them from the start. `python -m tools.manifests.metrics` writes the reference in docs/monitoring.md anew.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from podium.controllers.metrics import Metrics as ControllerMetrics
+from podium.schedulerplugin.live.metrics import Metrics as SchedulerMetrics
+from podium.webhooks.metrics import Metrics as WebhookMetrics
+
+PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
+_PLACE = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- end -->)", re.DOTALL)
+# By the type of a family, what the names of its samples end in.
+_SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+class Series(NamedTuple):
+    """A metric of a process: the name of its family, its type, its labels and what it says."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    says: str
+
+    @property
+    def samples(self) -> dict[str, frozenset[str]]:
+        """Give the labels by the names that are queried; a bucket has its bound, too."""
+        return {
+            self.name + suffix: frozenset(self.labels) | ({"le"} if suffix == "_bucket" else frozenset())
+            for suffix in _SUFFIXES[self.kind]
+        }
+
+
+class _Listing(CollectorRegistry):
+    """A registry that remembers who registered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collectors: list[Collector] = []
+
+    def register(self, collector: Collector) -> None:
+        super().register(collector)
+        self.collectors.append(collector)
+
+    def series(self) -> Iterator[Series]:
+        """Give what each collector exposes."""
+        for collector in self.collectors:
+            for family in collector.collect():
+                # The library tells labels only with a value of each; a reading knows them by its family.
+                owner: Any = collector if hasattr(collector, "_labelnames") else family
+                labels = tuple(owner._labelnames)  # noqa: SLF001 - as above
+                yield Series(family.name, family.type, labels, family.documentation)
+
+
+def exposed() -> dict[str, list[Series]]:
+    """Give what each process exposes of ours, by the command that starts it and in the order of names."""
+    webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
+    WebhookMetrics(webhook).read(in_flight=float, cache_ages=dict, expiries=dict)
+    ControllerMetrics(controller).read(
+        divergent_groups=dict, divergent_pods=dict, depth=float, leads=bool, cache_ages=dict
+    )
+    SchedulerMetrics(scheduler).read(pending=dict, incoming=dict, leads=bool, cache_ages=dict)
+    registries = {"webhook": webhook, "controller": controller, "scheduler": scheduler}
+    return {process: sorted(registry.series()) for process, registry in registries.items()}
+
+
+def reference() -> str:
+    """Give the tables of docs/monitoring.md, one for each process."""
+    return "\n".join(
+        f"### podium {process}\n\n| Series | Type | Labels | Says |\n|---|---|---|---|\n"
+        + "".join(_row(each) for each in series)
+        for process, series in exposed().items()
+    )
+
+
+def page(text: str) -> str:
+    """Give a page with the reference put where its place is marked."""
+    written, count = _PLACE.subn(lambda _: f"\n{reference()}\n", text)
+    if count != 1:
+        raise ValueError(
+            f"{PAGE.name} has {count} places for the reference, between <!-- metrics --> and <!-- end -->"
+        )
+    return written
+
+
+def _row(series: Series) -> str:
+    name = f"{series.name}_total" if series.kind == "counter" else series.name
+    return f"| `{name}` | {series.kind} | {', '.join(series.labels)} | {series.says} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
