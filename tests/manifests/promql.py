@@ -16,9 +16,9 @@ _TOKEN = re.compile(
     |(?P<sign>=~|!~|!=|==|>=|<=|[-+*/%^<>=(){}\[\],])""",
     re.VERBOSE,
 )
-_AGGREGATIONS = {"sum", "min", "max", "avg", "count", "topk"}
+_AGGREGATIONS = {"sum", "min", "max", "count"}
 # Functions of one vector that leave its labels as they are.
-_FUNCTIONS = {"rate", "increase", "last_over_time", "max_over_time", "count_over_time", "clamp_min"}
+_FUNCTIONS = {"rate", "increase", "last_over_time"}
 _OPERATORS = {"+", "-", "*", "/", "%", "==", "!=", ">", "<", ">=", "<=", "and", "or", "unless"}
 # What a scrape adds to what a process exposes.
 TARGET = frozenset({"job", "instance"})
@@ -110,7 +110,8 @@ class Query:
     def _aggregation(self) -> Labels:
         by = self._list("(") if self._peek() == "by" and self._take() else None
         self._take("(")
-        inside = self._arguments()[-1]
+        inside = self._expression()
+        self._take(")")
         if by is None and self._peek() == "by":
             self._take()
             by = self._list("(")

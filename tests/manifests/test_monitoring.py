@@ -1,6 +1,7 @@
-"""Alerts speak of metrics that are exposed, by labels that these have, and send a reader where help is."""
+"""Alerts and panels speak of metrics that are exposed, by labels that these have; alerts lead to help."""
 
 import ast
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.manifests.promql import TARGET, Query
-from tools.manifests import metrics
+from tools.manifests import dashboard, metrics
 from tools.manifests.render import MANIFESTS, ROOT
 
 _ALERTS = yaml.safe_load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
@@ -18,6 +19,14 @@ _EXPOSED = metrics.exposed()
 _KNOWN = {
     name: labels for series in _EXPOSED.values() for each in series for name, labels in each.samples.items()
 }
+# As the API server exposes them; the tests of faults read them there.
+_APISERVER = {
+    "apiserver_admission_webhook_fail_open_count": frozenset({"name", "type"}),
+    "apiserver_admission_webhook_rejection_count": frozenset(
+        {"error_type", "name", "operation", "rejection_code", "type"}
+    ),
+}
+_PANELS = [panel for row in dashboard.ROWS.values() for panel in row]
 _TOLD = re.compile(r"\$labels\.(\w+)")
 _SOURCES = ("core", "webhooks", "controllers", "schedulerplugin")
 
@@ -36,10 +45,10 @@ def _said() -> frozenset[str]:
 
 def _held(query: str) -> Query:
     """Hold a query against what is exposed: names, labels, and the values that it selects by."""
-    held = Query(query, _KNOWN)
+    held = Query(query, {**_KNOWN, **_APISERVER})
     assert held.metrics
     for selected in held.selected:
-        assert selected.value in _said(), selected
+        assert selected.metric in _APISERVER or selected.value in _said(), selected
     return held
 
 
@@ -48,9 +57,64 @@ def test_an_alert_speaks_of_what_there_is(rule: Mapping[str, Any]) -> None:
     """By name and by label in its expression, and in its texts by the labels that come out of it."""
     held = _held(rule["expr"])
     assert set(_TOLD.findall("".join(rule["annotations"].values()))) <= held.labels
+    for event in re.findall(r'"(.+?)"', rule["annotations"]["description"]):
+        assert event in _said()
     assert rule["for"] == "5m"
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+
+
+@pytest.mark.parametrize("panel", _PANELS, ids=[panel.title for panel in _PANELS])
+def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
+    """By its queries, and in a legend by the labels that come out and tell its lines apart."""
+    assert panel.queries
+    for legend, query in panel.queries.items():
+        held = _held(query.replace("$__rate_interval", "5m"))
+        assert set(re.findall(r"{{(\w+)}}", legend)) == held.labels
+
+
+def test_every_webhook_is_looked_for_at_the_api_server() -> None:
+    """By the names under which it counts them."""
+    documents = yaml.safe_load_all(
+        (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8")
+    )
+    names = [webhook["name"] for each in documents for webhook in each["webhooks"]]
+    queries = [query for panel in _PANELS for query in panel.queries.values()]
+    held = [
+        _held(query.replace("$__rate_interval", "5m"))
+        for query in (*queries, *(rule["expr"] for rule in _RULES))
+        if "apiserver" in query
+    ]
+    patterns = [
+        json.loads(f'"{selected.value}"')
+        for each in held
+        for selected in each.selected
+        if selected.label == "name"
+    ]
+    assert names
+    assert len(patterns) == sum(len(each.metrics) for each in held) > 0
+    assert all(re.fullmatch(pattern, name) for pattern in patterns for name in names)
+
+
+def test_a_page_of_panels_can_be_drawn() -> None:
+    """Each has an id and a place of its own, and a data source that the page asks for."""
+    page = json.loads(dashboard.text())
+    (variable,) = page["templating"]["list"]
+    panels = page["panels"]
+    drawn = [panel for panel in panels if panel["type"] != "row"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert [panel["title"] for panel in drawn] == [panel.title for panel in _PANELS]
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
+    for panel in drawn:
+        for target in panel["targets"]:
+            assert target["datasource"]["uid"] == f"${{{variable['name']}}}"
 
 
 def test_each_alert_has_its_place_in_the_docs() -> None:
@@ -62,6 +126,16 @@ def test_each_alert_has_its_place_in_the_docs() -> None:
     assert [rule["annotations"]["runbook"] for rule in _RULES] == [
         f"{page}#{heading.lower()}" for heading in headings
     ]
+
+
+def test_the_page_leads_to_places_that_are_there() -> None:
+    """Each link to another page, and to a heading on it."""
+    links = re.findall(r"\]\((\w+\.md)(?:#([\w-]+))?\)", metrics.PAGE.read_text(encoding="utf-8"))
+    assert links
+    for page, anchor in links:
+        text = metrics.PAGE.with_name(page).read_text(encoding="utf-8")
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_the_reference_is_what_is_exposed() -> None:
@@ -81,7 +155,7 @@ def test_a_scrape_keeps_our_labels() -> None:
 
 
 def test_no_label_names_an_object() -> None:
-    """A cluster makes pods and groups without end, and no series of ours may. Nor is one what a scrape adds."""
+    """A cluster makes pods and groups without end, and no series of ours may. None is what a scrape adds."""
     labels = {label for each in _KNOWN.values() for label in each}
     assert not labels & ({"group", "podgroup", "name", "pod", "node", "uid"} | TARGET)
 

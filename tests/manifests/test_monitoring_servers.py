@@ -1,11 +1,13 @@
 """What the running processes answer at /metrics is what the reference, the alerts and the dashboard go by."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fixtures.servers import Server, exclusive
+from tests.manifests.test_modes import rendered
 from tests.reconciler import running as reconciler
 from tests.scheduler import test_process as scheduler
 from tests.webhooks import running as webhook
@@ -48,3 +50,15 @@ def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_pa
     assert samples
     for sample in samples:
         assert sample.labels.keys() == labels[sample.name], sample.name
+
+
+def test_the_commands_of_the_page_run(server: Server) -> None:
+    """The logs of each process are asked for by labels that its pods have."""
+    lines = re.findall(r"^    kubectl (.*)$", metrics.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    selected = []
+    for line in lines:
+        arguments = line.split()
+        server.kubectl(*arguments)
+        selected.append(dict(each.split("=") for each in arguments[-1].split(",")))
+    pods = [each["spec"]["template"]["metadata"]["labels"] for each in rendered("scheduler", "Deployment")]
+    assert sorted(pods, key=str) == sorted(selected, key=str)

@@ -19,6 +19,7 @@ TOGGLES = {
     "scheduler": "scheduler",
     "certManager": "cert-manager",
     "monitoring": "monitoring",
+    "dashboard": "dashboard",
     "networkPolicy": "network-policy",
     "policyTwin": "policy-twin",
 }

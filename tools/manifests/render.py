@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.manifests import chart
+from tools.manifests import chart, dashboard
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -49,6 +49,7 @@ def files(kubectl: str) -> dict[str, str]:
     variants = {toggle: combined(kubectl, [toggle]) for toggle in chart.TOGGLES}
     written = chart.templates(overlay(kubectl, "admission"), variants)
     return {
+        dashboard.PATH: dashboard.text(),
         **{f"rendered/{mode}.yaml": overlay(kubectl, mode) for mode in MODES},
         "chart/Chart.yaml": chart.chart(project["version"]),
         "chart/values.yaml": chart.values(schema),
@@ -63,6 +64,8 @@ def build(kubectl: str, folder: Path) -> str:
 
 
 def main() -> None:
+    # Builds read it.
+    (MANIFESTS / dashboard.PATH).write_text(dashboard.text(), encoding="utf-8")
     for path, text in files(os.environ.get("KUBECTL", "kubectl")).items():
         target = MANIFESTS / path
         target.parent.mkdir(parents=True, exist_ok=True)
