@@ -7,14 +7,19 @@ Exit codes are the same for every command and every output format: 0 clean, 3 fi
 import importlib
 import os
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from podium.errors import PodiumError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 EXIT_FAILED = 1
 EXIT_FINDINGS = 3
+# The variable by which a shell asks what could follow.
+COMPLETE = "_PODIUM_COMPLETE"
 
 
 class Entry(NamedTuple):
@@ -55,6 +60,7 @@ COMMANDS: dict[str, Entry] = {
     "doctor": Entry("podium.cli.doctor", "Check a cluster for Podium; each line a fact and a fix."),
     "dump": Entry("podium.cli.dump", "Write what Podium reads of a cluster to a file, fit to share."),
     "cluster": Entry("podium.cli.cluster", "Start and stop a real control plane on this machine."),
+    "completion": Entry("podium.cli.completion", "Print what completes podium in a shell, or under kubectl."),
 }
 
 
@@ -79,6 +85,17 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Complete the commands from the table alone, and the options as click does."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
+
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="podium-k8s", prog_name="podium")
@@ -90,7 +107,9 @@ def main() -> None:
     """Run the command line; a PodiumError becomes one line and exit code 1."""
     _open_closed_streams()
     try:
-        command(prog_name=_program_name(sys.argv[0]))
+        if COMPLETE in os.environ:
+            importlib.import_module(COMMANDS["completion"].module)
+        command(prog_name=_program_name(sys.argv[0]), complete_var=COMPLETE)
     except PodiumError as error:
         click.echo(f"podium: {error}", err=True)
         sys.exit(EXIT_FAILED)
