@@ -196,7 +196,7 @@ def _scheduler(documents: dict[tuple[str, str], Any]) -> Any:
 def test_the_overlay_in_the_docs_builds(tmp_path: Path) -> None:
     """That of docs/install.md, beside a checkout called `podium`: image and issuer are what it says."""
     page = (render.ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    (tmp_path / "kustomization.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    (tmp_path / "kustomization.yaml").write_text(page.partition("\n```yaml\n")[2].partition("```")[0])
     shutil.copytree(render.MANIFESTS, tmp_path / "podium" / "manifests")
     built = _read(render.build(_kubectl(), tmp_path))
     assert built["Certificate", "podium-webhook"]["spec"]["issuerRef"]["name"] == "our-issuer"
