@@ -75,10 +75,11 @@ def test_json_has_every_item() -> None:
     }
 
 
-def test_manifests_are_written(tmp_path: Path) -> None:
+def test_manifests_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "out"
-    done = run("--to", "podium", "--output-dir", str(folder), objects=MIXED)
-    assert f"kubectl create -f {folder}/held" in " ".join(done.stdout.split())
+    done = run("--to", "podium", "--output-dir", "out", objects=MIXED)
+    assert "kubectl create -f out/held" in " ".join(done.stdout.split())
     moved = [*load_all((folder / "moved/team-a.yaml").read_bytes())]
     assert [(each["apiVersion"], each["kind"]) for each in moved] == [
         (PODIUM, "Workload"),
