@@ -1,0 +1,50 @@
+"""The gates are turned off with groups stored, and on again: what is kept, and what goes on meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.faults import switch_gates
+from tests.fixtures.servers import Server, exclusive
+from tests.live.cluster import NATIVE
+from tests.reconciler.running import PODIUM_API, Place, Space, install, new_class, running
+
+from podium.api.groups import NATIVE_GROUP
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(params=RELEASES)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of each minor with the gates on, and Podium's resources."""
+    with exclusive(RELEASES[request.param]) as started:
+        install(started)
+        new_class(started, "low", 100)
+        new_class(started, "high", 1000)
+        yield started
+
+
+def test_groups_outlive_their_api(server: Server, tmp_path: Path) -> None:
+    """Native groups are away and come back as they were; the reconciler goes on with Podium's own."""
+    native = Space(Place(server, f"{NATIVE_GROUP}/{NATIVE[server.release.minor][0]}"))
+    ours = Space(Place(server, PODIUM_API), native.name)
+    stored = native.group("train", "high")["metadata"]["uid"]
+    native.pod("train-0", "train", "high")
+    native.pod("train-1", "train", "low")
+    ours.group("tune", "high")
+    with running(server, tmp_path / "controller") as controller:
+        native.expect("train", "True", "PriorityMismatch")
+        switch_gates(server, on=False)
+        assert server.request("GET", native.groups_path())[0] == 404
+        kept = native.ask("GET", native.pods_path("train-0"))
+        assert kept["spec"]["schedulingGroup"] == {"podGroupName": "train"}
+        native.pod("train-2", "train", "low")
+        assert "schedulingGroup" not in native.ask("GET", native.pods_path("train-2"))["spec"]
+        ours.pod("tune-0", "tune", "low")
+        ours.expect("tune", "True", "PriorityMismatch")
+        switch_gates(server, on=True)
+        assert native.ask("GET", native.groups_path("train"))["metadata"]["uid"] == stored
+        native.end("train-1")
+        native.expect("train", "False", "PrioritiesMatch")
+        assert "Traceback" not in controller.log
