@@ -8,7 +8,7 @@ parts anew and leaves the figures of the others as they are.
 import sys
 from pathlib import Path
 
-from bench import breakdown, commands, controller, gangs, latency, preemption, throughput, webhook
+from bench import breakdown, commands, controller, firsts, gangs, latency, preemption, throughput, webhook
 from bench.results import machine, merged, render
 
 from podium.errors import PodiumError
@@ -27,6 +27,7 @@ PARTS = {
     "pods": throughput.scheduling_basic,
     "preemptors": throughput.preemption_basic,
     "gangs": throughput.gangs,
+    "install": firsts.measure,
 }
 
 

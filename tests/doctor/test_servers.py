@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import pytest
 from tests.doctor.scene import encoded, webhook
 from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, Page
 from tests.fixtures.servers import Server, exclusive
+from tests.install.scene import route
 from tests.live.cluster import kubeconfig_of
 from tests.manifests.test_modes import rendered
 from tests.reconciler.running import spawn
@@ -26,7 +26,7 @@ from tools.manifests import render
 from podium import certificates
 from podium.cli.doctor import command
 from podium.controlplane.releases import RELEASES
-from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
+from podium.ops.doctor.facts import MUTATING, VALIDATING
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
@@ -170,22 +170,6 @@ def serving(server: Server, folder: Path) -> Iterator[Running]:
         with running(server, folder, *arguments) as process:
             route(server, process.url)
             yield process
-
-
-def route(server: Server, url: str) -> None:
-    """Lead API servers to a local process: Services do not route here."""
-    for kind in ("podgroups", "workloads"):
-        path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
-        client = _of(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
-        routed = {"service": None, "url": f"{url}/convert", "caBundle": client["caBundle"]}
-        _patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
-    for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
-        webhooks = _of(server, path)["webhooks"]
-        for each in webhooks:
-            client = each["clientConfig"]
-            called = client.pop("service", None) or {"path": urlsplit(client["url"]).path}
-            client["url"] = f"{url}{called['path']}"
-        _patch(server, path, {"webhooks": webhooks})
 
 
 def _of(server: Server, path: str) -> Any:

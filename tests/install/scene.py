@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server
@@ -18,10 +19,11 @@ from tests.manifests.test_modes import configured, rendered
 from tests.reconciler.running import until
 from tests.webhooks.running import Running, ending, launch
 
+from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
+
 _PODIUM = Path(sys.executable).with_name("podium")
 NAMESPACE = "podium-system"
 GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 # What comes and goes by itself, or is remembered of what went.
 _RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes")
@@ -82,7 +84,7 @@ def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
         arguments.remove("--config=/configuration/policy.yaml")
         policy = folder / "policy.yaml"
         policy.write_text(configured("scheduler", "podium-webhook")[policy.name], encoding="utf-8")
-        arguments.append(f"--config={policy}")
+        arguments += [f"--config={policy}", "--host-name=127.0.0.1"]
         kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
         started.append(launch(server, folder, f"--kubeconfig={kubeconfig}", *arguments))
 
@@ -155,3 +157,30 @@ def new_group(server: Server, name: str, *finalizers: str) -> None:
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
     until(lambda: server.request("POST", GROUPS, body)[0] == 201, f"{name} is taken")
+
+
+def route(server: Server, url: str) -> None:
+    """Lead API servers to a local process: Services do not route here."""
+    for kind in ("podgroups", "workloads"):
+        path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
+        client = _found(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
+        routed = {"service": None, "url": f"{url}/convert", "caBundle": client["caBundle"]}
+        _patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
+    for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
+        webhooks = _found(server, path)["webhooks"]
+        for each in webhooks:
+            client = each["clientConfig"]
+            called = client.pop("service", None) or {"path": urlsplit(client["url"]).path}
+            client["url"] = f"{url}{called['path']}"
+        _patch(server, path, {"webhooks": webhooks})
+
+
+def _found(server: Server, path: str) -> Any:
+    code, answer = server.request("GET", path)
+    assert code == 200, answer
+    return answer
+
+
+def _patch(server: Server, path: str, body: Any) -> None:
+    code, answer = server.request("PATCH", path, body, MERGE)
+    assert code == 200, answer

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.fixtures.servers import Server, exclusive
 from tests.install.scene import (
-    DEFINITIONS,
     GROUPS,
     MERGE,
     UNTRUSTED,
@@ -22,6 +21,7 @@ from tests.install.scene import (
 from tests.reconciler.running import until
 
 from podium.controlplane.releases import RELEASES
+from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import key_of, manifests
 from podium.ops.uninstall import FINALIZER
 

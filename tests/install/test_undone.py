@@ -11,7 +11,6 @@ from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server, exclusive
 from tests.install.scene import (
-    DEFINITIONS,
     GROUPS,
     NAMESPACE,
     UNTRUSTED,
@@ -25,6 +24,7 @@ from tests.install.scene import (
 from tests.reconciler.running import until
 
 from podium.controlplane.releases import NEWEST
+from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import manifests
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]

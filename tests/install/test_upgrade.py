@@ -15,12 +15,13 @@ from tests.faults.replicas import Fleet, fleet
 from tests.faults.writing import new_class, webhook_failures, writing
 from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.servers import Server, exclusive
-from tests.install.scene import DEFINITIONS, NAMESPACE, json_of, podium, webhook
+from tests.install.scene import NAMESPACE, json_of, podium, webhook
 from tests.reconciler.running import until
 
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import connect
+from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import (
     VERSION,
     Action,

@@ -1,0 +1,37 @@
+"""How long a new user waits: from `podium install` to the first refusal and the first gang that runs."""
+
+import tempfile
+from pathlib import Path
+
+from bench.commands import PODIUM
+from bench.results import Row, Section, spread
+from tests.fixtures.servers import exclusive
+from tests.install.firsts import first_steps
+
+from podium.controlplane.releases import NEWEST
+
+ROUNDS = 3
+_NOTE = f"""
+Kubernetes {NEWEST.version} without the Workload API, three nodes, on this machine; kwok plays the kubelets, so
+no image is pulled. Services lead nowhere here: once it is installed the registrations are led to local
+processes, and the scheduler is started, which counts. {ROUNDS} rounds, each on a cluster of its own.
+"""
+
+
+def measure() -> Section:
+    """Measure it; takes about two minutes."""
+    rounds = []
+    for _ in range(ROUNDS):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            exclusive(NEWEST, workload_api=False, controllers=True) as server,
+        ):
+            rounds.append(first_steps(server, Path(folder), PODIUM))
+    rows = [
+        Row("`podium install --mode scheduler`", spread([each.installed for each in rounds], "s", 1)),
+        Row("from its start to the first group refused", spread([each.enforced for each in rounds], "s", 1)),
+        Row(
+            "from its start to the first gang on its nodes", spread([each.running for each in rounds], "s", 1)
+        ),
+    ]
+    return Section("From nothing to the first gang", rows, _NOTE)
