@@ -12,7 +12,7 @@ from podium.controlplane.releases import NEWEST
 
 ROUNDS = 3
 _NOTE = f"""
-Kubernetes {NEWEST.version} without the Workload API, three nodes, on this machine; kwok plays the kubelets, so
+Kubernetes {NEWEST.version} without the Workload API, three nodes on this machine; kwok plays the kubelets, so
 no image is pulled. Services lead nowhere here: once it is installed the registrations are led to local
 processes, and the scheduler is started, which counts. {ROUNDS} rounds, each on a cluster of its own.
 """
