@@ -11,11 +11,12 @@ import yaml
 from tests.doctor import scene
 from tests.doctor.scene import leaf, well
 from tests.doctor.test_checks import CASES
-from tests.fixtures.servers import Server
+from tests.fixtures.servers import exclusive
 from tests.ground.test_readme import run
 
 from podium.cli import doctor
 from podium.cli.render.text import Layout
+from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Facts
 from podium.ops.doctor.gather import _Version
@@ -38,14 +39,15 @@ def test_each_check_is_on_the_page() -> None:
 
 
 @pytest.mark.server
-def test_the_commands_of_the_page_run(server_137: Server, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     """On a bare cluster they end with 0."""
     lines = re.findall(r"^    (podium .*)$", PAGE, re.MULTILINE)
     assert lines
-    for line in lines:
-        done = run(line, tmp_path, KUBECONFIG=str(server_137.kubeconfig))
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
+    with exclusive(NEWEST) as server:
+        for line in lines:
+            done = run(line, tmp_path, KUBECONFIG=str(server.kubeconfig))
+            assert done.returncode == 0, done.stderr
+            assert done.stdout
 
 
 def _sick() -> Facts:

@@ -68,24 +68,33 @@ def about(lines: list[Line], name: str) -> list[tuple[str, str]]:
     return [(each.level, each.fact) for each in lines if each.name == name]
 
 
-def test_a_bare_server(server: Server) -> None:
+@pytest.fixture(scope="module", params=RELEASES)
+def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of its own: on a shared one others leave pods that wait for a scheduler."""
+    with exclusive(RELEASES[request.param]) as server:
+        yield server
+
+
+def test_a_bare_server(bare: Server) -> None:
     """Where nothing is installed that is said once, and is no problem; native groups are told by version."""
-    code, lines = doctor(server.kubeconfig)
+    code, lines = doctor(bare.kubeconfig)
     assert code == 0
     assert problems(lines) == []
     ((level, fact),) = about(lines, "workload-api")
     assert level == "ok"
     assert {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}[
-        server.release.minor
+        bare.release.minor
     ] in fact
     assert about(lines, "server-version")[0][0] == "ok"
     assert about(lines, "clock") == [("ok", "this machine's clock and the API server's agree")]
     assert [each.name for each in lines if each.fix == "podium install"] == []
 
 
-def test_a_server_without_the_gates(server_without: Server) -> None:
+@pytest.mark.parametrize("minor", RELEASES)
+def test_a_server_without_the_gates(minor: str) -> None:
     """Podium's own groups take the place of the native ones."""
-    code, lines = doctor(server_without.kubeconfig)
+    with exclusive(RELEASES[minor], workload_api=False) as server:
+        code, lines = doctor(server.kubeconfig)
     assert code == 0
     ((level, fact),) = about(lines, "workload-api")
     assert (level, "GenericWorkload" in fact) == ("note", True)
@@ -104,9 +113,9 @@ def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace:
     assert {each.fix for each in unread} == {"have somebody run it who may read this"}
 
 
-def test_a_server_in_trouble(server_137: Server, tmp_path: Path) -> None:
+def test_a_server_in_trouble(bare: Server, tmp_path: Path) -> None:
     """What is refused for once, and what is never answered, is a line; the rest is as ever."""
-    with Proxy(server_137).running() as proxy:
+    with Proxy(bare).running() as proxy:
         kubeconfig = proxy.kubeconfig(tmp_path)
         with (
             proxy.fault(Where("/priorityclasses$"), Cut(answered=False)),
