@@ -7,7 +7,7 @@ from hypothesis import settings
 # As wide as where no terminal says, whoever runs the tests: a worker of xdist is told 80.
 os.environ["COLUMNS"] = "100"
 
-pytest_plugins = ["tests.fixtures.auditing", "tests.fixtures.browser", "tests.fixtures.servers"]
+pytest_plugins = ["tests.fixtures.calling", "tests.fixtures.browser", "tests.fixtures.servers"]
 
 # A deadline judges the machine, not the code; `make soak` runs many more examples.
 settings.register_profile("default", deadline=None)

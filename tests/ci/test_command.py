@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.auditing import Podium
+from tests.fixtures.calling import Podium
 
 from podium.cli.render.formats import FORMATS
 

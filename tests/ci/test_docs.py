@@ -1,7 +1,6 @@
 """docs/ci.md and examples/ci: commands run, fields are documented, and recipes do what they say."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fixtures.servers import Server
+from tests.fixtures.shell import run
 
 from podium.cli.auditfile import AuditModel, IgnoreModel
 from podium.cli.render.sarif import FINGERPRINT
@@ -38,19 +38,6 @@ kind: Job
 metadata: {name: mistake, namespace: research}
 spec: {template: {spec: {priorityClassName: reserch, containers: [{name: main}]}}}
 """
-
-
-def run(command: str | list[str], cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        command,
-        shell=isinstance(command, str),
-        cwd=cwd,
-        env={**os.environ, "PATH": path, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture

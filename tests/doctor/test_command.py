@@ -12,7 +12,7 @@ from tests.doctor import scene
 from tests.doctor.scene import leaf, well
 from tests.doctor.test_checks import CASES
 from tests.fixtures.servers import exclusive
-from tests.ground.test_readme import run
+from tests.fixtures.shell import run
 
 from podium.cli import doctor
 from podium.cli.render.text import Layout

@@ -16,7 +16,7 @@ from tests.doctor.scene import encoded, webhook
 from tests.fixtures.proxy import Cut, Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, Page
 from tests.fixtures.servers import Server, exclusive
-from tests.install.scene import route
+from tests.install.scene import patch, route, stored
 from tests.live.cluster import kubeconfig_of
 from tests.manifests.test_modes import rendered
 from tests.reconciler.running import spawn
@@ -32,7 +32,6 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 MANIFESTS = render.MANIFESTS / "rendered" / "scheduler.yaml"
 _PODIUM = Path(sys.executable).with_name("podium")
-_MERGE = "application/merge-patch+json"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/podium-webhook"
 _RESERVED = "scheduling.podium.dev/reserved"
@@ -174,22 +173,11 @@ def serving(server: Server, folder: Path) -> Iterator[Running]:
         f"--register-service={NAMESPACE}/podium-webhook",
         "--host-name=127.0.0.1",
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POD_IP", "127.0.0.1")
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv("POD_IP", "127.0.0.1")
         with running(server, folder, *arguments) as process:
             route(server, process.url)
             yield process
-
-
-def _of(server: Server, path: str) -> Any:
-    code, answer = server.request("GET", path)
-    assert code == 200, answer
-    return answer
-
-
-def _patch(server: Server, path: str, body: Any) -> None:
-    code, answer = server.request("PATCH", path, body, _MERGE)
-    assert code == 200, answer
 
 
 def _pod_of(server: Server, process: Running) -> str:
@@ -206,7 +194,7 @@ def _pod_of(server: Server, process: Running) -> str:
     code, answer = server.request("POST", _PODS, pod)
     assert code == 201, answer
     status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    _patch(server, f"{_PODS}/podium-webhook-here/status", {"status": status})
+    patch(server, f"{_PODS}/podium-webhook-here/status", {"status": status})
     return "podium-webhook-here"
 
 
@@ -276,11 +264,11 @@ def test_nobody_answers(left: Server) -> None:
 @contextlib.contextmanager
 def changed(server: Server, path: str, body: Any, back: Any) -> Iterator[None]:
     """Change an object while the block runs."""
-    _patch(server, path, body)
+    patch(server, path, body)
     try:
         yield
     finally:
-        _patch(server, path, back)
+        patch(server, path, back)
 
 
 def test_an_expired_certificate(left: Server) -> None:
@@ -294,7 +282,7 @@ def test_an_expired_certificate(left: Server) -> None:
         now - timedelta(days=5),
         now - timedelta(days=2),
     )
-    before = _of(left, _SECRET)["data"]
+    before = stored(left, _SECRET)["data"]
     certificate = {"data": {"tls.crt": encoded(pair.certificate)}}
     with changed(left, _SECRET, certificate, {"data": before}):
         code, lines = doctor(left.kubeconfig)
@@ -309,7 +297,7 @@ def test_a_wrong_bundle(left: Server) -> None:
     now = datetime.now(UTC)
     ca = certificates.authority(certificates.new_key(), now, now + timedelta(days=9))
     path = f"{VALIDATING}/podium"
-    before = _of(left, path)["webhooks"]
+    before = stored(left, path)["webhooks"]
     wrong = json.loads(json.dumps(before))
     wrong[1]["clientConfig"]["caBundle"] = encoded(ca.certificate)
     with changed(left, path, {"webhooks": wrong}, {"webhooks": before}):
@@ -343,7 +331,7 @@ def test_a_webhook_of_somebody_else(left: Server) -> None:
 def test_a_missing_right(left: Server) -> None:
     """The API server says what an account lacks."""
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/podium-controller"
-    before = _of(left, path)["rules"]
+    before = stored(left, path)["rules"]
     fewer = [each for each in before if "events" not in each["resources"]]
     with changed(left, path, {"rules": fewer}, {"rules": before}):
         _, lines = doctor(left.kubeconfig)
@@ -354,13 +342,13 @@ def test_a_missing_right(left: Server) -> None:
 
 
 def _serves(server: Server, api: str, kind: str) -> bool:
-    return any(each["kind"] == kind for each in _of(server, f"/apis/{api}")["resources"])
+    return any(each["kind"] == kind for each in stored(server, f"/apis/{api}")["resources"])
 
 
 def test_a_policy_that_sets_classes(left: Server) -> None:
     """A MutatingAdmissionPolicy tells what it does."""
     group = "admissionregistration.k8s.io"
-    (versions,) = [each["versions"] for each in _of(left, "/apis")["groups"] if each["name"] == group]
+    (versions,) = [each["versions"] for each in stored(left, "/apis")["groups"] if each["name"] == group]
     served = (each["groupVersion"] for each in versions)
     api = next(each for each in served if _serves(left, each, "MutatingAdmissionPolicy"))
     expression = 'Object{spec: Object.spec{priorityClassName: "low"}}'

@@ -1,12 +1,11 @@
 """Every command that the README shows is run, and what it shows of output is what comes."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.fixtures.servers import Server
+from tests.fixtures.shell import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,18 +21,6 @@ ELSEWHERE = ("make ", "git ")
 FILES = re.compile(r" (-f|--diff) ")
 OFFLINE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and FILES.search(line)]
 LIVE = [line for line in COMMANDS if not line.startswith(ELSEWHERE) and line not in OFFLINE]
-
-
-def run(line: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["sh", "-c", line],
-        cwd=cwd,
-        env={**os.environ, "PATH": path, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture

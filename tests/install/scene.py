@@ -163,24 +163,26 @@ def route(server: Server, url: str) -> None:
     """Lead API servers to a local process: Services do not route here."""
     for kind in ("podgroups", "workloads"):
         path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
-        client = _found(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
+        client = stored(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
         routed = {"service": None, "url": f"{url}/convert", "caBundle": client["caBundle"]}
-        _patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
+        patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
     for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
-        webhooks = _found(server, path)["webhooks"]
+        webhooks = stored(server, path)["webhooks"]
         for each in webhooks:
             client = each["clientConfig"]
             called = client.pop("service", None) or {"path": urlsplit(client["url"]).path}
             client["url"] = f"{url}{called['path']}"
-        _patch(server, path, {"webhooks": webhooks})
+        patch(server, path, {"webhooks": webhooks})
 
 
-def _found(server: Server, path: str) -> Any:
+def stored(server: Server, path: str) -> Any:
+    """Give what is at a path, where there must be something."""
     code, answer = server.request("GET", path)
     assert code == 200, answer
     return answer
 
 
-def _patch(server: Server, path: str, body: Any) -> None:
+def patch(server: Server, path: str, body: Any) -> None:
+    """Merge into an object, which must be taken."""
     code, answer = server.request("PATCH", path, body, MERGE)
     assert code == 200, answer

@@ -1,13 +1,11 @@
 """docs/upgrade.md: its commands run, and its numbers are those of the code."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.fixtures.servers import Server
+from tests.fixtures.shell import run
 
 from podium.cli.preflight import TARGETS
 from podium.cli.render import migrate_table, preflight_table, table
@@ -20,31 +18,25 @@ OFFLINE = [line for line in COMMANDS if " -f " in line]
 LIVE = [line for line in COMMANDS if " -f " not in line]
 
 
-def run(line: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    (folder / "examples").symlink_to(ROOT / "examples")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["sh", "-c", line],
-        cwd=folder,
-        env={**os.environ, "PATH": path, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the examples in it, for commands that write files."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    return tmp_path
 
 
 @pytest.mark.parametrize("line", OFFLINE)
-def test_a_command_on_files_runs(line: str, tmp_path: Path) -> None:
-    done = run(line, tmp_path)
+def test_a_command_on_files_runs(line: str, checkout: Path) -> None:
+    done = run(line, checkout)
     assert done.returncode == 3, done.stderr
     assert "WHAT TO DO" in done.stdout
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("line", LIVE)
-def test_a_command_on_a_cluster_runs(line: str, server_136: Server, tmp_path: Path) -> None:
+def test_a_command_on_a_cluster_runs(line: str, server_136: Server, checkout: Path) -> None:
     """Whatever other tests have put there."""
-    done = run(line, tmp_path, KUBECONFIG=str(server_136.kubeconfig))
+    done = run(line, checkout, KUBECONFIG=str(server_136.kubeconfig))
     assert done.returncode in (0, 3), done.stderr
     assert "the upgrade from Kubernetes 1.36 to 1.37" in done.stdout
 

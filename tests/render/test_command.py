@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.fixtures.auditing import Podium
+from tests.fixtures.calling import Podium
 from tests.fixtures.servers import Server
 
 from podium.cli.render.formats import FORMATS

@@ -4,15 +4,14 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from tests.fixtures.calling import Podium, calling
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import READ_ONLY, create, create_class, kubeconfig_of
 
-from podium.cli.main import main
 from podium.controlplane.releases import RELEASES
 
 FORMATS = ("table", "json", "yaml", "html")
@@ -57,40 +56,12 @@ spec:
 MEMBER = pod("ring-0", 2, 7, extra="  schedulingGroup: {podGroupName: ring}")
 
 
-class Run(NamedTuple):
-    """What one call of the command gave."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.stdout)
-
-
-Podium = Callable[..., Run]
-
-
 @pytest.fixture
 def podium(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> Podium:
-    """Call `podium whatif` in this process, in an empty folder, as the console script does."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-
-    def call(*arguments: str) -> Run:
-        monkeypatch.setattr(sys, "argv", ["podium", "whatif", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as left:
-            code = left.code
-        stdout, stderr = capfdbinary.readouterr()
-        return Run(int(code or 0), stdout.decode(), stderr.decode())
-
-    return call
+    """Call `podium whatif` in an empty folder."""
+    return calling("whatif", monkeypatch, capfdbinary, tmp_path)
 
 
 def file(text: str, name: str = "cluster.yaml") -> str:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.whatif.test_commands import FORMATS, Podium, file, podium
+from tests.fixtures.calling import Podium
+from tests.whatif.test_commands import FORMATS, file, podium
 
 from podium.schedulerplugin.preemption.naming import NO_UID
 

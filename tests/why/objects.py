@@ -1,53 +1,22 @@
 """Small clusters for `podium why`, as documents, and the command on them in this process."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-
-from podium.cli.main import main
+from tests.fixtures.calling import Podium, calling
 
 TIME = "2026-11-21T08:00:00Z"
 LATER = "2026-11-21T08:10:00Z"
-
-
-class Run(NamedTuple):
-    """What one call of the command gave."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.stdout)
-
-
-Podium = Callable[..., Run]
 
 
 @pytest.fixture
 def podium(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> Podium:
-    """Call `podium why` in this process, in an empty folder, as the console script does."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-
-    def call(*arguments: str) -> Run:
-        monkeypatch.setattr(sys, "argv", ["podium", "why", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as left:
-            code = left.code
-        stdout, stderr = capfdbinary.readouterr()
-        return Run(int(code or 0), stdout.decode(), stderr.decode())
-
-    return call
+    """Call `podium why` in an empty folder."""
+    return calling("why", monkeypatch, capfdbinary, tmp_path)
 
 
 def file(objects: list[dict[str, Any]], name: str = "cluster.json") -> str:

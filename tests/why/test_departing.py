@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.fixtures.calling import Podium
 from tests.why.objects import (
     LATER,
-    Podium,
     condition,
     disrupted,
     event,

@@ -5,7 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.why.objects import Podium, podium
+from tests.fixtures.calling import Podium
+from tests.why.objects import podium
 
 from podium.cli.render import why_table
 from podium.schedulerplugin.preemption.target import Cause

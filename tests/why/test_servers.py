@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 from bench.kubescheduler import scheduling
+from tests.fixtures.calling import Podium
 from tests.fixtures.servers import Server
 from tests.live.cluster import kubeconfig_of
 from tests.scheduler.world import World, Yard, world
-from tests.why.objects import Podium, podium
+from tests.why.objects import podium
 
 from podium import crds
 from podium.api.records import RECORD_VERSION

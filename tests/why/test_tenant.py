@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fixtures.calling import Podium
 from tests.why.objects import (
-    Podium,
     disrupted,
     event,
     file,

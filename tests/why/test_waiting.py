@@ -3,18 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.why.objects import (
-    LATER,
-    Podium,
-    condition,
-    file,
-    group,
-    node,
-    pod,
-    podium,
-    priority_class,
-    unscheduled,
-)
+from tests.fixtures.calling import Podium
+from tests.why.objects import LATER, condition, file, group, node, pod, podium, priority_class, unscheduled
 
 __all__ = ["podium"]
 
