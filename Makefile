@@ -74,9 +74,17 @@ kind: $(RUNTIME) ## Podium in a kind cluster; KUBERNETES=1.36, KIND_IMAGE=... (n
 manifests: $(DEV) ## Write manifests/rendered and the chart anew from kustomize (needs kubectl)
 	$(BIN)/python -m tools.manifests.render
 
+.PHONY: docs
+docs: $(DEV) ## Write what is generated in docs/ anew, from the code
+	$(BIN)/python -m tools.docs
+
 .PHONY: examples
 examples: $(DEV) ## Take the dumps in examples/ anew, from real control planes
 	$(BIN)/python -m tools.examples.take
+
+.PHONY: screenshots
+screenshots: $(DEV) ## Take the pictures in docs/ anew, with a real browser
+	$(BIN)/python -m tests.ui.screenshots
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into the lock files (needs uv)

@@ -85,7 +85,7 @@ def judged() -> Callable[[Ask], Any]:
 async def serve_ours(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
     """Serve as `podium webhook` does; gives the port."""
     routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
-    server = Server(routes, Limits(), lambda _status, _why: None, context=context)
+    server = Server(routes, Limits(), lambda _why: None, context=context)
     await server.start("127.0.0.1", 0)
     return server.port
 

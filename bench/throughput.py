@@ -33,7 +33,6 @@ from podium import data
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
-ROUNDS = 3
 # Who is left pending for so long while nothing happens to any pod is given up.
 PATIENCE_SECONDS = 90.0
 MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
@@ -44,7 +43,7 @@ second. The pods, of 100m, are there before a scheduler starts. The clock runs f
 that a watch hears to the last pod bound. The bare loop is one Python process that writes, by Podium's own
 code, what Podium's scheduler must, every decision known beforehand, and no events. Stuck: pods were left
 pending, nothing having happened for {PATIENCE_SECONDS:.0f} s; the rate is then that of the bound ones.
-{ROUNDS} rounds, kube-scheduler, Podium and the bare loop in turns.
+Three rounds, of the gang of 100 seven; kube-scheduler, Podium and the bare loop in turns.
 """
 
 
@@ -217,7 +216,7 @@ def _turns(shape: Shape, subjects: Iterable[Callable[[Contest, Shape], Turn]]) -
     turns: dict[str, list[Turn]] = {}
     with exclusive(NEWEST) as server:
         contest = Contest(server, shape.make(0).nodes)
-        for _ in range(ROUNDS):
+        for _ in range(shape.rounds):
             for each in subjects:
                 turn = each(contest, shape)
                 turns.setdefault(each.__name__, []).append(turn)

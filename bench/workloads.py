@@ -25,11 +25,15 @@ class Workload(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A workload by its upstream name, the multiple of kube-scheduler to reach, and how to make a round."""
+    """A workload by its upstream name, the multiple of kube-scheduler to reach, and how to make a round.
+
+    `rounds` is how many of them tell something: a short one tells less.
+    """
 
     title: str
     target: float
     make: Callable[[int], Workload]
+    rounds: int = 3
 
 
 def basic(nodes: int, pods: int) -> Workload:
@@ -74,7 +78,7 @@ SHAPES = {
     "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
     "lone-200": Shape("PreemptionBasic, 200 nodes, 200 preemptors", 2.5, lambda _: lone(200)),
     "lone-1000": Shape("PreemptionBasic, 1,000 nodes, 1,000 preemptors", 5, lambda _: lone(1_000)),
-    "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 2.5, partial(gang, 100)),
+    "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 2.5, partial(gang, 100), 7),
     "gang-400": Shape("gang of 400 over 5 gangs, 400 nodes", 2.5, partial(gang, 400)),
     "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 2.5, partial(gang, 1_000)),
 }

@@ -82,12 +82,17 @@ class Explanation(msgspec.Struct, frozen=True, order=True):
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement on one group; `causes` explain the priority axis only."""
+    """The judgement on one group; `causes` explain the priority axis only.
+
+    `schedulers` are whom the members that are not leaving ask to place them, in order, where they differ in
+    anything: what comes of it is theirs to decide.
+    """
 
     members: int
     priority: Axis[int]
     policy: Axis[str]
     causes: tuple[Explanation, ...] = ()
+    schedulers: tuple[str, ...] = ()
 
 
 def judge(
@@ -110,7 +115,16 @@ def judge(
         present, policies, None if group is None else group.preemption_policy, PREEMPT_LOWER_PRIORITY
     )
     causes = _explain(group, present, classes or {}) if group is not None and priority.divergent else ()
-    return Divergence(members=len(present), priority=priority, policy=policy, causes=causes)
+    schedulers: set[str] = set()
+    if priority.divergent or policy.divergent:
+        schedulers = {pod.scheduler for pod in present if pod.metadata.deletionTimestamp is None}
+    return Divergence(
+        members=len(present),
+        priority=priority,
+        policy=policy,
+        causes=causes,
+        schedulers=tuple(sorted(schedulers)),
+    )
 
 
 def sentence(divergence: Divergence, shown: int | None = None) -> str:

@@ -1,14 +1,16 @@
 """What a divergence comes from and what it leads to, in words: the audit's findings and the condition agree.
 
 A judgement says who differs. Whoever reads it must also learn why, for the integers alone do not tell, and
-what this server makes of it, for that changed from one minor to the next.
+what is made of it: kube-scheduler changed that from one minor to the next, and Podium's scheduler, which may
+place native groups too, follows the KEP.
 """
 
 from typing import NamedTuple
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import PodGroup
 from podium.divergence import Cause, Divergence, Explanation
-from podium.wording import some
+from podium.wording import listed, some
 
 
 class Server(NamedTuple):
@@ -41,22 +43,40 @@ def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -
             return f"Older than the group: {'all of them' if all_of_them and not one else names}."
 
 
-def consequence(group: PodGroup, server: Server) -> str:
-    """Say what schedulers do with a group whose members have another priority.
+def consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
+    """Say what its schedulers do with a group whose members have another priority.
 
-    By KEP-5710 and, from 1.37 on, kube-scheduler's validatePodGroup.
+    By KEP-5710 and, from 1.37 on, kube-scheduler's validatePodGroup. Whoever is not Podium's scheduler is
+    taken for kube-scheduler, under whatever name a profile of it has.
     """
-    if not group.native:
+    others = _others(divergence)
+    if not others:
         return "Podium's scheduler gives the group free room only: a group in doubt evicts nobody."
+    if not group.native:
+        read = "reads" if len(others) == 1 else "read"
+        return f"{listed(others)} {read} no group of Podium's: each pod's own integer counts."
+    if refused(group, divergence, server.minor):
+        return f"Kubernetes {server.version} does not schedule the group."
     if server.minor <= 35:
         return f"Kubernetes {server.version} reads no PodGroup: each pod's own integer counts."
-    if server.minor == 36:
-        return f"Kubernetes 1.36 silently lets the group's {group.priority or 0} win."
-    return f"Kubernetes {server.version} does not schedule the group."
+    return f"Kubernetes 1.36 silently lets the group's {group.priority or 0} win."
 
 
-def policy_consequence(group: PodGroup, server: Server) -> str:
-    """Say what schedulers do with a group whose members have different preemption policies."""
-    if group.native and server.minor >= 37:
+def policy_consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
+    """Say what its schedulers do with a group whose members have different preemption policies."""
+    others = _others(divergence)
+    if others and (not group.native or server.minor <= 35):
+        return "Each pod preempts by its own preemptionPolicy."
+    if refused(group, divergence, server.minor):
         return f"Kubernetes {server.version} does not schedule the group."
     return "One member with Never keeps the whole group from preempting."
+
+
+def refused(group: PodGroup, divergence: Divergence, minor: int) -> bool:
+    """Whether Kubernetes 1.`minor` does not schedule a group for what its members do not share."""
+    return group.native and minor >= 37 and bool(_others(divergence))
+
+
+def _others(divergence: Divergence) -> list[str]:
+    """Give whom the members of a divided group ask to place them, beside Podium's scheduler."""
+    return [each for each in divergence.schedulers if each != PODIUM_SCHEDULER]

@@ -27,14 +27,14 @@ from podium.priority import HIGHEST_USER_PRIORITY, resolve
 
 # The version in which a gang's group is written, which is the one that is stored: no conversion is asked for.
 API_VERSION = f"{PODIUM_GROUP}/v1beta1"
-# On a pod template: its pods join a group that is made for them.
+# On a pod template: with `auto` its pods join a group that is made for them.
 AUTO_LABEL = f"{PODIUM_GROUP}/gang"
 AUTO = "auto"
-# On a namespace, by its administrator: the label above counts here; and who shall schedule such pods.
+# On a namespace, by its administrator: `true` lets its pods ask for a gang.
 NAMESPACE_LABEL = f"{PODIUM_GROUP}/auto-groups"
 ENABLED = "true"
+# On a namespace, beside that: `podium-scheduler` is who schedules the pods that join a gang.
 SCHEDULER_LABEL = f"{PODIUM_GROUP}/scheduler"
-SCHEDULER = "podium-scheduler"
 
 # kubernetes-sigs/jobset: which of a role's Jobs a pod is of; its Job is `<jobset>-<role>-<index>`.
 JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"

@@ -25,7 +25,9 @@ PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 NEVER = "Never"
 PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, NEVER)
 
+# Annotations on a PriorityClass begin so: below which priority, and how long, its pods are not preempted.
 TOLERATION_PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
+# What the proposal calls them, and nobody reads; the audit warns of it.
 OTHER_TOLERATION_PREFIX = "preemption-toleration.scheduling.sigs.k8s.io/"
 MINIMUM_PREEMPTABLE_PRIORITY = "minimum-preemptable-priority"
 TOLERATION_SECONDS = "toleration-seconds"

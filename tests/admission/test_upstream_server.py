@@ -9,7 +9,7 @@ from tests.admission.scene import VERSIONS, WORKLOAD, Document, changed, classes
 from tests.admission.test_upstream import field
 from tests.fixtures.servers import Server, exclusive
 
-from podium.controlplane.releases import release
+from podium.controlplane.releases import RELEASES
 
 PLURALS = {
     "Pod": "pods",
@@ -108,5 +108,5 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
 @pytest.mark.parametrize("minor", list(VERSIONS))
 def test_a_server_answers_as_the_table_says(minor: str) -> None:
     """Every case of a minor, put to a real server that nobody else gives a default class."""
-    with exclusive(release(minor)) as server:
+    with exclusive(RELEASES[minor]) as server:
         assert disagreements(server, server.new_namespace(), minor) == []

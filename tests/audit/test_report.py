@@ -98,6 +98,11 @@ LARGE: list[Readable] = [
     pod_group(min_count=2),
     pod("z", group="train", requests={"cpu": "1"}),
 ]
+OURS: list[Readable] = [
+    pod_group(priority=1),
+    pod("y", group="train", scheduler="podium-scheduler"),
+    pod("z", group="train", policy="Never", scheduler="podium-scheduler"),
+]
 PODIUM: list[Readable] = [pod_group(podium=True, priority=1), pod("z", podium="train")]
 PODIUM_MISSING: list[Readable] = [pod("z", podium="train")]
 SHORT: list[Readable] = [pod_group(min_count=9), *pods(2)]
@@ -111,6 +116,7 @@ WHEN: list[tuple[str, list[Readable], Sequence[int]]] = [
     ("policies that differ, from 1.37", POLICIES, (0, 0, 1, 1)),
     ("a missing group, since there are groups", MISSING, (0, 1, 1, 1)),
     ("a gang too large, since there are groups", LARGE, (0, 1, 1, 1)),
+    ("a divergent group that Podium's scheduler places, never", OURS, (0, 0, 0, 0)),
     ("a divergent Podium group, never", PODIUM, (0, 0, 0, 0)),
     ("a missing Podium group, always", PODIUM_MISSING, (1, 1, 1, 1)),
     ("a gang whose pods are still to come, never", SHORT, (0, 0, 0, 0)),

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from podium.controlplane.components import Settings, commands, listening, names
-from podium.controlplane.releases import RELEASES, release
-from podium.errors import PodiumError
+from podium.controlplane.releases import RELEASES
 
 PORTS = {"kube-apiserver": 1001, "kube-controller-manager": 1002, "kube-scheduler": 1003}
 
@@ -85,11 +84,6 @@ def test_paths_stay_inside_the_clusters_folder() -> None:
         if value.startswith("/") or ".." in value
     }
     assert outside == {"/data/stages.yaml"}
-
-
-def test_a_minor_that_is_not_there_is_one_clear_line() -> None:
-    with pytest.raises(PodiumError, match=r"^Kubernetes 1\.35 is not one of 1\.36, 1\.37$"):
-        release("1.35")
 
 
 def test_the_api_server_takes_further_arguments() -> None:

@@ -5,30 +5,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.audit.builders import pod, pod_group
 
-from podium.api.core import Pod
+from podium.api.core import PODIUM_SCHEDULER, Pod
 from podium.divergence import judge, policy_sentence, sentence
-from podium.explain import Server, because, consequence, policy_consequence
+from podium.explain import Server, because, consequence, policy_consequence, refused
 from podium.wording import cut
 
 MEMBERS = [pod("a", priority=1), pod("b", priority=2), pod("c", priority=2), pod("d", priority=3)]
 
 
 @pytest.mark.parametrize(
-    ("minor", "podium", "priority", "policy"),
+    ("minor", "whose", "priority", "policy"),
     [
-        (35, False, "reads no PodGroup: each pod's own integer counts", "keeps the whole group"),
-        (36, False, "silently lets the group's 7 win", "keeps the whole group"),
-        (37, False, "Kubernetes 1.37 does not schedule the group", "1.37 does not schedule the group"),
-        (38, False, "Kubernetes 1.38 does not schedule the group", "1.38 does not schedule the group"),
-        (38, True, "Podium's scheduler gives the group free room only", "keeps the whole group"),
+        (35, "native", "reads no PodGroup: each pod's own integer counts", "by its own preemptionPolicy"),
+        (36, "native", "silently lets the group's 7 win", "keeps the whole group"),
+        (37, "native", "Kubernetes 1.37 does not schedule the group", "1.37 does not schedule the group"),
+        (38, "native", "Kubernetes 1.38 does not schedule the group", "1.38 does not schedule the group"),
+        (38, "podium", "default-scheduler reads no group of Podium's", "by its own preemptionPolicy"),
     ],
 )
 def test_what_follows_depends_on_the_server_and_on_whose_group_it_is(
-    minor: int, podium: bool, priority: str, policy: str
+    minor: int, whose: str, priority: str, policy: str
 ) -> None:
+    group, speaks_of = pod_group(priority=7, podium=whose == "podium"), Server(minor, f"1.{minor}")
+    divergence = judge(group, MEMBERS)
+    assert priority in consequence(group, divergence, speaks_of)
+    assert policy in policy_consequence(group, divergence, speaks_of)
+
+
+@pytest.mark.parametrize("podium", [False, True], ids=["native", "podium"])
+@pytest.mark.parametrize("minor", [35, 36, 37, 38])
+def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: int, podium: bool) -> None:
+    """It places native groups too, by the KEP; a pod that leaves another scheduler changes nothing."""
     group, speaks_of = pod_group(priority=7, podium=podium), Server(minor, f"1.{minor}")
-    assert priority in consequence(group, speaks_of)
-    assert policy in policy_consequence(group, speaks_of)
+    ours = [
+        pod(name, scheduler=PODIUM_SCHEDULER, policy=policy) for name, policy in [("a", None), ("b", "Never")]
+    ]
+    divergence = judge(group, [*ours, pod("c", terminating=True)])
+    assert "Podium's scheduler gives the group free room only" in consequence(group, divergence, speaks_of)
+    assert "keeps the whole group from preempting" in policy_consequence(group, divergence, speaks_of)
+    assert not refused(group, divergence, minor)
+
+
+def test_a_group_that_names_two_schedulers_is_spoken_of_for_the_other_one() -> None:
+    divergence = judge(pod_group(priority=7), [pod("a"), pod("b", scheduler=PODIUM_SCHEDULER)])
+    said = consequence(pod_group(priority=7), divergence, Server(37, "1.37"))
+    assert said == "Kubernetes 1.37 does not schedule the group."
 
 
 def test_a_cause_names_pods_only_where_it_is_not_all_of_them() -> None:

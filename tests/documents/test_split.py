@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from podium.api.core import Pod
+from podium.documents import textfile
 from podium.documents.split import ReadError, split
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
@@ -270,6 +272,20 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("UTF-8 cut short", "a: ä".encode()[:-1], "f, line 1: not UTF-8 (byte 3)"),
     ("UTF-16", "kind: Pod".encode("utf-16"), "f, line 1: not UTF-8 (byte 0)"),
 ]
+
+
+def test_what_gzip_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused as soon as too much has come out, not when all has."""
+    monkeypatch.setattr(textfile, "MAX_UNPACKED", 1 << 20)
+    bomb = gzip.compress(bytes(256 << 20), compresslevel=1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReadError, match="the gzip data holds more than 1 MiB"):
+            list(split(bomb, "f"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 << 20
 
 
 @pytest.mark.parametrize(("data", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])

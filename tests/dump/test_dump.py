@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from tests.dump.compare import AUDIT_SCHEMA, anonymous
 from tests.live.fake import Answer, Fake, page, serving, status
 
+from podium.api.events import EVENT_READS
 from podium.api.reads import READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.audit import command as audit
@@ -28,10 +29,12 @@ from podium.cli.dump import command as dump
 from podium.cli.inputs import KubeOptions, read_live
 from podium.errors import PodiumError
 from podium.findings import group_of
-from podium.ops.dump import Recorder, write
-from podium.ops.share import pseudonyms
+from podium.ops.dump import MOST_EVENTS, Recorder, write
+from podium.ops.share import TELLING, pseudonyms
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "training-1.36.json.gz"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "training-1.36.json.gz"
+PAGE = (ROOT / "docs" / "dump.md").read_text(encoding="utf-8")
 
 
 @cache
@@ -278,10 +281,15 @@ async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: 
     assert _contents(tmp_path) == ["kubeconfig"]
 
 
+def test_the_page_says_which_events() -> None:
+    """How many, and the reasons that tell."""
+    assert f"at most the newest {MOST_EVENTS:,}" in PAGE
+    assert all(each in PAGE for each in TELLING)
+
+
 def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
     """The ClusterRole of docs/dump.md: get and list of every kind, and no more."""
-    text = (Path(__file__).parents[2] / "docs" / "dump.md").read_text(encoding="utf-8")
-    role = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    role = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     granted = {
         (group, resource)
         for rule in role["rules"]
@@ -291,3 +299,74 @@ def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
     reads = SCHEDULING_READS.items()
     assert granted == {(group_of(api_version), read.plural) for (api_version, _), read in reads}
     assert [rule["verbs"] for rule in role["rules"]] == [["get", "list"]] * len(role["rules"])
+
+
+def _event(number: int, reason: str = "Preempted", kind: str = "Pod") -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"e{number}", "namespace": "team-vision"},
+        "involvedObject": {
+            "kind": kind,
+            "namespace": "team-vision",
+            "name": f"p{number}",
+            "uid": str(number),
+        },
+        "reason": reason,
+        "message": f"Preempted by pod x on node n{number}",
+        "firstTimestamp": f"2026-01-01T00:00:{number:02}Z",
+    }
+
+
+@pytest.fixture
+def with_past(fake: Fake) -> Fake:
+    """A server that has events and records, too."""
+    records = "/apis/scheduling.podium.dev/v1beta1"
+    fake.resources["/api/v1"].append(("events", "Event", True))
+    fake.resources.setdefault(records, []).append(("preemptionrecords", "PreemptionRecord", True))
+    events = [_event(2), _event(3, "Evicted"), _event(1), _event(4, "Pulled"), _event(5, "Evicted", "Node")]
+    for namespace in ("", "/namespaces/team-vision"):
+        fake.answers[f"/api/v1{namespace}/events"] = _answer("Event", events)
+        fake.answers[f"{records}{namespace}/preemptionrecords"] = _answer("PreemptionRecord", [])
+    return fake
+
+
+async def _dumped(fake: Fake, folder: Path, *arguments: str) -> tuple[Any, Result]:
+    path = folder / "past.json"
+    done = await _run(dump, "--kubeconfig", fake.kubeconfig(folder), "-o", path, "--events", *arguments)
+    return json.loads(path.read_text())["items"], done
+
+
+async def test_the_past_is_events_of_evictions_and_records(with_past: Fake, tmp_path: Path) -> None:
+    """Of pods and groups; nobody reads the others, and an audit passes over all of them."""
+    (info, *lists), _ = await _dumped(with_past, tmp_path, "-A")
+    by_kind = {each["kind"]: each["items"] for each in lists}
+    assert [each["metadata"]["name"] for each in by_kind["EventList"]] == ["e2", "e3", "e1"]
+    assert by_kind["PreemptionRecordList"] == []
+    assert not {"Event", "PreemptionRecord"} & set(info["unread"])
+    done = await _run(audit, "-f", tmp_path / "past.json", "--strict", "-o", "json")
+    assert json.loads(done.stdout)["summary"]["skipped"] == {}
+
+
+async def test_of_one_namespace_the_records_are_not_all(with_past: Fake, tmp_path: Path) -> None:
+    """They stand in Podium's own, and who reads the dump is told."""
+    (info, *_), done = await _dumped(with_past, tmp_path, "-n", "team-vision")
+    why = "only those in namespace team-vision were read"
+    assert info["unread"]["PreemptionRecord"] == why
+    assert f"podium: not in it: PreemptionRecord: {why}\n" in done.stderr
+    (info, *_), _ = await _dumped(with_past, tmp_path, "-n", "team-vision", "--pseudonyms")
+    assert "team-vision" not in json.dumps(info)
+
+
+async def test_of_many_events_the_newest_are_kept(with_past: Fake, tmp_path: Path) -> None:
+    options = KubeOptions(kubeconfig=with_past.kubeconfig(tmp_path), all_namespaces=True)
+    recorder, info = await asyncio.to_thread(read_live, options, Recorder, EVENT_READS)
+    assert recorder.limit(info, 3) == info
+    told = recorder.limit(info, 2)
+    assert told.unread == {"Event": "only the newest 2 of 3 that tell of evictions"}
+    ((_, events),) = recorder.objects.items()
+    assert [each.metadata.name for each in events] == ["e2", "e3"]
+
+
+async def test_events_are_not_selected_by_labels(fake: Fake, tmp_path: Path) -> None:
+    done = await _run(dump, "-l", "a=b", "--events", "-o", tmp_path / "d.json")
+    assert (done.exit_code, fake.requests) == (2, [])
+    assert "--events does not go with -l" in done.stderr

@@ -9,9 +9,11 @@ import pytest
 
 from podium import inference
 from podium.api.core import Pod, PodDisruptionBudget, PriorityClass
+from podium.api.events import PAST_READS, Event
 from podium.api.groups import GROUP_LABEL
-from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.meta import Condition, ObjectMeta, OwnerReference
 from podium.api.reads import READS
+from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
 from podium.api.v1alpha2 import ControllerRef
 from podium.ops import share
@@ -40,7 +42,7 @@ def _holds_text(hint: Any) -> bool:
 
 def _text_fields() -> list[tuple[type, str]]:
     seen: dict[type[msgspec.Struct], dict[str, Any]] = {}
-    for read in (*READS.values(), *SCHEDULING_READS.values()):
+    for read in (*READS.values(), *SCHEDULING_READS.values(), *PAST_READS.values()):
         _structs(read.type, seen)
     return [
         (found, field) for found, hints in seen.items() for field, hint in hints.items() if _holds_text(hint)
@@ -339,3 +341,100 @@ def test_labels_that_pods_select_by_are_kept() -> None:
         ("topologySpreadConstraints[0]", "e"),
         ("topologySpreadConstraints[0]", "f"),
     }
+
+
+UNSCHEDULED = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes of ACME are available"}
+DOOMED = "podium-scheduler: preempting to accommodate a higher priority podgroup (UID 7-8)"
+TOLD = msgspec.convert(
+    {
+        "status": {
+            "message": "hunter2",
+            "conditions": [
+                UNSCHEDULED,
+                {"type": "DisruptionTarget", "status": "True", "message": DOOMED},
+                {"type": "corp.example/gate", "status": "False", "message": "hunter2"},
+            ],
+        }
+    },
+    Schedulable,
+)
+
+
+def _messages(filtered: Filter, value: Any) -> list[str | None]:
+    return [each.get("message") for each in filtered.share(value)["status"]["conditions"]]
+
+
+def test_what_schedulers_say_is_shared_with_the_past_alone() -> None:
+    """Of the conditions that tell why a pod waits or had to go; others' words and the status' stay."""
+    assert _messages(PLAIN, TOLD) == [None, None, None]
+    past = Filter(frozenset(), None, past=True)
+    assert _messages(past, TOLD) == [UNSCHEDULED["message"], DOOMED, None]
+    assert "message" not in past.share(TOLD)["status"]
+
+
+def test_under_pseudonyms_only_who_preempted_whom_is_left_of_words() -> None:
+    """By UIDs that still meet; a scheduler's other words may hold any name."""
+    renamed = Filter(frozenset(), RENAME, past=True)
+    doomed = DOOMED.replace("7-8", RENAME("7-8"))
+    assert _messages(renamed, TOLD) == [None, doomed, None]
+    unnamed = {"type": "DisruptionTarget", "message": "corp: preempting to accommodate a higher priority pod"}
+    renamed_words = renamed.share(msgspec.convert(unnamed, Condition))["message"]
+    assert renamed_words == f"{RENAME('corp')}: preempting to accommodate a higher priority pod"
+    event = msgspec.convert(
+        {
+            "metadata": {"name": "train-0.17", "namespace": "team"},
+            "involvedObject": {"kind": "Pod", "namespace": "team", "name": "train-0", "uid": "1-2"},
+            "reason": "Preempted",
+            "message": "Preempted by pod 7-8 on node node-1",
+            "source": {"component": "corp-scheduler"},
+            "reportingComponent": "kubelet",
+        },
+        Event,
+    )
+    assert renamed.share(event) | {"metadata": None} == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": None,
+        "involvedObject": {
+            "kind": "Pod",
+            "namespace": RENAME("team"),
+            "name": RENAME("train-0"),
+            "uid": RENAME("1-2"),
+        },
+        "reason": "Preempted",
+        "message": f"Preempted by pod {RENAME('7-8')} on node {RENAME('node-1')}",
+        "source": {"component": RENAME("corp-scheduler")},
+        "reportingComponent": "kubelet",
+    }
+    event.message = "The node was low on memory. Container secret was using 10Gi"
+    assert "message" not in renamed.share(event)
+
+
+def test_a_record_under_pseudonyms_has_nobodys_name() -> None:
+    owner = Owner("AcmeTrain", "train", "3")
+    preemptor = Party("PodGroup", "team", "train", "1-2", 5, 4, owner)
+    unit = Party("Pod", "other", "web-0", "9", 1, owner=Owner("ReplicaSet", "web"))
+    plan = RecordedPlan(
+        time="2026-01-01T00:00:00Z",
+        mode="Enforced",
+        result="Failed",
+        message="node-1 is gone",
+        preemptor=preemptor,
+        domain="node-1",
+        units=(unit,),
+        accelerators={"nvidia.com/gpu": 8},
+    )
+    shared = Filter(frozenset(), RENAME, past=True).share(PreemptionRecord(plans=[plan]))
+    text = msgspec.json.encode(shared).decode()
+    for name in ("team", "train", "AcmeTrain", "other", "web", "node-1", "1-2"):
+        assert name not in text
+    (found,) = shared["plans"]
+    assert (found["units"][0]["owner"]["kind"], found["accelerators"]) == (
+        "ReplicaSet",
+        {"nvidia.com/gpu": 8},
+    )
+    assert found["domain"] == RENAME("node-1")
+    assert (
+        Filter(frozenset(), None).share(msgspec.structs.replace(plan, domain="cluster"))["domain"]
+        == "cluster"
+    )

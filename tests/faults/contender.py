@@ -12,7 +12,7 @@ from podium.controllers import process
 from podium.controllers.manager import Rules
 from podium.errors import PodiumError
 from podium.service import logs
-from podium.service.lease import Terms
+from podium.service.leaserecord import Terms
 from podium.service.replica import Options
 
 

@@ -21,7 +21,7 @@ from tests.reconciler.history import History, truth
 from tests.reconciler.running import PRIORITY as CONDITION
 from tests.reconciler.running import Controller, Place, Space, conditions, new_class, spawn, until
 
-from podium.service.lease import Terms
+from podium.service.leaserecord import Terms
 
 # A third of what an installation has.
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)

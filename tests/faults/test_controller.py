@@ -96,11 +96,18 @@ def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
     assert two.leader in two.contenders
 
 
-def test_the_lease_is_deleted(two: Pair, storm: Storm) -> None:
-    """As by someone who cleans up: the leader cannot know who made another meanwhile."""
+@pytest.mark.parametrize("what", ["deleted", "emptied"])
+def test_the_lease_is_taken_from_the_leader_by_hand(what: str, two: Pair, storm: Storm) -> None:
+    """As by someone who cleans up: it ends, and says so; the other waits until it certainly has."""
     first = two.leader
-    two.space.ask("DELETE", two.lease)
+    heir = two.other(first)
+    if what == "deleted":
+        two.space.ask("DELETE", two.lease)
+    else:
+        two.space.ask("PATCH", two.lease, {"spec": {"holderIdentity": ""}})
     assert gone(first) == 1
+    assert "lease released" not in first.process.log
+    until(lambda: "the lease was not given back" in heir.process.log, f"the other waits:{two.log}")
     storm.more(FEW)
     storm.stop()
     two.converge()

@@ -80,14 +80,30 @@ def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> N
     assert sorted({*yard.evicted()}) == CHEAPEST
 
 
-def test_the_lease_is_stolen(yard: Yard, two: Two) -> None:
-    """Who had it ends with an error; the thief never renews it, and one of ours goes on."""
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [("stolen", "taken by thief"), ("emptied", "emptied"), ("deleted", "deleted")],
+)
+def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two: Two) -> None:
+    """It ends with an error, and nothing is told of a lease given back; who took it never renews it.
+
+    The other goes on when the leader has certainly ended.
+    """
+    began = len(two.leader.process.events)
     with two.way.fault(yard.deletes, Hold(lost=True)) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
-        yard.ask("PATCH", two.lease, {"spec": {"holderIdentity": "thief"}})
+        if what == "deleted":
+            yard.ask("DELETE", two.lease)
+        else:
+            holder = "thief" if what == "stolen" else ""
+            yard.ask("PATCH", two.lease, {"spec": {"holderIdentity": holder}})
         assert gone(two.leader) == 1
+    said = two.leader.process.events[began:]
+    assert [each["error"] for each in said if each["event"] == "lease lost"] == [why]
+    assert "lease released" not in {each["event"] for each in said}
     yard.until_bound(names, HEIR_SECONDS + 30)
+    assert two.heir.leads
     assert sorted({*yard.evicted()}) == CHEAPEST
 
 

@@ -15,6 +15,8 @@ from tests.scheduler.world import Scheduler, World, Yard
 pytestmark = pytest.mark.server
 
 NODES, LONE, GANG = 8, 3, 3
+# How often the scheduler asks before it gives up.
+ATTEMPTS = 5
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
     """Wait until all are bound; then look at what that has cost."""
     nodes = yard.until_bound(names, 90)
     assert len({*nodes.values()}) == len(names)
-    assert len({*yard.evicted_uids()}) == 3 * len(names), yard.world.log
+    assert len({*yard.evicted_uids()}) == 3 * len(names), f"{sorted(yard.evicted())}{yard.world.log}"
     assert not scheduler.ended
 
 
@@ -96,6 +98,27 @@ def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Sched
         yard.until_bound(["high"])
     assert rule.hits >= 3
     assert len({*yard.evicted_uids()}) == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Cut(answered=False), Refuse(503, "ServiceUnavailable"), Refuse(500, "InternalError")],
+    ids=["nobody there", "nobody behind the proxy", "a server with a bug"],
+)
+def test_deletes_that_are_not_taken_cost_nobody_else(fault: Fault, ours: World, scheduler: Scheduler) -> None:
+    """Two of three, as often as is asked before anything is given up; meanwhile others would be cheaper."""
+    with full_yard(ours, [[3] * 4]) as yard:
+        with yard.world.proxy.fault(yard.deletes, fault, times=2 * ATTEMPTS) as rule:
+            yard.pod("high", 3, 7)
+            yard.until(lambda: rule.hits >= 1, "a delete is under way")
+            yard.node("cheap", 4)
+            for index in range(4):
+                yard.pod(f"cheap-{index}", "900m", 1, node="cheap")
+            yard.until(lambda: rule.hits == 2 * ATTEMPTS, "none is left")
+        assert yard.until_bound(["high"])["high"] == "n0"
+        assert len({*yard.evicted_uids()}) == 3
+        assert all(name.startswith("low-0-") for name in yard.evicted())
+    assert not scheduler.ended
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])

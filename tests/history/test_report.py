@@ -20,7 +20,6 @@ from podium.cli.main import command
 from podium.cli.report import Span
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "preemption" / "records.yaml"
-DOCS = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="utf-8")
 
 
 def run(*args: str | Path) -> Result:
@@ -34,14 +33,6 @@ def records(folder: Path, *plans: Any, **fields: Any) -> Path:
     record = {"apiVersion": RECORD_VERSION, "kind": "PreemptionRecord"}
     path.write_bytes(msgspec.json.encode({**record, "metadata": {"name": "x"}, "plans": plans, **fields}))
     return path
-
-
-def test_the_example() -> None:
-    """The table of docs/history.md is what comes out, word for word."""
-    done = run("-f", EXAMPLE)
-    assert done.exit_code == 3
-    indented = "".join(f"    {line}".rstrip() + "\n" for line in done.stdout.splitlines())
-    assert indented in DOCS
 
 
 def test_a_quiet_week(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ async def test_a_server_that_is_not_up_yet_is_waited_for(tmp_path: Path) -> None
     up = False
 
     async def version(_: Any) -> Any:
-        return status(200 if up else 500, "InternalError", "not yet")
+        return web.json_response({"gitVersion": "v1.37.0"}) if up else status(500, "InternalError", "not yet")
 
     fake.answers["/version"] = version
     async with following(fake, tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: Resource(10)}) as scene:

@@ -2,16 +2,12 @@
 
 import copy
 import json
-import re
-import shlex
 from typing import Any
 
 import pytest
 import yaml
-from click import Context
 
-from podium.cli.main import command as podium
-from podium.data import folder
+from podium.api.groups import FINALIZER
 from podium.errors import PodiumError
 from podium.ops import uninstall
 from podium.ops.install import (
@@ -292,7 +288,7 @@ def _order(planned: uninstall.Plan) -> list[str]:
 @pytest.mark.parametrize("delete_groups", [False, True])
 def test_nobody_is_refused_and_nothing_is_put_back(delete_groups: bool) -> None:
     """Registration first; v1alpha2 before who converts; the reconciler before the finalizers; policy last."""
-    planned = uninstall.plan(_found(), _resources("team", uninstall.FINALIZER), delete_groups=delete_groups)
+    planned = uninstall.plan(_found(), _resources("team", FINALIZER), delete_groups=delete_groups)
     order = _order(planned)
     assert order[:2] == list(REGISTRATIONS)
     places = [order.index(each) for each in ("Close", "Deployment", "Release", "ClusterRole", "Namespace")]
@@ -320,9 +316,7 @@ def test_the_namespace_stays_with_what_it_holds(namespace: str, delete_groups: b
 
 def test_only_our_finalizer_is_released() -> None:
     """By the stored version's path; groups without it are left alone."""
-    released = uninstall.plan(
-        _found(), _resources("team", "theirs", uninstall.FINALIZER), delete_groups=False
-    ).steps
+    released = uninstall.plan(_found(), _resources("team", "theirs", FINALIZER), delete_groups=False).steps
     (release,) = [each for each in released if isinstance(each, uninstall.Release)]
     assert release.paths == ("/apis/scheduling.podium.dev/v1beta1/namespaces/team/podgroups/train",)
     assert "Release" not in _order(uninstall.plan(_found(), _resources("team", "x"), delete_groups=False))
@@ -353,13 +347,13 @@ def test_closed_is_stored_and_not_converted() -> None:
 
 def test_the_plan_is_readable() -> None:
     """A line an object, in the words that are asked about."""
-    planned = uninstall.plan(_found(), _resources("team", uninstall.FINALIZER), delete_groups=True)
+    planned = uninstall.plan(_found(), _resources("team", FINALIZER), delete_groups=True)
     lines = "\n".join(map(str, planned.steps)).splitlines()
     assert lines[0] == "delete MutatingWebhookConfiguration podium"
     assert (
         "serve CustomResourceDefinition podgroups.scheduling.podium.dev in its stored version only" in lines
     )
-    assert f"release 1 groups from the finalizer {uninstall.FINALIZER}" in lines
+    assert f"release 1 groups from the finalizer {FINALIZER}" in lines
 
 
 def _versions(definition: Document) -> dict[str, tuple[bool, bool]]:
@@ -466,15 +460,3 @@ def test_what_others_own_is_not_put_back() -> None:
     """Of another manager, by an update, or of a subresource."""
     for entry in ({"manager": "kubectl"}, {"operation": "Update"}, {"subresource": "status"}):
         assert restoring(_noted(_THERE, {"f:data": {}}, **entry), None) == _IDENTITY
-
-
-_PAGE = (folder("manifests").parent / "docs" / "install.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("line", re.findall(r"^    podium (.*?)(?: +#.*)?$", _PAGE, re.MULTILINE))
-def test_the_page_shows_commands_that_are(line: str) -> None:
-    """Each is read by the command line; the tests beside this one run them."""
-    name, *arguments = shlex.split(line)
-    command = podium.get_command(Context(podium), name)
-    assert command is not None
-    assert command.make_context(name, arguments).params

@@ -20,10 +20,10 @@ from tests.install.scene import (
 )
 from tests.reconciler.running import until
 
+from podium.api.groups import FINALIZER
 from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import key_of, manifests
-from podium.ops.uninstall import FINALIZER
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 

@@ -15,7 +15,8 @@ from tests.lease.world import NAME, NAMESPACE, PATH
 from tests.live.fake import Fake, serving, status
 
 from podium.kube.connection import connect
-from podium.service.lease import Elector, LostError, Terms, steady
+from podium.service.lease import Elector, LostError, steady
+from podium.service.leaserecord import Terms
 
 _TERMS = Terms(lease_seconds=2.0, renew_seconds=1.0, retry_seconds=0.2)
 _PATIENCE_SECONDS = 30.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lease.world import Fate, Process, Request, World
+from tests.lease.world import Fate, Process, Request, World, empty
 
 from podium.service.lease import LostError
 
@@ -46,7 +46,7 @@ _blows = st.builds(
     _Blow,
     after=st.floats(0, 20),
     name=st.sampled_from(_NAMES),
-    what=st.sampled_from(["pause", "pause", "kill", "stop", "wall"]),
+    what=st.sampled_from(["pause", "pause", "kill", "stop", "wall", "empty"]),
     seconds=st.one_of(st.floats(0, _LONGEST_SECONDS), st.sampled_from([4.0, 9.0, 11.0, 14.9, 15.1, 16.0])),
 )
 
@@ -69,6 +69,8 @@ class _Watch:
                 process.paused_until = self._world.now + blow.seconds
             case "stop":
                 process.stop()
+            case "empty":
+                empty(self._world)()
             case "wall":
                 process.skew = (blow.seconds - 20.0) * 1e6
             case _:

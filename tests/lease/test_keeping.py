@@ -147,6 +147,26 @@ def test_a_lease_that_is_not_ours_any_more_is_lost_at_the_next_renewal(theft: _T
         assert world.server.lease == there
 
 
+@pytest.mark.parametrize("what", ["emptied", "no spec", "deleted"])
+def test_who_does_not_know_yet_that_the_lease_was_taken_from_it_acts_alone(what: str) -> None:
+    """It is paused, say, with time left: another that takes the lease at once would act beside it."""
+    with World("ab") as world:
+        world["a"].start()
+        world.run(1.0)
+        world["b"].start()
+        world.run(20.0)
+        world["a"].paused_until = world.now + 9.0
+        _THEFTS[what].do(world)
+
+        def alone() -> None:
+            assert not (world["a"].may_act() and world["b"].may_act())
+
+        world.check = alone
+        world.run(40.0)
+        assert isinstance(world["a"].failure, LostError)
+        assert world["b"].works()
+
+
 def test_what_others_change_beside_the_record_is_kept() -> None:
     """A label set while we hold it: the renewal is refused once, and repeated upon what is there."""
     with leading() as world:

@@ -13,7 +13,8 @@ from tests.fixtures.servers import Server
 from tests.live.cluster import kubeconfig_of
 
 from podium.kube.connection import connect
-from podium.service.lease import Elector, LostError, Terms, steady
+from podium.service.lease import Elector, LostError, steady
+from podium.service.leaserecord import Terms
 
 pytestmark = pytest.mark.server
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.lease.world import FINE, HUNG, OTHER, Fate, World, leading, methods
+from tests.lease.world import FINE, HUNG, OTHER, RELEASED, Fate, World, empty, leading, methods
 
 
 def test_where_no_lease_is_one_is_made() -> None:
@@ -28,7 +28,7 @@ def test_where_no_lease_is_one_is_made() -> None:
     [
         pytest.param(None, id="no spec"),
         pytest.param({}, id="an empty spec"),
-        pytest.param({"holderIdentity": "", "leaseTransitions": 7}, id="released"),
+        pytest.param(RELEASED, id="given back"),
         pytest.param({"holderIdentity": None, "leaseTransitions": None}, id="nulls"),
     ],
 )
@@ -79,11 +79,29 @@ def test_while_the_holder_renews_it_is_waited_for() -> None:
 def test_one_that_is_given_back_while_it_is_waited_for_has_not_expired() -> None:
     with World() as world:
         world.server.put(OTHER)
-        world.at(5.0, partial(world.server.edit, holderIdentity=""))
+        world.at(5.0, partial(world.server.put, RELEASED))
         world["a"].start()
         world.run(8.0)
         assert world["a"].works()
         assert not world["a"].elector.expired
+
+
+@pytest.mark.parametrize("what", ["emptied", "deleted"])
+def test_one_that_somebody_took_from_its_holder_is_waited_for_as_if_it_had_not_been_renewed(
+    what: str,
+) -> None:
+    """Who held it learns of that with its next renewal, if it can reach the server."""
+    with World() as world:
+        world.server.put({**OTHER, "leaseDurationSeconds": 3600})
+        world.at(5.0, partial(setattr, world.server, "lease", None) if what == "deleted" else empty(world))
+        world["a"].start()
+        world.run(20.0)
+        assert not world["a"].led
+        world.run(3.0)
+        assert world["a"].works()
+        assert world["a"].elector.expired
+        assert world["a"].elector.made == (what == "deleted")
+        assert world["a"].events() == ["another leads", "the lease was not given back", "leading"]
 
 
 def test_the_duration_of_the_record_is_waited_for() -> None:

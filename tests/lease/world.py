@@ -16,7 +16,8 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
-from podium.service.lease import Elector, Terms
+from podium.service.lease import Elector
+from podium.service.leaserecord import Terms
 
 NAMESPACE, NAME = "system", "controller"
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -50,6 +51,10 @@ OTHER = {
     "renewTime": "1999-01-01T00:00:00.000000Z",
     "leaseTransitions": 7,
 }
+
+
+# As its holder gave it back.
+RELEASED = {**OTHER, "holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 class Request(NamedTuple):
@@ -378,6 +383,16 @@ def leading(*fates: Fate, random: Callable[[], float] = lambda: 0.5) -> World:
     world.run(5.0, until=world["a"].works)
     assert world["a"].may_act()
     return world
+
+
+def empty(world: World) -> Callable[[], None]:
+    """Give what empties the lease by hand, if there is one."""
+
+    def do() -> None:
+        if world.server.lease is not None:
+            world.server.edit(holderIdentity="")
+
+    return do
 
 
 def methods(world: World) -> str:

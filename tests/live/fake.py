@@ -1,6 +1,7 @@
 """A small API server that answers as a test tells it to: what a real one does only on a bad day."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -107,15 +108,15 @@ def pods(first: int, last: int) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def serving(fake: Fake) -> AsyncIterator[Fake]:
-    """Serve on a loopback port of its own."""
+async def serving(fake: Fake, tls: ssl.SSLContext | None = None) -> AsyncIterator[Fake]:
+    """Serve on a loopback port of its own, in plain HTTP unless there is a context."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", fake.handle)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     host, port = runner.addresses[0][:2]
-    fake.url = f"http://{host}:{port}"
+    fake.url = f"http{'s' if tls else ''}://{host}:{port}"
     try:
         yield fake
     finally:

@@ -107,7 +107,7 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_context_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(_config()))
-    assert "Expected object with name other" in _refusal(kubeconfig=str(path), context="other")
+    assert _refusal(str(path), context="other") == f"{path}: there is no context other; there is c"
 
 
 def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

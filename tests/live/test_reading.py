@@ -326,12 +326,17 @@ async def test_a_server_that_stays_busy_is_an_error(fake: Fake, tmp_path: Path) 
 
 async def test_refused_credentials_are_an_error(fake: Fake, tmp_path: Path) -> None:
     fake.token = "another"
-    assert (await _refusal(fake, tmp_path)).endswith("401 Unauthorized: Unauthorized")
+    assert (await _refusal(fake, tmp_path)).endswith(
+        "401 Unauthorized: Unauthorized; its credential is unknown there, or has expired: renew it"
+    )
 
 
 async def test_nobody_listening_is_an_error(fake: Fake, tmp_path: Path) -> None:
     fake.url = "http://127.0.0.1:1"
-    assert (await _refusal(fake, tmp_path)).startswith("http://127.0.0.1:1: GET /")
+    assert await _refusal(fake, tmp_path) == (
+        "http://127.0.0.1:1: GET /version failed: nothing listens there; is the cluster up, and is it the "
+        "kubeconfig's server?"
+    )
 
 
 async def test_a_server_that_falls_silent_is_an_error(
@@ -362,3 +367,19 @@ async def test_progress_is_for_a_person_who_watches(
     assert "\rreading pods: 2 of about 5" in said.replace("\x1b[K", "")
     assert "\rreading pods: 5\r" in said.replace("\x1b[K", "")
     assert said.endswith("\r\x1b[K")
+
+
+async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path: Path) -> None:
+    """An empty one would be an all-clear; the rights that are missing are said, with where to find them."""
+
+    async def refuse(_: web.Request) -> web.StreamResponse:
+        return status(403, "Forbidden", "no")
+
+    for root, resources in fake.resources.items():
+        for plural, *_ in resources:
+            fake.answers[f"{root}/{plural}"] = refuse
+    said = await _refusal(fake, tmp_path)
+    assert said.startswith("nothing may be read there: missing permission: list nodes")
+    assert said.endswith("; docs/dump.md has the rights")
+    del fake.answers["/api/v1/nodes"]
+    assert "Pod" in (await _load(fake, tmp_path)).state.unread

@@ -206,6 +206,23 @@ def test_the_overlay_in_the_docs_builds(tmp_path: Path) -> None:
         assert (render.ROOT / path).exists(), path
 
 
+def test_the_patch_in_the_docs_labels_what_the_operator_looks_for(tmp_path: Path) -> None:
+    """That of docs/monitoring.md, in an overlay with its component."""
+    page = (render.ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    shutil.copytree(render.MANIFESTS, tmp_path / "manifests")
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["manifests/base"],
+        "components": ["manifests/components/self-signed", "manifests/components/monitoring"],
+    }
+    patches = page.partition("\n```yaml\n")[2].partition("```")[0]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay) + patches)
+    built = _read(render.build(_kubectl(), tmp_path))
+    labelled = {kind for (kind, _), each in built.items() if "release" in each["metadata"].get("labels", {})}
+    assert labelled == {"ServiceMonitor", "PrometheusRule"}
+
+
 def test_another_namespace_is_refused() -> None:
     """The registration exempts podium-system by its name."""
     done = _fill([_values()], "elsewhere")

@@ -3,17 +3,25 @@
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
 import yaml
 from tests.manifests.promql import TARGET, Query
+from tests.manifests.test_modes import rendered
 from tools.manifests import dashboard, metrics
 from tools.manifests.render import MANIFESTS, ROOT
 
+from podium.rules import own, pod, priorityclass, storage
+from podium.rules.table import ADMISSION_RULES
+
 _ALERTS = yaml.safe_load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+_SERVICE, _SERVICE_MONITOR = yaml.safe_load_all(
+    (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
+)
 _RULES = [rule for group in _ALERTS["spec"]["groups"] for rule in group["rules"]]
 _EXPOSED = metrics.exposed()
 _KNOWN = {
@@ -27,6 +35,54 @@ _APISERVER = {
     ),
 }
 _PANELS = [panel for row in dashboard.ROWS.values() for panel in row]
+_QUERIES = (
+    *(rule["expr"] for rule in _RULES),
+    *(query.replace("$__rate_interval", "5m") for panel in _PANELS for query in panel.queries.values()),
+)
+# On the API server's own kinds, and what it stores, only it judges.
+_NOT_OURS = {*pod.RULES, *priorityclass.RULES, *storage.RULES}
+_OWN = {rule.cause.rule.id for rule in own.OWN_RULES}
+_SCHEDULER = "podium_scheduler_"
+_RESULTS = ("scheduled", "unschedulable", "error")
+# Of each counter and histogram with labels that a query names, the values of these.
+_VALUES: dict[str, dict[str, Collection[str]]] = {
+    "podium_admission_requests_total": {
+        "phase": ("mutate", "validate", "gang", "scheduled-gang"),
+        "kind": ("Pod", "PodGroup", "Workload"),
+        "operation": ("CREATE", "UPDATE"),
+        "verdict": ("allowed", "patched", "warned", "denied"),
+        "rule": {"", *(rule.id for rule in ADMISSION_RULES if rule not in _NOT_OURS), *_OWN},
+    },
+    "podium_admission_duration_seconds_bucket": {"phase": ("mutate", "validate", "gang", "scheduled-gang")},
+    "podium_admission_errors_total": {
+        "why": (
+            *("not HTTP", "handshake", "client certificate", "path", "method", "slow header", "slow body"),
+            *("no length", "large body", "content type", "large header", "exception", "late", "review"),
+            "not synced",
+        )
+    },
+    "podium_admission_shed_total": {"why": ("connections", "descriptors", "handshakes", "memory", "waiting")},
+    "podium_writes_total": {
+        "what": ("conditions", "finalizer", "group"),
+        "result": ("written", "gone", "conflict", "failed"),
+    },
+    f"{_SCHEDULER}goroutines_duration_seconds_bucket": {"operation": ("preemption",)},
+    f"{_SCHEDULER}goroutines_execution_total": {"operation": ("preemption",), "result": ("success", "error")},
+    f"{_SCHEDULER}pod_scheduling_sli_duration_seconds_bucket": {
+        "attempts": (*(str(number) for number in range(1, 15)), "15+")
+    },
+    f"{_SCHEDULER}podgroup_schedule_attempts_total": {"result": (*_RESULTS, "waiting_on_preemption")},
+    f"{_SCHEDULER}preemption_workload_disruptions_sum": {"preemptor": ("pod", "podgroup")},
+    f"{_SCHEDULER}rejected_pods_total": {
+        "reason": ("OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods", "other")
+    },
+    f"{_SCHEDULER}schedule_attempts_total": {"result": _RESULTS},
+    f"{_SCHEDULER}workload_preemption_attempts_total": {"result": ("Success", "Unschedulable")},
+    f"{_SCHEDULER}writes_total": {
+        "what": ("bind", "nominate", "mark", "delete", "group"),
+        "result": ("written", "gone", "taken", "failed"),
+    },
+}
 _TOLD = re.compile(r"\$labels\.(\w+)")
 _SOURCES = ("core", "webhooks", "controllers", "schedulerplugin")
 
@@ -62,6 +118,34 @@ def test_an_alert_speaks_of_what_there_is(rule: Mapping[str, Any]) -> None:
     assert rule["for"] == "5m"
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+
+
+def test_each_rate_is_of_series_that_are_known() -> None:
+    """Every counter and histogram that a query names has its row."""
+    rated = {
+        name
+        for series in _EXPOSED.values()
+        for each in series
+        for name in each.samples
+        if each.kind != "gauge" and each.labels
+    }
+    assert {name for query in _QUERIES for name in _held(query).metrics} & rated == _VALUES.keys()
+
+
+@pytest.mark.parametrize("name", _VALUES)
+def test_what_is_asked_for_is_there_before_it_counts(name: str) -> None:
+    """By each value of each label; a rate misses the increment with which a series begins."""
+    begun = {
+        tuple(sample.labels[label] for label in _VALUES[name])
+        for registry in metrics.registries().values()
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name
+    }
+    want = _VALUES[name].values()
+    assert [set(values) for values in zip(*begun, strict=True)] == [set(values) for values in want]
+    # Which rule may decide where is held against the reviews of all tests.
+    assert name == "podium_admission_requests_total" or begun == set(product(*want))
 
 
 @pytest.mark.parametrize("panel", _PANELS, ids=[panel.title for panel in _PANELS])
@@ -146,12 +230,31 @@ def test_the_reference_is_what_is_exposed() -> None:
 
 def test_a_scrape_keeps_our_labels() -> None:
     """The operator gives targets a namespace, which would hide that of a divergent group."""
-    monitor = yaml.safe_load(
-        (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
-    )
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (endpoint,) = _SERVICE_MONITOR["spec"]["endpoints"]
     assert endpoint["honorLabels"]
     assert "namespace" in _KNOWN["podium_divergent_groups"]
+
+
+def test_every_process_is_scraped() -> None:
+    """By one Service, which no other is taken for; the job is the process, by a label that its pods have."""
+    services = [_SERVICE, *rendered("scheduler", "Service")]
+    selected = _SERVICE_MONITOR["spec"]["selector"]["matchLabels"].items()
+    assert [each for each in services if selected <= each["metadata"]["labels"].items()] == [_SERVICE]
+    assert _SERVICE_MONITOR["metadata"]["namespace"] == _SERVICE["metadata"]["namespace"]
+    (endpoint,), (port,) = _SERVICE_MONITOR["spec"]["endpoints"], _SERVICE["spec"]["ports"]
+    assert endpoint["port"] == port["name"]
+    (relabeling,) = endpoint["relabelings"]
+    (source,) = relabeling["sourceLabels"]
+    jobs = set()
+    for deployment in rendered("scheduler", "Deployment"):
+        pod = deployment["spec"]["template"]
+        (container,) = pod["spec"]["containers"]
+        assert port["targetPort"] in {each["name"] for each in container["ports"]}
+        labels = pod["metadata"]["labels"]
+        assert _SERVICE["spec"]["selector"].items() <= labels.items()
+        meta = {f"__meta_kubernetes_pod_label_{re.sub('[^a-zA-Z0-9]', '_', name)}": name for name in labels}
+        jobs.add(relabeling["replacement"].replace("$1", labels[meta[source]]))
+    assert jobs == {f"podium-{process}" for process in metrics.exposed()}
 
 
 def test_no_label_names_an_object() -> None:

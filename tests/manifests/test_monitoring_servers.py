@@ -1,17 +1,22 @@
 """What the running processes answer at /metrics is what the reference, the alerts and the dashboard go by."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tests.docs.pages import commands, pages
 from tests.fixtures.servers import Server, exclusive
+from tests.live.cluster import CONTAINER
 from tests.manifests.test_modes import rendered
 from tests.reconciler import running as reconciler
+from tests.reconciler.running import until
 from tests.scheduler import test_process as scheduler
 from tests.webhooks import running as webhook
 from tools.manifests import metrics
+from tools.manifests.render import MANIFESTS
 
 from podium.controlplane.releases import NEWEST
 
@@ -37,7 +42,10 @@ def _launch(process: str, server: Server, folder: Path) -> webhook.Running:
 
 @pytest.mark.parametrize("process", metrics.exposed())
 def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_path: Path) -> None:
-    """Each metric by name and type, and no other of ours; each sample by the labels it is said to have."""
+    """Each metric by name and type, and no other of ours; each sample by the labels it is said to have.
+
+    The first one has each series that a rate could be taken of, long before it counts.
+    """
     started = _launch(process, server, tmp_path / process)
     with webhook.ending(started):
         started.wait_ready()
@@ -50,15 +58,55 @@ def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_pa
     assert samples
     for sample in samples:
         assert sample.labels.keys() == labels[sample.name], sample.name
+    begun = [sample for family in metrics.registries()[process].collect() for sample in family.samples]
+    assert _series(each for each in begun if each.name in labels) <= _series(samples)
+
+
+def _series(samples: Iterable[Any]) -> set[tuple[Any, ...]]:
+    """Give the names and labels of samples."""
+    return {(sample.name, *sorted(sample.labels.items())) for sample in samples}
+
+
+def test_the_service_has_each_process_by_its_own_port(cluster: Server, namespace: str) -> None:
+    """A port's number is looked up by name in every pod, so one Service is enough for all of them."""
+    service, _ = yaml.safe_load_all(
+        (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
+    )
+    service["metadata"]["namespace"] = namespace
+    cluster.kubectl("create", "--filename=-", stdin=service)
+    want = set()
+    for deployment in rendered("scheduler", "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        pod = {
+            "metadata": {"generateName": "process-", "labels": labels},
+            "spec": {"containers": [{**CONTAINER, "ports": container["ports"]}]},
+        }
+        code, made = cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+        assert code == 201, made
+        (number,) = (port["containerPort"] for port in container["ports"] if port["name"] == "metrics")
+        want.add((made["metadata"]["name"], "metrics", number))
+
+    def found() -> set[tuple[str, str, int]]:
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        return {
+            (endpoint["targetRef"]["name"], port["name"], port["port"])
+            for each in cluster.request("GET", slices)[1]["items"]
+            for endpoint in each["endpoints"] or ()
+            for port in each["ports"]
+        }
+
+    until(lambda: found() == want, "each pod is there with its port")
 
 
 def test_the_commands_of_the_page_run(server: Server) -> None:
     """The logs of each process are asked for by labels that its pods have."""
-    lines = re.findall(r"^    kubectl (.*)$", metrics.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     selected = []
-    for line in lines:
-        arguments = line.split()
+    for each in commands(pages()["monitoring"]):
+        if " logs " not in each.text:
+            continue
+        arguments = each.text.split()[1:]
         server.kubectl(*arguments)
-        selected.append(dict(each.split("=") for each in arguments[-1].split(",")))
+        selected.append(dict(label.split("=") for label in arguments[-1].split(",")))
     pods = [each["spec"]["template"]["metadata"]["labels"] for each in rendered("scheduler", "Deployment")]
     assert sorted(pods, key=str) == sorted(selected, key=str)

@@ -1,7 +1,6 @@
 """Migrations on real servers, both ways: finished when cut at any write, raced, refused; pods are let be."""
 
 import json
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.docs.pages import commands, pages
 from tests.fixtures.proxy import Cut, Proxy, Where
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import READ_ONLY, kubeconfig_of
@@ -30,8 +30,7 @@ pytestmark = pytest.mark.server
 
 NATIVE = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
 PODIUM = "scheduling.podium.dev/v1beta1"
-PAGE = Path(__file__).parents[2].joinpath("docs", "upgrade.md").read_text("utf-8")
-COMMANDS = re.findall(r"^    (podium migrate .*)$", PAGE, re.MULTILINE)
+COMMANDS = [each.text for each in commands(pages()["upgrade"]) if each.text.startswith("podium migrate ")]
 PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
 
 
@@ -296,17 +295,22 @@ def test_a_cluster_without_the_native_api_says_so(server_without: Server, tmp_pa
     assert "the native Workload API is not served by this cluster" in str(refused.exception)
 
 
+def test_there_are_commands() -> None:
+    """In the page; without one the test below would be none."""
+    assert {"--apply" in each for each in COMMANDS} == {True, False}
+
+
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_commands_of_the_page_run(server: Server, namespace: str, tmp_path: Path, line: str) -> None:
     """Each on a cluster with groups to move, in one namespace of it: others are other tests'."""
     to = Api.PODIUM if "--to podium" in line else Api.NATIVE
     fill(server, other(to), namespace)
-    here = line.replace(" -A", f" -n {namespace}").replace(" out", f" {tmp_path}/out")
+    here = line.replace(" -A", f" -n {namespace}").replace(" groups", f" {tmp_path}/groups")
     done = CliRunner().invoke(command, [*shlex.split(here)[2:], "--kubeconfig", str(server.kubeconfig)])
     assert done.exit_code == 3, done.output
     assert (set(there(server, to, namespace)) == FREE) is ("--apply" in line)
     if "--output-dir" in line:
         # What is in use is made by hand when the rest has moved.
         assert migrate(server.kubeconfig, namespace, to, "--apply").exit_code == 3
-        server.kubectl("create", "-f", str(tmp_path / "out" / "held"))
+        server.kubectl("create", "-f", str(tmp_path / "groups" / "held"))
         assert set(there(server, to, namespace)) == ALL

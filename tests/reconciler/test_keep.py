@@ -12,6 +12,7 @@ from tests.audit.builders import NEW, NS, OLD, pod, priority_class
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, PodTemplate, SchedulingGroup
 from podium.api.foreign import Owner
 from podium.api.groups import (
+    FINALIZER,
     GROUP_LABEL,
     NATIVE_GROUP,
     PODIUM_GROUP,
@@ -93,7 +94,7 @@ def metadata(
         deletionTimestamp=st.sampled_from((*[None] * 4, NEW)),
         labels=st.sampled_from((*[labels | noise] * 4, noise, None)),
         annotations=st.sampled_from((None, {"note": "long"})),
-        finalizers=st.sampled_from((None, ["a/b", protection.FINALIZER])),
+        finalizers=st.sampled_from((None, ["a/b", FINALIZER])),
         ownerReferences=made_by,
     )
 

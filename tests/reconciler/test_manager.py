@@ -20,14 +20,13 @@ from tests.informer.living import Time
 from tests.reconciler.test_queue import settled
 
 from podium.api.core import Namespace, Pod
-from podium.api.groups import PodGroup
+from podium.api.groups import FINALIZER, PodGroup
 from podium.api.membership import key_of
 from podium.api.meta import Condition, ObjectMeta
 from podium.controllers.actions import Action, ApplyConditions, SetFinalizers
 from podium.controllers.conditions import OURS, PRIORITY, judged
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import Metrics
-from podium.controllers.protection import FINALIZER
 from podium.errors import PodiumError
 from podium.explain import Server
 from podium.kube.connection import RefusedError

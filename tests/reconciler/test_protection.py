@@ -13,12 +13,12 @@ from tests.reconciler.running import PODIUM_API, Place, Space, configuration, in
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.foreign import Owner
-from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup
+from podium.api.groups import FINALIZER, GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.reads import Kind
 from podium.controllers.actions import Decision, SetFinalizers
-from podium.controllers.protection import FINALIZER, decide
+from podium.controllers.protection import decide
 from podium.controlplane.releases import NEWEST
 from podium.findings import ObjectRef
 from podium.state import State

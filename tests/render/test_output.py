@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from podium.cli.main import command
 from podium.cli.render.output import deliver
 from podium.errors import PodiumError
 
 WRITE_TO_STDOUT = """
+from podium.cli.main import command
 from podium.cli.render.output import deliver
 from podium.errors import PodiumError
 try:
@@ -19,6 +22,32 @@ try:
 except PodiumError as error:
     raise SystemExit(str(error))
 """
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TABLES = {
+    "audit": ["-f", "training-1.37.json.gz"],
+    "admit": ["-f", "preemption/urgent.yaml"],
+    "whatif": ["-f", "preemption/cluster.yaml", "--group", "research/train"],
+    "why": ["group", "team-ranking/retrain", "-f", "training-1.37.json.gz"],
+    "migrate": ["-f", "training-1.37.json.gz", "--to", "podium"],
+    "report": ["-f", "preemption/records.yaml"],
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "widest"), [("40", 60), ("60", 60), ("", 100), ("120", 120), ("200", 140)]
+)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_as_wide_as_the_terminal(
+    name: str, columns: str, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As COLUMNS says within bounds; 100 where nobody says, as in a pipe. It has no line to spare, either."""
+    monkeypatch.chdir(EXAMPLES)
+    done = CliRunner(env={"COLUMNS": columns}).invoke(command, [name, *TABLES[name]])
+    lengths = [len(line) for line in done.stdout.splitlines()]
+    assert max(lengths) <= widest
+    assert name == "admit" or max(lengths) > widest * 0.75
 
 
 def test_standard_output_gets_the_report_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

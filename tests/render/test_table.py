@@ -113,3 +113,14 @@ def test_columns_lose_no_text(rows: list[tuple[str, str, str]], width: int | Non
     assert sorted(letter for line in layout.lines[1:] for letter in line if letter in "ab-/") == letters
     if width is not None:
         assert max(map(len, layout.lines)) <= width
+
+
+def test_a_name_is_broken_only_where_nothing_else_helps() -> None:
+    """Sentences wrap first; a word that wants half of the room leaves it to the others."""
+    rows = [("team-ranking/retrain-0", "it has a toleration until tomorrow")]
+    layout = Layout(width=50, colour=False)
+    layout.columns(("NAME", "WHY"), rows)
+    assert [line.split("  ")[0].rstrip() for line in layout.lines[1:]] == ["team-ranking/retrain-0", ""]
+    layout = Layout(width=50, colour=False)
+    layout.columns(("NAME", "WHY"), [("x" * 90, "it has a toleration")])
+    assert layout.lines[1].endswith("  it has a toleration")

@@ -7,10 +7,11 @@ of the scheduler is not made twice.
 from tests.preemption.clusters import NS
 from tests.scheduler.rig import World
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
-from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, Mode
+from podium.schedulerplugin.scheduling.settings import Mode
 
 
 def cpu(each: Schedulable) -> int:
@@ -41,7 +42,7 @@ class Judged(World):
             assert found is not None
             assert not found.spec.nodeName
             assert not found.spec.schedulingGates
-            assert found.spec.schedulerName == SCHEDULER_NAME
+            assert found.spec.schedulerName == PODIUM_SCHEDULER
             assert found.metadata.deletionTimestamp is None
             assert where in self.state.nodes
             # Another bind may be under way to a node that went.
@@ -64,7 +65,7 @@ class Judged(World):
             found = self._live(ref)
             assert found is not None
             assert found.spec.nodeName in self.state.nodes
-            assert found.spec.schedulerName == SCHEDULER_NAME
+            assert found.spec.schedulerName == PODIUM_SCHEDULER
             assert ref.namespace != "kube-system"
             lowest, class_name = self.rank(found)
             assert lowest < evict.preemptor.priority

@@ -10,6 +10,6 @@ def gang(name: str, *, size: int, cpu: str | int = 1, priority: int = 0, **kwarg
     return [pod(f"{name}-{at}", cpu, priority, group=name, **kwargs) for at in range(size)]
 
 
-def running(name: str, where: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Any:
+def running(name: str, where: str = "n1", cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Any:
     """Make a pod of ours that runs."""
     return pod(name, cpu, priority, node=where, **kwargs)

@@ -12,7 +12,7 @@ from podium.cli.schedulerfile import source
 from podium.errors import PodiumError
 from podium.schedulerplugin.live import process
 from podium.service import logs
-from podium.service.lease import Terms
+from podium.service.leaserecord import Terms
 from podium.service.replica import Options
 
 

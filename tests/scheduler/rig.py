@@ -13,6 +13,7 @@ import msgspec
 from tests.preemption.clusters import NOW, NS
 from tests.scheduling import builders
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -27,7 +28,7 @@ from podium.schedulerplugin.scheduling.effects import (
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, LiveSettings
+from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.state import Readable, State
 
 # More steps than any test needs: a scheduler that goes on for ever is found out.
@@ -36,7 +37,7 @@ _STEPS = 10_000
 
 def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Schedulable:
     """Make a pod of ours, running if a `node` is given."""
-    spec = {"schedulerName": SCHEDULER_NAME, **kwargs}
+    spec = {"schedulerName": PODIUM_SCHEDULER, **kwargs}
     return builders.pod(name, {"cpu": cpu}, priority=priority, **spec)
 
 
@@ -60,8 +61,8 @@ class World:
     def restart(self) -> None:
         """Have another process begin: it knows what the API server knows."""
         engine = LiveEngine(self.state, self.live.engine)
-        restraint = Restraint(lambda: self.live)
-        self.scheduler = Scheduler(engine, lambda: self.live, restraint)
+        self.restraint = Restraint(lambda: self.live)
+        self.scheduler = Scheduler(engine, lambda: self.live, self.restraint)
         self.held = []
         self.state._observers[:] = [engine.apply, self.scheduler.apply]
         for effect in self.scheduler.begin(self.moment):

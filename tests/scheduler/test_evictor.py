@@ -9,9 +9,11 @@ from tests.scheduler.recording import Recorded, Write, pod
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
+from podium.kube.fenced import LeaseOverError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
 from podium.schedulerplugin.live.writes import GoneError
-from podium.schedulerplugin.scheduling.effects import Evict, Preemptor, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
 
 
 def _unit(*names: str) -> Unit:
@@ -27,6 +29,7 @@ EVICT = Evict(
     message="0/2 nodes are available",
     cleared=(pod("low"),),
 )
+NO = RefusedError("https://api", "WRITE", 500, "InternalError", "no")
 VICTIMS = tuple(each.name for each in EVICT.victims)
 NOMINATIONS = [Write("nominate", "u1", "n1"), Write("nominate", "u2", "n2")]
 CLEARS = [Write("nominate", "low")]
@@ -94,10 +97,11 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
 @pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
 async def test_the_first_error_ends_it(failing: Write) -> None:
     """At every step: what was to come after it is not begun, and who stays no longer says that it goes."""
-    writes = Recorded({failing: PodiumError("no")})
+    writes = Recorded({failing: NO})
     carried = await carry_out(EVICT, writes, TOLD, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
-    assert carried == Carried(tuple(pod(each.pod) for each in deleted), "no", error=True)
+    gone = tuple(pod(each.pod) for each in deleted)
+    assert carried == Carried(gone, str(NO), error=True, unsure=failing in DELETES)
     if failing in ANNOUNCED:
         assert deleted == []
     elif failing != DELETES[-1]:
@@ -106,6 +110,60 @@ async def test_the_first_error_ends_it(failing: Write) -> None:
     assert [each for each in writes.begun if each in SPARES] == [
         Write("mark", name, "False") for name in stay
     ]
+
+
+class Away(Recorded):
+    """A server that is away for so many deletes."""
+
+    def __init__(self, times: int, error: PodiumError) -> None:
+        super().__init__()
+        self._times = times
+        self._error = error
+
+    async def delete(self, pod: PodRef) -> None:
+        self._times -= 1
+        if self._times >= 0:
+            raise self._error
+        await super().delete(pod)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [PodiumError("the connection was lost"), RefusedError("https://api", "DELETE", 503, "Reason", "no")],
+    ids=["no answer", "503"],
+)
+async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
+    """Others need not go for those who have gone; but not for ever."""
+    writes = Away(15, error)
+    assert await carry_out(EVICT, writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    carried = await carry_out(EVICT, Away(10_000, error), TOLD, still=_yes)
+    assert carried == Carried((), str(error), error=True, unsure=True)
+
+
+async def test_nobody_is_asked_again_when_the_lease_is_over() -> None:
+    carried = await carry_out(EVICT, Away(1, LeaseOverError()), TOLD, still=_yes)
+    assert carried.failed == str(LeaseOverError())
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("failing", "code", "unsure"),
+    [
+        (DELETES[0], 504, (True, False)),
+        (DELETES[0], 500, (True, False)),
+        (DELETES[0], 403, (False, False)),
+        (DELETES[0], 429, (False, False)),
+        (MARKS[0], 503, (False, True)),
+    ],
+    ids=str,
+)
+async def test_a_delete_that_nobody_answered_may_have_been_done(
+    failing: Write, code: int, unsure: tuple[bool, bool], again: bool
+) -> None:
+    """And may still, where going on with it failed before anybody was asked; not when it was asked again."""
+    writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
+    carried = await carry_out(EVICT._replace(again=again), writes, TOLD, still=_yes)
+    assert carried.unsure == unsure[again]
 
 
 @pytest.mark.parametrize("gone", [*CLEARS, *MARKS], ids=lambda each: f"{each.what} {each.pod}")
@@ -150,7 +208,7 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
 def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
     """No delete before all announcements, none of the last before the others, and no mark of who stays."""
     errors = {
-        write: GoneError("gone") if end == "gone" and write.what != "delete" else PodiumError("no")
+        write: GoneError("gone") if end == "gone" and write.what != "delete" else NO
         for write, end in ends.items()
     }
     writes = Recorded(errors, limit)

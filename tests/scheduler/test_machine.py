@@ -18,6 +18,7 @@ from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.judged import Judged
 from tests.scheduler.rig import pod
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
@@ -26,7 +27,7 @@ from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Bind, Key, Report
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.queue import Pool
-from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, Mode
+from podium.schedulerplugin.scheduling.settings import Mode
 from podium.view import Name
 
 NODES = ("n1", "n2")
@@ -270,7 +271,7 @@ class Whatever(RuleBasedStateMachine):
         """Give all entries that wait."""
         found: dict[Any, None] = {}
         for key, each in self.world.state.pods.items():
-            if each.spec.nodeName or each.finished or each.spec.schedulerName != SCHEDULER_NAME:
+            if each.spec.nodeName or each.finished or each.spec.schedulerName != PODIUM_SCHEDULER:
                 continue
             of = each.spec.schedulingGroup
             found[

@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from podium.api.membership import GroupKey
+from podium.api.records import Agreement
 from podium.schedulerplugin.live.metrics import Metrics
 from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import (
@@ -57,6 +58,16 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
                 name = sample.name.removeprefix(PREFIX)
                 found[f"{name}{{{labels}}}" if labels else name] = sample.value
     return found
+
+
+def series(registry: CollectorRegistry) -> set[tuple[str, ...]]:
+    """Give all series of ours, counted or not, by name and labels."""
+    return {
+        (sample.name, *sample.labels.values())
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name.startswith(PREFIX)
+    }
 
 
 class Case(NamedTuple):
@@ -175,6 +186,26 @@ def test_what_a_step_counts(case: Case) -> None:
     assert samples(registry) == {**step, **case.want}
 
 
+def test_counting_begins_no_series() -> None:
+    """All are there from the start, or a rate would miss the first of each."""
+    registry = new_registry()
+    metrics = Metrics(registry)
+    begun = series(registry)
+    for case in CASES.values():
+        metrics.stepped(case.effects, 0.0, 0.5)
+    for _ in range(20):
+        metrics.bound(PODS[0], 1.0)
+        metrics.stepped((Report(POD, PODS[1:2], UNSCHEDULABLE, "full"),), 0.0, 0.5)
+    metrics.bound(PODS[1], 1.0)
+    metrics.not_bound(PODS[2], 1.0)
+    for error in (False, True):
+        metrics.carried_out(evict(POD, PODS[0]), 1.0, error=error)
+        metrics.carried_out(evict(GROUP, *PODS), 1.0, error=error)
+    for agreement in Agreement:
+        metrics.shadowed(agreement)
+    assert series(registry) == begun
+
+
 def test_a_pod_is_counted_from_its_first_attempt_to_its_binding() -> None:
     """It did not fit, then a bind failed, and then it was bound: the last attempt began at 20."""
     registry = new_registry()
@@ -255,6 +286,8 @@ def test_what_others_know_is_read() -> None:
     Metrics(registry).read(
         pending=lambda: {"active": 3, "gated": 2},
         incoming=lambda: {("active", "PodAdd"): 5},
+        evictions=lambda: (5, 2),
+        nominated=lambda: (3, 1),
         leads=lambda: True,
         cache_ages=lambda: {"pods": 1.5},
     )
@@ -262,11 +295,29 @@ def test_what_others_know_is_read() -> None:
         "pending_pods{queue=active}": 3,
         "pending_pods{queue=gated}": 2,
         "queue_incoming_pods_total{queue=active,event=PodAdd}": 5,
+        "evictions_limit": 5,
+        "evictions_left": 2,
+        "nominated_pods{scheduler=ours}": 3,
+        "nominated_pods{scheduler=other}": 1,
         "leader": 1,
     }
     text = generate_latest(registry).decode()
     assert 'podium_cache_age_seconds{resource="pods"} 1.5' in text
     assert "# TYPE podium_scheduler_queue_incoming_pods_total counter" in text
+
+
+def test_who_does_not_lead_knows_of_no_limit_and_no_nomination() -> None:
+    """No limit is no sample either: a 0 would say that nothing may go."""
+    registry = new_registry()
+    Metrics(registry).read(
+        pending=dict,
+        incoming=dict,
+        evictions=lambda: None,
+        nominated=lambda: None,
+        leads=lambda: False,
+        cache_ages=dict,
+    )
+    assert not {name for name, *_ in series(registry) if "evictions" in name or "nominated" in name}
 
 
 # Of kube-scheduler 1.37: its histograms by their first bound and how many there are, and its counters.
@@ -297,7 +348,14 @@ UPSTREAM_COUNTERS = {
 def test_names_and_buckets_are_upstreams() -> None:
     registry = new_registry()
     metrics = Metrics(registry)
-    metrics.read(pending=dict, incoming=dict, leads=lambda: True, cache_ages=dict)
+    metrics.read(
+        pending=dict,
+        incoming=dict,
+        evictions=lambda: None,
+        nominated=lambda: None,
+        leads=lambda: True,
+        cache_ages=dict,
+    )
     metrics.stepped((evict(GROUP, *PODS), evict(POD, PODS[0])), 0.0, 0.5)
     metrics.bound(PODS[0], 1.0)
     metrics.carried_out(evict(GROUP, *PODS), 2.0, error=False)

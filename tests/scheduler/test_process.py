@@ -209,6 +209,41 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
     assert [event["event"] for event in second.events].count("scheduling") == 1
 
 
+def test_where_somebody_has_evicted_and_there_is_no_lease_it_was_deleted(
+    server: Server, account: Account, tmp_path: Path
+) -> None:
+    """So nobody knows how who had it ended; where nobody ever evicted, nobody led before."""
+    gangs = Gangs(Place(server, NATIVE_API), "deleted")
+    without_lease = ("delete", "lease", f"--namespace={NAMESPACE}", NAME, "--ignore-not-found")
+    kubeconfig = account.kubeconfig(tmp_path, server.url)
+    server.request("DELETE", RECORDS)
+    server.kubectl(*without_lease)
+
+    def said(run: str, work: Callable[[Controller], None]) -> str:
+        arguments = (f"--lease={NAMESPACE}/{NAME}", "--evictions-per-minute=5")
+        started = launch(kubeconfig, tmp_path / run, *arguments)
+        with ending(started):
+            started.wait_ready()
+            started.until(lambda: '"scheduling"' in started.log, "it schedules")
+            work(started)
+        server.kubectl(*without_lease)
+        return started.log
+
+    def preempt(started: Controller) -> None:
+        gangs.gang("low", LOW)
+        started.until(gangs.runs("low"), "the lower gang runs")
+        gangs.gang("high", HIGH)
+        started.until(gangs.runs("high"), "the higher gang runs")
+        started.until(lambda: gangs.space.name in preemptors(server), "it is recorded")
+
+    first = said("first", preempt)
+    assert "nothing is evicted for a minute" not in first
+    assert '"lease released"' in first
+    second = said("second", lambda _started: None)
+    assert "nothing is evicted for a minute" in second
+    assert "there was no lease, though somebody has led before" in second
+
+
 def test_what_it_was_evicting_when_it_was_told_to_stop_is_written_down(
     server: Server, account: Account, tmp_path: Path
 ) -> None:

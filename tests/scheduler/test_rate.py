@@ -35,6 +35,25 @@ def test_wait(taken: list[tuple[int, float]], units: int, now: float, seconds: f
     assert rate.wait(None, units, now) == 0.0
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.floats(0.0, 50.0)), max_size=8),
+    st.integers(1, 10),
+    st.booleans(),
+)
+def test_left_is_what_may_go_at_once(taken: list[tuple[int, float]], limit: int, closed: bool) -> None:
+    """No more units than that need no wait, and one more does."""
+    rate, now = EvictionRate(), 0.0
+    if closed:
+        rate.close(now)
+    for units, pause in taken:
+        now += pause
+        rate.take(limit, units, now)
+    left = rate.left(limit, now)
+    assert [rate.wait(limit, units, now) == 0.0 for units in range(1, limit + 1)] == [
+        units <= left for units in range(1, limit + 1)
+    ]
+
+
 def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
     """What went without a limit, or under another process, counts."""
     rate = EvictionRate()

@@ -4,11 +4,12 @@ Of KEP-4832's races four are here with their names in the KEP.
 """
 
 import pytest
-from tests.preemption.scene import node
+from tests.preemption.clusters import NS
+from tests.preemption.scene import node, priority_class
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
-from podium.schedulerplugin.scheduling.effects import Evict
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef
 
 
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
@@ -21,6 +22,21 @@ def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
     world.die("low")
     world.run()
     assert world.bound() == {"high": "n1"}
+
+
+def test_reservations_are_counted_by_whose_they_are() -> None:
+    """Those of other schedulers hold room, too; one on a node that is gone holds none."""
+    foreign = [
+        pod(name, 1, 20, schedulerName="default-scheduler", status={"nominatedNodeName": where})
+        for name, where in (("theirs", "n2"), ("lost", "n9"))
+    ]
+    world = World(node(cpu=1), node("n2", 1), running("low", "n1"), foreign, pod("high", 1, 10))
+    world.lingering = True
+    world.run()
+    assert world.scheduler.entries.nominated() == (1, 1)
+    world.die("low")
+    world.run()
+    assert world.scheduler.entries.nominated() == (0, 1)
 
 
 def test_a_better_place_may_be_taken_while_victims_die() -> None:
@@ -64,6 +80,85 @@ def test_a_failed_preemption_gives_everything_back() -> None:
     assert world.message("high").endswith("preemption: the server said no")
     world.later(20)
     assert world.bound() == {"high": "n1"}
+
+
+def failed(world: World, *done: str, deleted: tuple[PodRef, ...] = ()) -> None:
+    """Have the preemption under way fail: of `done` only the server knows that they were deleted."""
+    (evict,) = world.held
+    assert isinstance(evict, Evict)
+    world.held, world.hold_evictions = [], False
+    world.effects += world.scheduler.preempted(evict.key, deleted, "no answer", world.moment, unsure=True)
+    evict_one = world._evict
+
+    def carry_out(each: Evict, why: str) -> None:
+        world.die(*(name for name in done if (NS, name) in world.state.pods))
+        evict_one(each, why)
+
+    world._evict = carry_out  # type: ignore[method-assign, assignment]
+
+
+def test_planning_starts_with_those_who_may_be_going() -> None:
+    """Deletes got no answer. Meanwhile others could go at a lower cost, but that would be one more."""
+    world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
+    world.hold_evictions = True
+    world.run()
+    world.run(node("n2", 2), running("c", "n2", 2, -5))
+    failed(world, "a")
+    world.later(30)
+    assert world.evicted() == ["a", "b"] * 2
+    assert [evict.again for evict in world.evictions()] == [False, True]
+    assert world.bound() == {"c": "n2", "high": "n1"}
+
+
+def test_going_on_waits_for_no_pause_after_a_failure() -> None:
+    """A plan of others would have to, for some went for this one."""
+    world = World(node("n1", 3), running("a"), running("b"), running("c"), pod("high", 3, 10))
+    world.hold_evictions = True
+    world.run()
+    world.die("a")
+    gone = world.evictions()[0].victims[:1]
+    failed(world, deleted=gone)
+    world.later(5)
+    assert world.evicted() == ["a", "b", "c", "b", "c"]
+    assert world.bound() == {"high": "n1"}
+
+
+def test_who_is_seen_to_go_after_all_need_not_be_told_again() -> None:
+    """Nor does anybody else, if that is enough."""
+    world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
+    world.hold_evictions = True
+    world.run()
+    world.run(node("n2", 2), running("c", "n2", 2, -5))
+    world.die("a")
+    failed(world)
+    world.later(30)
+    assert world.evicted() == ["a", "b", "b"]
+    assert world.bound() == {"c": "n2", "high": "n1"}
+
+
+def test_nobody_is_told_again_whom_a_rule_protects_by_then() -> None:
+    """Every rule is asked anew, as of any plan."""
+    patient = running("a", priorityClassName="patient")
+    world = World(node("n1", 1), priority_class("patient", 0), patient, pod("high", 1, 10))
+    world.hold_evictions = True
+    world.run()
+    world.run(node("n2", 1), running("c", "n2", 1, 5), priority_class("patient", 0, minimum=100, seconds=-1))
+    failed(world)
+    world.later(30)
+    assert world.evicted() == ["a", "c"]
+    assert world.bound() == {"a": "n1", "high": "n2"}
+
+
+def test_who_fits_meanwhile_evicts_nobody() -> None:
+    """Though some may be going."""
+    world = World(node("n1", 1), running("a"), pod("high", 1, 10))
+    world.hold_evictions = True
+    world.run()
+    world.run(node("n2", 1))
+    failed(world)
+    world.later(30)
+    assert world.evicted() == ["a"]
+    assert world.bound() == {"a": "n1", "high": "n2"}
 
 
 def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:

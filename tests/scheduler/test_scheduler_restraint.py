@@ -60,8 +60,12 @@ def test_evictions_have_a_rate() -> None:
     world.run()
     assert len(world.evicted()) == 2
     assert "rate of 2 units a minute" in world.message("high-3")
+    assert world.restraint.room(world.seconds) == (2, 0)
     world.later(120)
     assert len(world.evicted()) == 4
+    assert world.restraint.room(world.seconds) == (2, 2)
+    world.live = LiveSettings()
+    assert world.restraint.room(world.seconds) is None
 
 
 def _slow() -> Any:

@@ -5,9 +5,10 @@ killed had not written down all. There is no history in this world at all.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from tests.scheduler.world import World, Yard, world
+from tests.scheduler.world import TERMS, World, Yard, world
 
 from podium.controlplane.releases import NEWEST
 
@@ -61,6 +62,34 @@ def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: 
         yard.until_said("second", WAITS)
         yard.witness()
         assert len(yard.evicted()) == 1
+
+
+@pytest.mark.parametrize("what", ["emptied", "deleted"])
+def test_a_lease_that_somebody_took_from_a_leader_was_not_given_back(what: str, plain: World) -> None:
+    """Who waited for it knows that, and that nobody knows whom the other has evicted in the end."""
+    name, (namespace, lease) = "podium-torn", (plain.server.new_namespace("lease-"), "torn")
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}"
+    options: dict[str, Any] = {"lease": (namespace, lease), "schedulerName": name, "evictionsPerMinute": 5}
+    with (
+        plain.scheduling(**options) as leader,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 1)
+        yard.until(lambda: leader.leads, "one leads")
+        with plain.scheduling(**options) as heir:
+            yard.until(lambda: "another leads" in heir.log, "the other waits")
+            if what == "deleted":
+                yard.ask("DELETE", path)
+            else:
+                yard.ask("PATCH", path, {"spec": {"holderIdentity": ""}})
+            yard.until(lambda: leader.ended, "who led ends")
+            yard.until(lambda: heir.leads, "the other leads", TERMS.lease_seconds + 15.0)
+            yard.pod("first", 4, 5)
+            yard.until_said("first", WAITS)
+            yard.witness()
+            assert yard.evicted() == []
+            assert heir.log.count(SAID) == 1
+            assert "the lease was not given back" in heir.log
 
 
 def test_who_could_not_write_down_whom_he_evicted_gives_no_lease_back(plain: World) -> None:

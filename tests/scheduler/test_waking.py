@@ -10,7 +10,7 @@ from tests.preemption.clusters import NS
 from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.rig import World, pod
 
-from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME
+from podium.api.core import PODIUM_SCHEDULER
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 # Longer than the longest backoff.
@@ -62,7 +62,7 @@ class Case:
 
 
 HIGH = pod("high", 2, 10)
-BY_GROUP = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only=SCHEDULER_NAME)
+BY_GROUP = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only=PODIUM_SCHEDULER)
 
 CASES = {
     "a pod that is being bound is deleted": Case(

@@ -16,7 +16,8 @@ from podium.errors import PodiumError
 from podium.findings import ObjectRef
 from podium.kube.connection import RefusedError, connect
 from podium.kube.fenced import LeaseOverError, StaleError
-from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
+from podium.schedulerplugin.live.writes import RESULTS, GoneError, TakenError, Writes
+from podium.schedulerplugin.live.writes import WRITES as KINDS
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 POD = PodRef("team", "p", "uid-p")
@@ -118,6 +119,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         return lease.pop(0) if len(lease) > 1 else lease[0]
 
     def count(what: str, how: str) -> None:
+        assert what in KINDS
+        assert how in RESULTS
         counted.append((what, how))
 
     async with serving(api.fake), connect(api.fake.kubeconfig(tmp_path), None, sleep=sleep) as connection:

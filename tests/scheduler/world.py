@@ -22,7 +22,7 @@ from tests.scheduler.replica import Wanted
 from tests.webhooks.running import ending
 
 from podium.api.groups import GROUP_LABEL
-from podium.service.lease import Terms
+from podium.service.leaserecord import Terms
 
 NAME = "podium-scheduler"
 # PriorityClasses `p1` and so on, of these values.

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from podium.service.limits import Limits, Load
-from podium.service.messages import Route
+from podium.service.messages import REFUSALS, Route
 from podium.service.server import Server
 
 ADDRESS = "127.0.0.1"
@@ -173,7 +173,7 @@ class Peer:
 
 
 class Served:
-    """A server that runs in a thread; `refusals` is what it tallied."""
+    """A server that runs in a thread; `refusals` is what it tallied, with the status."""
 
     def __init__(
         self, server: Server, loop: asyncio.AbstractEventLoop, refusals: list[tuple[int, str]], *, tls: bool
@@ -225,7 +225,7 @@ def serving(
     server = Server(
         routes,
         limits,
-        lambda status, why: refusals.append((status, why)),
+        lambda why: refusals.append((REFUSALS[why], why)),
         context=server_context() if tls else None,
         accepts=accepts,
     )

@@ -11,9 +11,12 @@ from podium.rules.admission import Verdict
 from podium.rules.case import Profile
 from podium.rules.webhook import NO_OPINION, Phase, judge
 from podium.view import View
+from podium.webhooks.metrics import answers, deciding_rule, outcome
 from podium.webhooks.review import decode, encode
 
 PODIUM = profile(rules="podium")
+# What an answer may be counted as.
+COUNTED = frozenset(answers())
 MANAGED = [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:priority": {}}}}]
 
 
@@ -64,6 +67,10 @@ def ask(
     review = decode(json.dumps(asked(document, old, **fields)).encode(), phase)
     seen = cluster() if view is None else view
     verdict = NO_OPINION if review.request is None else judge(phase, review.request, seen, by)
+    if verdict is not NO_OPINION:
+        counted = (phase, review.kind, review.operation, outcome(verdict), deciding_rule(verdict))
+        # Who asks of what we are not registered for hears of nothing against it.
+        assert counted in COUNTED or counted[-2:] == ("allowed", "")
     answer = json.loads(encode(review, verdict))
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     response = answer["response"]

@@ -104,12 +104,12 @@ class Desk:
         return response(await reply)
 
     def counted(self, name: str) -> dict[tuple[str, ...], float]:
-        """Give the values of a counter by its labels."""
+        """Give the values of a counter by its labels, of what was counted."""
         return {
             tuple(sample.labels.values()): sample.value
             for family in self.registry.collect()
             for sample in family.samples
-            if sample.name == f"{name}_total"
+            if sample.name == f"{name}_total" and sample.value
         }
 
     @property

@@ -61,8 +61,8 @@ def registry_with_all() -> CollectorRegistry:
         cache_ages=lambda: {"podgroups.scheduling.podium.dev": 1.5},
         expiries=lambda: {"serving": 1_800_000_000.0},
     )
-    metrics.refused(429, "waiting")
-    metrics.refused(400, "review")
+    metrics.refused("waiting")
+    metrics.refused("review")
     metrics.converted(0.01)
     return registry
 

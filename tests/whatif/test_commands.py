@@ -256,7 +256,25 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         {"c.yaml": CLUSTER},
         ["-f", "c.yaml", "--group", "a/x"],
         1,
-        "there is no PodGroup a/x;",
+        "there is no PodGroup a/x in what was read (PodGroup: not in the input); pending pods: ",
+    ),
+    "no such group among others": (
+        {"c.yaml": CLUSTER + GROUP},
+        ["-f", "c.yaml", "--group", "a/x"],
+        1,
+        "there is no PodGroup a/x in what was read; pending pods: ",
+    ),
+    "a group that only its pods speak of": (
+        {"c.yaml": NODE + MEMBER},
+        ["-f", "c.yaml", "--group", "a/ring"],
+        1,
+        "there is no PodGroup a/ring in what was read (PodGroup: not in the input); have podgroups in",
+    ),
+    "a pod of a group that was not read": (
+        {"c.yaml": NODE + MEMBER},
+        ["-f", "c.yaml", "--pod", "a/ring-0"],
+        1,
+        "Pod a/ring-0 is in a group, but there is no PodGroup a/ring in what was read (PodGroup: not in",
     ),
     "a pod that runs": (
         {"c.yaml": CLUSTER},
@@ -264,7 +282,12 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         1,
         "runs on node n1 already",
     ),
-    "no victim": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--victim", "a/x"], 1, "no pod or PodGroup a/x"),
+    "no victim": (
+        {"c.yaml": CLUSTER},
+        ["-f", "c.yaml", "--victim", "a/x"],
+        1,
+        "there is no pod or PodGroup a/x in what was read (PodGroup: not in the input)",
+    ),
     "a name that is none": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--pod", "x"], 2, "is not NAMESPACE/NAME"),
     "a time that is none": (
         {"c.yaml": CLUSTER},

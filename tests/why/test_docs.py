@@ -1,18 +1,13 @@
-"""docs/why.md names every cause, hand and field as the code does, and its commands run."""
+"""docs/why.md names every cause, hand and field as the code does."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-from tests.fixtures.calling import Podium
-from tests.why.objects import podium
 
 from podium.cli.render import why_table
 from podium.schedulerplugin.preemption.target import Cause
 from podium.why import account, waiting
-
-__all__ = ["podium"]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
@@ -58,12 +53,3 @@ def test_every_field_is_documented(of: type) -> None:
 def test_cuts_are_documented() -> None:
     assert (why_table.DEPARTURES, why_table.GAINS) == (5, 5)
     assert "The table shows\n5 of either list" in DOCS
-
-
-def test_the_example_runs(podium: Podium, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the dump of a real cluster: why its largest gang is not scheduled."""
-    (line,) = re.findall(r"^    \$ podium why (.*)$", DOCS, re.MULTILINE)
-    monkeypatch.chdir(ROOT)
-    run = podium(*shlex.split(line))
-    assert run.code == 0, run.stderr
-    assert "kube-scheduler 1.37 refuses it, for it has priority 2000" in run.stdout

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from bench.kubescheduler import scheduling
+from click.testing import CliRunner
+from tests.docs.pages import ROOT, commands, pages
 from tests.fixtures.calling import Podium
 from tests.fixtures.servers import Server
 from tests.live.cluster import kubeconfig_of
@@ -16,6 +18,7 @@ from tests.why.objects import podium
 
 from podium import crds
 from podium.api.records import RECORD_VERSION
+from podium.cli.dump import command as dump
 from podium.controlplane.releases import RELEASES
 
 __all__ = ["podium"]
@@ -54,6 +57,18 @@ def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path 
     run = podium(kind, name, "--kubeconfig", str(kubeconfig or server.kubeconfig), "-o", "json")
     assert run.code == 0, run.stderr
     return run.json
+
+
+def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
+    """Ask about one, live and of a dump with the past, which must tell the same."""
+    account = told(podium, server, kind, name)
+    line = ["--kubeconfig", str(server.kubeconfig), "-A", "--events", "-o", "dump.json.gz"]
+    done = CliRunner().invoke(dump, line)
+    assert done.exit_code == 0, done.stderr
+    run = podium(kind, name, "-f", "dump.json.gz", "-o", "json")
+    assert run.code == 0, run.stderr
+    assert run.json == account
+    return account
 
 
 def marked(yard: Yard, name: str) -> bool:
@@ -95,13 +110,13 @@ def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by
     if by == "Podium":
         yard.until(lambda: recorded(yard), "the preemption is recorded")
         sources.append("record")
-    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
     (departure,) = account["departures"]
     assert (account["state"], departure["by"], departure["told"]) == ("Leaving", by, sources)
     assert (departure["preemptor"]["name"], departure["node"]) == ("high", node)
     yard.free("low")
     yard.until(lambda: "low" not in yard.pods(), "low has gone")
-    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
     (departure,) = account["departures"]
     assert (account["state"], departure["by"]) == ("Gone", by)
     assert departure["preemptor"]["name"] == "high"
@@ -145,10 +160,21 @@ def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
     yard.nodes(1)
     yard.group("ring", 5, 3)
     yard.members("ring", 2, 1, 5)
-    account = told(podium, yard.server, "group", f"{yard.name}/ring")
+    account = compared(podium, yard.server, "group", f"{yard.name}/ring")
     assert account["waiting"][0]["cause"] == "TooFew"
     assert "minCount is 3" in account["summary"]
     assert account["priority"]["placed"] == 5
+
+
+@pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
+def test_who_waits_for_room_is_told_the_same_of_a_dump(podium: Podium, yard: Yard, scheduler: str) -> None:
+    """The scheduler's words, and the outcome of a plan."""
+    yard.node("n0")
+    yard.pod("late", 40, 1, schedulerName=scheduler)
+    yard.until_said("late", "nodes are available")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/late")
+    assert account["waiting"][0]["cause"] == "SchedulerSays"
+    assert account["prospect"]["outcome"] == "DoesNotFit"
 
 
 def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Yard, tmp_path: Path) -> None:
@@ -192,13 +218,19 @@ def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path:
     yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
     yard.group("train", 5, 2)
     yard.pod("train-0", 1, 5, group="train")
-    text = DOCS.replace("team-a", yard.name)
-    lines = [line.strip() for line in text.splitlines() if line.startswith("    podium why ")]
+    lines = [
+        each.text.replace("team-a", yard.name).replace(" examples/", f" {ROOT}/examples/")
+        for each in commands(pages()["why"])
+    ]
     config = ("--kubeconfig", str(yard.server.kubeconfig))
-    written = next(line.strip() for line in text.splitlines() if line.startswith("    kubectl "))
+    (written,) = (line for line in lines if line.startswith("kubectl "))
     command, _, name = written.removeprefix("kubectl ").partition(" > ")
     Path(name).write_text(yard.server.kubectl(*command.split()), "utf-8")
-    for line in lines:
+    (whole,) = (line.split()[2:] for line in lines if line.startswith("podium dump "))
+    assert CliRunner().invoke(dump, [*whole, *config]).exit_code == 0
+    questions = [line for line in lines if line.startswith("podium why ")]
+    assert len(questions) == len(lines) - 2
+    for line in questions:
         run = podium(*line.split()[2:], *(() if " -f " in line else config))
         assert run.code == 0, f"{line}: {run.stderr}"
     (departure,) = podium("pod", f"{yard.name}/low", "-f", name, "-o", "json").json["departures"]

@@ -6,6 +6,12 @@ import pytest
 from tests.fixtures.calling import Podium
 from tests.why.objects import LATER, condition, file, group, node, pod, podium, priority_class, unscheduled
 
+from podium.api.events import EVICTIONS, PREEMPTED
+from podium.ops import share
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.scheduling.conditions import GROUP_SCHEDULED, INITIALLY_SCHEDULED, POD_SCHEDULED
+from podium.why import departing
+
 __all__ = ["podium"]
 
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
@@ -319,3 +325,10 @@ def test_where_the_integer_comes_from(
     told = podium("pod", "a/x", "-f", file([pod("x", **spec), *classes, node()]), "-o", "json").json
     assert told["priority"]["source"] == source
     assert told["priority"]["rule"] == "it is in no group: its own integer counts"
+
+
+def test_what_is_told_is_in_every_dump_with_the_past() -> None:
+    """What a dump keeps of conditions and events is what is read here."""
+    kinds = {POD_SCHEDULED, INITIALLY_SCHEDULED, GROUP_SCHEDULED, DISRUPTION_TARGET}
+    assert kinds == share.TELLING
+    assert {PREEMPTED, *departing.EVENT_REASONS} == EVICTIONS

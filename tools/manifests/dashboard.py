@@ -179,6 +179,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             },
         ),
         Panel(
+            "Left of the limit",
+            "Units that evictionsPerMinute lets go now; none for a minute after a leader that was killed.",
+            "short",
+            {
+                "limit": "max(podium_scheduler_evictions_limit)",
+                "left": "max(podium_scheduler_evictions_left)",
+            },
+        ),
+        Panel(
+            "Nodes reserved",
+            "Pods that wait for their victims to go, of ours and of other schedulers; few, and not for long.",
+            "short",
+            {"{{scheduler}}": "sum by (scheduler) (podium_scheduler_nominated_pods)"},
+        ),
+        Panel(
             "Preemptions not carried out",
             "Held by the limit, held as a circle, or only observed, as configured.",
             "ops",

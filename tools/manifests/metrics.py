@@ -1,6 +1,6 @@
 """What the three processes expose at /metrics: the source of the reference, and what alerts may name.
 
-A label that has had no value yet is in no scrape, so the names are asked of the registries, which know all of
+A reading that has no value yet is in no scrape, so the names are asked of the registries, which know all of
 them from the start. `python -m tools.manifests.metrics` writes the reference in docs/monitoring.md anew.
 """
 
@@ -60,16 +60,27 @@ class _Listing(CollectorRegistry):
                 yield Series(family.name, family.type, labels, family.documentation)
 
 
-def exposed() -> dict[str, list[Series]]:
-    """Give what each process exposes of ours, by the command that starts it and in the order of names."""
+def registries() -> dict[str, _Listing]:
+    """Give what each process has before anything has happened, by the command that starts it."""
     webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
     WebhookMetrics(webhook).read(in_flight=float, cache_ages=dict, expiries=dict)
     ControllerMetrics(controller).read(
         divergent_groups=dict, divergent_pods=dict, depth=float, leads=bool, cache_ages=dict
     )
-    SchedulerMetrics(scheduler).read(pending=dict, incoming=dict, leads=bool, cache_ages=dict)
-    registries = {"webhook": webhook, "controller": controller, "scheduler": scheduler}
-    return {process: sorted(registry.series()) for process, registry in registries.items()}
+    SchedulerMetrics(scheduler).read(
+        pending=dict,
+        incoming=dict,
+        evictions=lambda: None,
+        nominated=lambda: None,
+        leads=bool,
+        cache_ages=dict,
+    )
+    return {"webhook": webhook, "controller": controller, "scheduler": scheduler}
+
+
+def exposed() -> dict[str, list[Series]]:
+    """Give what each process exposes of ours, in the order of names."""
+    return {process: sorted(registry.series()) for process, registry in registries().items()}
 
 
 def reference() -> str:

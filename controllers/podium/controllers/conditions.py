@@ -78,9 +78,9 @@ def _priority(group: PodGroup, divergence: Divergence, server: Server) -> Judged
     axis = divergence.priority
     if not axis.divergent:
         return _agreed(group, PRIORITY, PRIORITIES_MATCH, divergence.members, axis)
-    told = f"{sentence(divergence, _SHOWN)}.", consequence(group, server), *_causes(group, divergence)
-    message = " ".join((*told, *_leaving(axis)))
-    condition = _condition(group, PRIORITY, "True", PRIORITY_MISMATCH, message)
+    follows = consequence(group, divergence, server)
+    told = f"{sentence(divergence, _SHOWN)}.", follows, *_causes(group, divergence), *_leaving(axis)
+    condition = _condition(group, PRIORITY, "True", PRIORITY_MISMATCH, " ".join(told))
     return Judged(condition, _main_cause(divergence), axis.live)
 
 
@@ -88,7 +88,8 @@ def _policy(group: PodGroup, divergence: Divergence, server: Server) -> Judged:
     axis = divergence.policy
     if not axis.divergent:
         return _agreed(group, POLICY, POLICIES_MATCH, divergence.members, axis)
-    told = f"{policy_sentence(divergence, _SHOWN)}.", policy_consequence(group, server), *_leaving(axis)
+    follows = policy_consequence(group, divergence, server)
+    told = f"{policy_sentence(divergence, _SHOWN)}.", follows, *_leaving(axis)
     condition = _condition(group, POLICY, "True", POLICY_MISMATCH, " ".join(told))
     return Judged(condition, _PREEMPTION_POLICY, axis.live)
 

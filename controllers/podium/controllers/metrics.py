@@ -5,10 +5,13 @@ its condition.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from podium.service.metrics import Reading, Values
+from podium.controllers.writer import RESULTS, WRITES
+from podium.kube import events
+from podium.service.metrics import Reading, Values, from_zero
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -33,14 +36,18 @@ class Metrics:
         self._bugs = Counter(
             "podium_reconcile_errors", "Groups that a bug kept from being looked at.", registry=registry
         )
-        self._writes = Counter(
-            "podium_writes",
-            "Writes by what was written and how it ended; a conflict is decided anew.",
-            ["what", "result"],
-            registry=registry,
+        self._writes = from_zero(
+            Counter(
+                "podium_writes",
+                "Writes by what was written and how it ended; a conflict is decided anew.",
+                ["what", "result"],
+                registry=registry,
+            ),
+            product(sorted(WRITES), RESULTS),
         )
-        self._events = Counter(
-            "podium_events", "Events by what became of them.", ["result"], registry=registry
+        self._events = from_zero(
+            Counter("podium_events", "Events by what became of them.", ["result"], registry=registry),
+            product(events.RESULTS),
         )
 
     def read(

@@ -12,7 +12,7 @@ its name, the new pods name the same group: if they held the old one, the new on
 from collections.abc import Iterator
 
 from podium.api.core import Pod
-from podium.api.groups import PODIUM_GROUP, PodGroup
+from podium.api.groups import FINALIZER, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.reads import Kind
@@ -20,8 +20,6 @@ from podium.controllers.actions import Decision, SetFinalizers
 from podium.findings import ObjectRef, group_of
 from podium.gangs import OWNER_KINDS
 from podium.view import View
-
-FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
 
 # A pod may be known before what made it, and pods may be kept from us for a while.
 _AGAIN_SECONDS = 5.0

@@ -27,6 +27,11 @@ _WHAT: Mapping[type[Action], str] = {
 }
 
 
+# And all those, with how a write may end.
+WRITES = frozenset(_WHAT.values())
+RESULTS = ("written", "gone", "conflict", "failed")
+
+
 class _Meta(msgspec.Struct):
     resourceVersion: str = "0"
 
@@ -41,7 +46,7 @@ class Writer:
     def __init__(
         self, connection: Connection, remaining: Callable[[], float], counted: Callable[[str, str], None]
     ) -> None:
-        """`counted` takes what was written and how it ended, both of closed sets."""
+        """`counted` takes what was written and how it ended: of WRITES and of RESULTS."""
         self._connection = connection
         self._remaining = remaining
         self._counted = counted

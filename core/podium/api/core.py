@@ -8,6 +8,10 @@ import msgspec
 
 from podium.api.meta import Int32, LabelSelector, ObjectMeta
 
+# Who places a pod that names nobody, and who reads Podium's groups.
+DEFAULT_SCHEDULER = "default-scheduler"
+PODIUM_SCHEDULER = "podium-scheduler"
+
 # A quantity as JSON carries it: nearly always text, but a bare number is legal.
 RawQuantity = str | int | float
 
@@ -74,6 +78,11 @@ class Pod(msgspec.Struct, gc=False):
     def finished(self) -> bool:
         """Whether the pod has run to its end, well or not: it holds nothing and counts nowhere."""
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def scheduler(self) -> str:
+        """Whom the pod asks to place it."""
+        return self.spec.schedulerName or DEFAULT_SCHEDULER
 
 
 class PodTemplate(msgspec.Struct, gc=False):

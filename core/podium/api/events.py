@@ -4,10 +4,23 @@ Where a pod was deleted its conditions went with it, so a scheduler's event is t
 than Podium's records have. Events of events.k8s.io are the same objects and are read in this version, too.
 """
 
+import re
+
 import msgspec
 
 from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind, Read, Reads, same
+from podium.api.records import RECORD_READS
+
+# Why events tell that somebody was made to go, and whom; nobody here asks for any other event.
+PREEMPTED = "Preempted"
+EVICTIONS = frozenset((PREEMPTED, "Evicted", "Preempting", "TaintManagerEviction"))
+_EVICTED = ("Pod", "PodGroup")
+
+# `Preempted by pod <uid> on node <node>`: kube-scheduler's words in an event, and Podium's.
+PREEMPTED_BY = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)")
+# kube-scheduler's words in the condition DisruptionTarget, and the UID that Podium adds.
+PREEMPTOR = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)")
 
 
 class Involved(msgspec.Struct, gc=False):
@@ -49,6 +62,12 @@ class Event(msgspec.Struct, gc=False):
         """Who told it, such as `kubelet` or a schedulerName, or empty."""
         return self.reportingComponent or (self.source.component if self.source is not None else None) or ""
 
+    @property
+    def of_eviction(self) -> bool:
+        """Whether it tells that a pod or group was made to go."""
+        return self.involvedObject.kind in _EVICTED and self.reason in EVICTIONS
+
 
 # Apart from READS: no rule and no plan looks at the past.
 EVENT_READS: Reads = {("v1", "Event"): Read(Kind.EVENT, Event, "events", same)}
+PAST_READS: Reads = {**EVENT_READS, **RECORD_READS}

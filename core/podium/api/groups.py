@@ -15,6 +15,8 @@ NATIVE_GROUP = "scheduling.k8s.io"
 PODIUM_GROUP = "scheduling.podium.dev"
 # Membership in a Podium group; a label, for the native field is dropped where the gate is off.
 GROUP_LABEL = f"{PODIUM_GROUP}/pod-group"
+# A finalizer of Podium's groups: they stay while pods need them.
+FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
 # The taint that keeps other schedulers' pods off nodes that are reserved for Podium's.
 RESERVED = f"{PODIUM_GROUP}/reserved"
 

@@ -17,6 +17,9 @@ RECORD_VERSION = f"{PODIUM_GROUP}/v1beta1"
 RECORD_KIND = "PreemptionRecord"
 RECORD_PLURAL = "preemptionrecords"
 
+# The domain of a plan that was not made for one node.
+CLUSTER = "cluster"
+
 # How much one object holds: the schema's limits, and what a writer keeps to.
 MAX_PLANS = 100
 MAX_UNITS = 100

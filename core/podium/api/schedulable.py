@@ -20,6 +20,7 @@ from podium.api.core import (
 from podium.api.meta import Condition, Int32, LabelSelector, ObjectMeta
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
 
+# An annotation on claims, by the volume controller: the volume is theirs.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 

@@ -1,8 +1,5 @@
 """What `podium admit` found, for people and for programs: the AdmissionReport and its table."""
 
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,8 +12,6 @@ from podium.findings import ObjectRef
 from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
 from podium.rules.case import DROPPED
 from podium.wording import count
-
-NARROWEST, WIDEST, USUAL = 80, 160, 100
 
 
 class Result(NamedTuple):
@@ -40,31 +35,15 @@ class Result(NamedTuple):
         }
 
 
-class Terminal(NamedTuple):
-    """How wide the reader's window is, and whether it shows colour."""
-
-    width: int
-    colour: bool
-
-
-def terminal(output_file: str | None) -> Terminal:
-    """Ask what standard output is; a file or a pipe gets the usual width and no colour."""
-    if output_file is not None or not sys.stdout.isatty():
-        return Terminal(USUAL, colour=False)
-    columns = shutil.get_terminal_size((USUAL, 0)).columns
-    return Terminal(max(NARROWEST, min(WIDEST, columns)), colour="NO_COLOR" not in os.environ)
-
-
-def render(results: Sequence[Result], profile: Profile, output: str, *, terminal: Terminal) -> str:
+def render(results: Sequence[Result], profile: Profile, output: str, layout: Layout) -> str:
     """Write the report as `json`, `yaml` or `table`."""
     if output == "table":
-        return _table(results, profile, terminal)
+        return _table(results, profile, layout)
     report = document("AdmissionReport", results=[result.as_json() for result in results])
     return as_json(report) if output == "json" else as_yaml(report)
 
 
-def _table(results: Sequence[Result], profile: Profile, terminal: Terminal) -> str:
-    layout = Layout(width=terminal.width, colour=terminal.colour)
+def _table(results: Sequence[Result], profile: Profile, layout: Layout) -> str:
     rows = [
         (
             visible(str(result.ref)),

@@ -15,9 +15,9 @@ from podium.api.convert import VERSIONS, convert
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import READS, Kind
 from podium.cli import inputs
-from podium.cli.admission_report import Result, render, terminal
+from podium.cli.admission_report import Result, render
 from podium.cli.main import EXIT_FINDINGS
-from podium.cli.render.output import deliver
+from podium.cli.render.output import deliver, layout
 from podium.documents.load import Loader, collector_paused
 from podium.documents.split import Document, ReadError
 from podium.findings import ObjectRef, group_of
@@ -171,7 +171,7 @@ def command(
     if skipped:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
         click.echo(f"podium: passed over, no rule speaks of them: {listed}", err=True)
-    deliver(render(results, profile, output, terminal=terminal(output_file)), output_file)
+    deliver(render(results, profile, output, layout(to_file=output_file is not None)), output_file)
     if not all(result.verdict.allowed for result in results):
         sys.exit(EXIT_FINDINGS)
 

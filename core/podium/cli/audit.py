@@ -5,8 +5,6 @@ report is made whole before a byte of it is written, and the exit code comes fro
 neither depends on the format.
 """
 
-import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence, Sized
@@ -25,7 +23,7 @@ from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.context import Context, Place
 from podium.cli.render.formats import FORMATS, render
-from podium.cli.render.output import deliver
+from podium.cli.render.output import deliver, terminal
 from podium.documents.load import Loaded, Origins, collector_paused
 from podium.errors import PodiumError
 from podium.findings import Finding
@@ -34,9 +32,6 @@ from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
 from podium.state import State
 from podium.triage import Triage, baseline_of
-
-# The table's width in columns: at least, at most, and where no terminal says.
-NARROWEST, WIDEST, USUAL = 80, 120, 100
 
 
 @click.command("audit")
@@ -175,15 +170,15 @@ def _read_report(path: str) -> AuditReport:
 
 def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *, to_file: bool) -> Context:
     """Gather what a rendering needs from the terminal, the clock and the input."""
-    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    width, colour = terminal(to_file=to_file)
     return Context(
         rules=rules,
         input=inputs.source(filenames, loaded),
         place=_places(filenames, loaded.origins),
         version=version("podium-k8s"),
         made=written(datetime.now(UTC)),
-        width=min(max(shutil.get_terminal_size((USUAL, 0)).columns, NARROWEST), WIDEST),
-        colour=not plain and not os.environ.get("NO_COLOR"),
+        width=width,
+        colour=colour,
     )
 
 

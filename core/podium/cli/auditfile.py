@@ -56,9 +56,13 @@ class IgnoreModel(Strict):
     """Findings that do not count."""
 
     rule: Annotated[str, pydantic.AfterValidator(_known)]
+    """What is ignored: findings of this rule (docs/rules.md)."""
     objects: Annotated[list[Pattern], pydantic.Field(min_length=1)] | None = None
+    """Shell patterns of NAMESPACE/NAME, or of NAME for what is in no namespace; null is all objects."""
     reason: Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
+    """Why, for who reads the report."""
     expires: Annotated[date, pydantic.BeforeValidator(_day)] | None = None
+    """The last day (UTC) on which it holds; null is for ever."""
 
 
 class AuditModel(Strict):
@@ -69,7 +73,9 @@ class AuditModel(Strict):
     severities: Annotated[dict[str, Severity], pydantic.AfterValidator(_all_known)] = pydantic.Field(
         default={}
     )
+    """By rule how bad its findings are, everywhere in the report and for --fail-on."""
     ignores: list[IgnoreModel] = pydantic.Field(default=[])
+    """Findings that do not count."""
 
 
 def read_triage(path: str, today: date) -> Triage:

@@ -14,8 +14,7 @@ import click
 
 from podium.controlplane import cluster, folders, programs
 from podium.controlplane.build import PROGRAMS
-from podium.controlplane.releases import NEWEST, RELEASES, Release
-from podium.controlplane.releases import release as release_of
+from podium.controlplane.releases import NEWEST, RELEASES
 from podium.controlplane.state import access, load
 
 DEFAULT_NAME = "podium"
@@ -29,18 +28,12 @@ def _name(_context: click.Context, _parameter: click.Parameter, value: str) -> s
     return value
 
 
-def _release(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Release | None:
-    return None if value is None else release_of(value)
-
-
 name_option = click.option(
     "--name", default=DEFAULT_NAME, show_default=True, callback=_name, help="Which cluster."
 )
 kubernetes_option = click.option(
     "--kubernetes",
-    "release",
     type=click.Choice(list(RELEASES)),
-    callback=_release,
     help=f"The Kubernetes minor.  [default: {NEWEST.minor}]",
 )
 
@@ -67,14 +60,14 @@ def command() -> None:
     default=None,
     help="Serve Workload and PodGroup and turn their feature gates on.  [default: on]",
 )
-def up(name: str, release: Release | None, nodes: int | None, workload_api: bool | None) -> None:
+def up(name: str, kubernetes: str | None, nodes: int | None, workload_api: bool | None) -> None:
     """Start a cluster and print the path of its kubeconfig.
 
     Its programs are built first, which takes minutes, unless KUBEBUILDER_ASSETS names a folder that has them.
     """
     folder = folders.clusters() / name
     before = time.monotonic()
-    wanted = cluster.Wanted(release=release, nodes=nodes, workload_api=workload_api)
+    wanted = cluster.Wanted(kubernetes=kubernetes, nodes=nodes, workload_api=workload_api)
     state, started = cluster.up(folder, wanted, os.environ, sys.stderr)
     what = f"cluster {name}: Kubernetes {state.settings.release.version}"
     without = "" if state.settings.workload_api else " without the Workload API"
@@ -103,10 +96,10 @@ def status() -> None:
 
 @command.command()
 @kubernetes_option
-def build(release: Release | None) -> None:
+def build(kubernetes: str | None) -> None:
     """Build a cluster's programs, for every minor unless told, and print the folder they are in."""
-    for one in [release] if release else RELEASES.values():
-        found = programs.find(one, PROGRAMS, os.environ, sys.stderr)
+    for release in [RELEASES[kubernetes]] if kubernetes else RELEASES.values():
+        found = programs.find(release, PROGRAMS, os.environ, sys.stderr)
         click.echo(found["kube-apiserver"].parent)
 
 

@@ -21,10 +21,15 @@ class ControllerModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["ControllerConfiguration"]
     writeConditions: Write = Write.DIVERGENT
+    """Which groups have the condition: those that diverged once, or all."""
     preemptionPolicyCondition: pydantic.StrictBool = False
+    """Whether PodsNotMatchingPreemptionPolicy is kept as well."""
     groupProtection: pydantic.StrictBool = True
+    """Whether Podium's groups are kept while pods need them; false takes the finalizer from all."""
     autoGroups: pydantic.StrictBool = True
+    """Whether groups are made for pods that ask for a gang."""
     writers: pydantic.StrictInt = pydantic.Field(default=16, ge=1, le=256)
+    """How many groups are written at a time."""
 
 
 def read_rules(path: str) -> Rules:

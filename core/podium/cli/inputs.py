@@ -74,13 +74,34 @@ class KubeOptions(NamedTuple):
         """Whether any flag was given."""
         return self != KubeOptions()
 
+    def refuse_with_files(self) -> None:
+        """Raise click.UsageError if any flag was given: with -f nothing live is read."""
+        if self.given:
+            raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+
+
+def gathered(
+    function: Callable[..., Any],
+    options: Sequence[Callable[..., Any]],
+    parameter: str,
+    made: type[tuple[Any, ...]],
+) -> Callable[..., Any]:
+    """Add options as one parameter: a NamedTuple, `made`, whose fields have their names."""
+    names: tuple[str, ...] = made._fields  # type: ignore[attr-defined] # no type says "a NamedTuple"
+
+    @functools.wraps(function)
+    def gathering(*args: Any, **kwargs: Any) -> Any:
+        values = {name: kwargs.pop(name) for name in names}
+        return function(*args, **kwargs, **{parameter: made(**values)})
+
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), gathering)
+
 
 def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add kubectl's flags for a live cluster as one parameter, `kube`: KubeOptions."""
 
     @functools.wraps(function)
-    def gathered(*args: Any, **kwargs: Any) -> Any:
-        kube = KubeOptions(**{name: kwargs.pop(name) for name in KubeOptions._fields})
+    def checked(*args: Any, kube: KubeOptions, **kwargs: Any) -> Any:
         if kube.namespace is not None and kube.all_namespaces:
             raise click.UsageError("-n and -A exclude each other.")
         if kube.namespace and not _NAMESPACE.fullmatch(kube.namespace):
@@ -94,7 +115,7 @@ def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces."),
         click.option("-l", "--selector", metavar="LABELS", help="Read only what has these labels."),
     )
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), gathered)
+    return gathered(checked, options, "kube", KubeOptions)
 
 
 def output_options(*formats: str) -> Callable[[Function], Function]:
@@ -145,8 +166,7 @@ def load(
     """Load files where any are named, else the live cluster; whole documents of the kinds in `keep`."""
     if not filenames:
         return load_live(kube, reads, keep)
-    if kube.given:
-        raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+    kube.refuse_with_files()
     return load_state(read_documents(filenames), strict=strict, reads=reads, keep=keep)
 
 
@@ -161,6 +181,7 @@ def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = 
     """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
     with collector_paused():
         live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads, keep), reads)
+    check_read(info, reads)
     live.loader.describe(info)
     return live.loader.done()
 
@@ -176,6 +197,19 @@ def read_live(
         return await read_cluster(connection, scope, watcher, begin, reads)
 
     return ask_live(kube, read)
+
+
+def check_read(info: ClusterInfo, reads: Reads) -> None:
+    """Raise PodiumError where no kind could be read.
+
+    Of a part a report says what it leaves out; of nothing it would be an all-clear that nobody may rely on.
+    """
+    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - as in `ask_live`
+
+    kinds = {read.kind for read in reads.values()}
+    refused = {why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED}
+    if kinds <= info.unread.keys():
+        raise PodiumError(f"nothing may be read there: {some(refused, 1)}; docs/dump.md has the rights")
 
 
 def ask_live(kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Coroutine[Any, Any, T]]") -> T:
@@ -201,13 +235,14 @@ class LiveLoader:
             self.loader.add(document)
 
 
-class _Terminal:
+class Terminal:
     """Says on stderr how the reading goes; counts only where a person watches."""
 
     def __init__(self) -> None:
         self._counts = sys.stderr.isatty()
 
     def progress(self, progress: "Progress") -> None:
+        """Count the objects of a kind."""
         if self._counts:
             total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
             click.echo(
@@ -215,10 +250,12 @@ class _Terminal:
             )
 
     def say(self, line: str) -> None:
+        """Say something else, in a line of its own."""
         self.clear()
         click.echo(f"podium: {line}", err=True)
 
     def clear(self) -> None:
+        """Take away what was counted."""
         if self._counts:
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -228,7 +265,7 @@ async def _ask_live(
 ) -> T:
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
 
-    terminal = _Terminal()
+    terminal = Terminal()
     async with connect(kube.kubeconfig, kube.context) as connection:
         namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
         where = f"namespace {namespace}" if namespace else "all namespaces"

@@ -1,15 +1,16 @@
 """`podium install`: Podium in a cluster, in one command, or not at all."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import click
 
-from podium.cli.installing import carry_out, install_options, say, tell
+from podium.cli.installing import Options, Planned, carry_out, install_options
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
-    from podium.ops.install import Outcome
+    from podium.ops.install import Document
 
 _MODES = ("admission", "scheduler")
 
@@ -23,35 +24,17 @@ _MODES = ("admission", "scheduler")
     help="Webhooks and reconciler, or these and the scheduler.",
 )
 @install_options
-def command(
-    *,
-    mode: str,
-    image: str | None,
-    dry_run: bool,
-    diff: bool,
-    force_conflicts: bool,
-    timeout: float,
-    kubeconfig: str | None,
-    context: str | None,
-) -> None:
+def command(*, mode: str, options: Options) -> None:
     """Install Podium into the namespace podium-system, wait until it works, and undo it if it does not.
 
     The API server is asked about every object first. Exit code 3: it refuses one, and nothing was written.
     """
-    import asyncio  # noqa: PLC0415 - `--help` needs none of it
 
-    from podium.kube.connection import connect  # noqa: PLC0415 - as above
-    from podium.ops import install, installing, upgrade  # noqa: PLC0415 - as above
+    def planned(inventory: "Sequence[Document]") -> Planned:
+        from podium.ops import install, upgrade  # noqa: PLC0415 - `--help` needs none of it
 
-    async def run() -> "list[Outcome]":
-        documents = install.manifests(mode, image)
-        async with connect(kubeconfig, context) as connection:
-            say(f"context {connection.context}, server {connection.server}")
-            found = upgrade.installed(await installing.inventory(connection))
-            if other := upgrade.others(found, version("podium-k8s")):
-                raise PodiumError(f"{other} is installed: podium upgrade")
-            return await carry_out(
-                connection, documents, dry=dry_run or diff, force=force_conflicts, seconds=timeout
-            )
+        if other := upgrade.others(upgrade.installed(inventory), version("podium-k8s")):
+            raise PodiumError(f"{other} is installed: podium upgrade")
+        return Planned(mode, install.manifests(mode, options.image))
 
-    tell(asyncio.run(run()), "installed", dry_run=dry_run, diff=diff)
+    carry_out(options, planned, "installed")

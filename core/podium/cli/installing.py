@@ -3,16 +3,16 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from podium.api import durations
+from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import deliver, layout
 
 if TYPE_CHECKING:
-    from podium.kube.connection import Connection
     from podium.ops.install import Document, Outcome
 
 
@@ -31,6 +31,26 @@ class _Duration(click.ParamType[float]):
         return found
 
 
+class Options(NamedTuple):
+    """What to write, how long it may take, and where."""
+
+    image: str | None
+    dry_run: bool
+    diff: bool
+    force_conflicts: bool
+    timeout: float
+    kubeconfig: str | None
+    context: str | None
+
+
+class Planned(NamedTuple):
+    """What a command would have in the cluster, by the mode it is of, and what it would take away."""
+
+    mode: str
+    documents: "Sequence[Document]"
+    surplus: "Sequence[Outcome]" = ()
+
+
 _OPTIONS = (
     click.option("--image", metavar="REF", help="The image of every process, where your nodes pull from."),
     click.option("--dry-run", is_flag=True, help="Show what the server says it would do, and write nothing."),
@@ -45,50 +65,59 @@ _OPTIONS = (
 
 
 def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add them all, from --image to --context."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    """Add them all, from --image to --context, as one parameter `options`: Options."""
+    return inputs.gathered(function, _OPTIONS, "options", Options)
 
 
-async def carry_out(
-    connection: "Connection",
-    documents: "Sequence[Document]",
-    surplus: "Sequence[Outcome]" = (),
-    *,
-    dry: bool,
-    force: bool,
-    seconds: float,
-) -> "list[Outcome]":
-    """Ask what applying would do and, unless it is a `dry` run or refused, do it.
+def carry_out(options: Options, planned: "Callable[[Sequence[Document]], Planned]", done: str) -> None:
+    """Ask what applying would do and, unless that is all that is asked or it is refused, do it; then tell.
 
-    Raises PodiumError when that fails, or takes longer than some seconds.
+    What is `planned` follows from what installs have made there. Exit code 3 where the server refuses some of
+    it. Raises PodiumError when it cannot be done, or takes longer than it may.
     """
-    from podium.ops import installing  # noqa: PLC0415 - `--help` needs none of it
+    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+
+    _tell(asyncio.run(_carried_out(options, planned)), done, options)
+
+
+async def _carried_out(
+    options: Options, planned: "Callable[[Sequence[Document]], Planned]"
+) -> "list[Outcome]":
+    from podium.cli import installfit  # noqa: PLC0415 - as above
+    from podium.kube.connection import connect  # noqa: PLC0415 - as above
+    from podium.kube.discovery import server_version  # noqa: PLC0415 - as above
+    from podium.ops import installing  # noqa: PLC0415 - as above
     from podium.ops.install import Action  # noqa: PLC0415 - as above
 
-    outcomes = [*await installing.preview(connection, documents, force=force), *surplus]
-    if not dry and all(each.action is not Action.REFUSED for each in outcomes):
-        installer = installing.Installer(
-            connection, timeout=seconds, force=force, say=say, clock=time.monotonic
-        )
-        await installer.install(outcomes, documents)
-    return outcomes
+    async with connect(options.kubeconfig, options.context) as connection:
+        say(f"context {connection.context}, server {connection.server}")
+        version = str(await server_version(connection))
+        wanted = planned(await installing.inventory(connection))
+        await installfit.check(connection, version, wanted.mode, wanted.documents)
+        force = options.force_conflicts
+        outcomes = [*await installing.preview(connection, wanted.documents, force=force), *wanted.surplus]
+        refused = any(each.action is Action.REFUSED for each in outcomes)
+        if not (options.dry_run or options.diff or refused):
+            installer = installing.Installer(
+                connection, timeout=options.timeout, force=force, say=say, clock=time.monotonic
+            )
+            await installer.install(outcomes, wanted.documents)
+        return outcomes
 
 
-def tell(outcomes: "Sequence[Outcome]", done: str, *, dry_run: bool, diff: bool) -> None:
+def _tell(outcomes: "Sequence[Outcome]", done: str, options: Options) -> None:
     """Show what was `done`, or would be; exit code 3 where the server refuses some of it."""
     from podium.ops import install  # noqa: PLC0415 - as above
 
     refused = any(each.action is install.Action.REFUSED for each in outcomes)
-    if diff and not refused:
+    if options.diff and not refused:
         deliver("".join(map(install.difference, outcomes)), None)
-    elif dry_run or refused:
+    elif options.dry_run or refused:
         _table(outcomes)
     if refused:
         say("nothing was written, for the server refuses some of it; --force-conflicts is for conflicts")
         sys.exit(EXIT_FINDINGS)
-    say(f"{'would be' if dry_run or diff else done}: {install.counts(outcomes)}")
+    say(f"{'would be' if options.dry_run or options.diff else done}: {install.counts(outcomes)}")
 
 
 def say(line: str) -> None:

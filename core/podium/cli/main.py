@@ -36,6 +36,7 @@ COMMANDS: dict[str, Entry] = {
     "admit": Entry("podium.cli.admit", "Show what admission would do to a manifest, and why."),
     "whatif": Entry("podium.cli.whatif", "Show who would be preempted for a pod or group, and why."),
     "why": Entry("podium.cli.why", "Say why a pod or group waits, and who preempted it."),
+    "ui": Entry("podium.cli.ui", "Show groups, divergences and preemptions as pages in your browser."),
     "preflight": Entry("podium.cli.preflight", "Show what an upgrade of Kubernetes breaks, and what to do."),
     "migrate": Entry("podium.cli.migrate", "Move groups between Podium's resources and the native ones."),
     "convert": Entry("podium.cli.convert", "Rewrite PodGroups and Workloads for another API version."),

@@ -42,8 +42,11 @@ class AllowanceModel(Strict):
     """Which classes pods and PodGroups may use in some namespaces."""
 
     namespaces: list[str] = pydantic.Field(min_length=1)
+    """Shell patterns of the namespaces that this entry is for."""
     pods: list[str] | None = None
+    """Shell patterns of the classes that pods may use there; null is any."""
     groups: list[str] | None = None
+    """The same of PodGroups."""
 
 
 class PolicyModel(Strict):
@@ -52,9 +55,13 @@ class PolicyModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["AdmissionPolicy"]
     levels: Levels = pydantic.Field(default={})
+    """By rule (docs/admission.md) what it does, on native and Podium's kinds alike."""
     native: Levels = pydantic.Field(default={})
+    """The same on native kinds only; wins over `levels`."""
     podium: Levels = pydantic.Field(default={})
+    """The same on Podium's kinds only; wins over `levels`."""
     allow: list[AllowanceModel] = pydantic.Field(default=[])
+    """Which classes namespaces may use; the first entry that covers a namespace decides."""
 
     def policy(self) -> Policy:
         """Give the file as the rules take it."""

@@ -89,9 +89,12 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["debug", "info", "warning", "error"]),
         default="info",
         show_default=True,
+        help="What is less is not logged.",
     )(function)
     return click.option(
-        "--log-format", type=click.Choice(["json", "text"]), help="[default: text on a terminal, else json]"
+        "--log-format",
+        type=click.Choice(["json", "text"]),
+        help="For programs or for people.  [default: text on a terminal, else json]",
     )(function)
 
 

@@ -102,8 +102,7 @@ def _from_files(
     filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool
 ) -> list[PreemptionRecord]:
     """Read the records of files; other kinds are passed over, or refused if `strict`. Raises PodiumError."""
-    if kube.given:
-        raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+    kube.refuse_with_files()
     records, listed = [], False
     for each in inputs.read_documents(filenames):
         if (each.apiVersion, each.kind) == (RECORD_VERSION, RECORD_KIND):

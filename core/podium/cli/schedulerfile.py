@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.cli.configfile import Strict, read_config
 from podium.cli.inputs import STDIN_NAME
 from podium.rules.names import dns_label, label_value, qualified_name
 from podium.schedulerplugin.live.switch import Source
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.scheduling.settings import SCHEDULER_NAME, LiveSettings, Mode
+from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 from podium.schedulerplugin.scores import Strategy
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
@@ -49,18 +50,30 @@ class SchedulerModel(Strict):
 
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["SchedulerConfiguration"]
-    schedulerName: Annotated[str, pydantic.Field(min_length=1)] = SCHEDULER_NAME
+    schedulerName: Annotated[str, pydantic.Field(min_length=1)] = PODIUM_SCHEDULER
+    """Pods that say this in `spec.schedulerName` are scheduled."""
     preemption: Annotated[Mode, pydantic.BeforeValidator(_mode)] = Mode.ENFORCE
+    """What becomes of a preemption: carried out, only planned and recorded, or not even planned."""
     evictionsPerMinute: Annotated[pydantic.StrictInt, pydantic.Field(ge=1)] | None = None
+    """Units (a group, or a lone pod) that may be evicted in any minute; null is without a limit."""
     evict: Literal["own", "any"] = "own"
+    """Victims are pods of this scheduler, or pods of other schedulers, too."""
     reservedNodes: Annotated[str, pydantic.AfterValidator(_label)] | None = None
+    """A label, KEY or KEY=VALUE: only nodes that have it are used."""
     shadow: pydantic.StrictBool = False
+    """Also plan for pods of other schedulers, and compare."""
     divergencePolicy: DivergencePolicy = DivergencePolicy.NO_PREEMPTION
+    """What a group may do whose pods have another priority: docs/preemption.md."""
     semantics: Semantics = Semantics.KEP
+    """By whose rules preemption is planned: docs/preemption.md."""
     budgets: Budgets = Budgets.BEST_EFFORT
+    """Whether a PodDisruptionBudget may be violated where nothing else helps."""
     strategy: Strategy = Strategy.LEAST_ALLOCATED
+    """Which nodes are best: the emptiest, or the fullest."""
     preemptionPriority: pydantic.StrictBool = False
+    """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
+    """Where PreemptionRecords are kept; null is the context's namespace, in a pod its own."""
 
     def settings(self) -> LiveSettings:
         """Give the file as the scheduler takes it."""

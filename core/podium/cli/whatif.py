@@ -26,11 +26,14 @@ from podium.cli.render.whatif_table import whatif_table
 from podium.cli.render.whatif_words import Basis, Surroundings, WhatIf, bill
 from podium.cli.whatifinput import Moment, Rules, Target
 from podium.documents.load import Loaded, collector_paused
+from podium.documents.split import Document
 from podium.schedulerplugin.preemption.naming import Veil, plainly
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
-from podium.wording import count, some
+from podium.view import View
+from podium.wording import count
 
 if TYPE_CHECKING:
+    from podium.ops.expand import Expansion
     from podium.schedulerplugin.settings import Settings
 
 _GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
@@ -134,21 +137,29 @@ def _plan(question: Question, loaded: Loaded, moment: Moment, added: Iterable[Ta
     tenant = question.tenant
     target = whatifinput.choose_target(question.pod, question.group, added, loaded.state, tenant)
     rules = _rules(question, target, loaded)
+    whatifinput.check_group(target, loaded.state, rules.semantics)
     veil = Veil(loaded.state, tenant) if tenant is not None else None
     said = veil.said if veil is not None else plainly
     settings = _settings(question.config, rules)
     made = plan(loaded.state, target, moment.at, settings, minor=rules.minor, said=said)
-    report = WhatIf(
-        plan=veil.plan(made) if veil is not None else made,
-        preemptor=whatifinput.words(target),
-        bill=bill(made.victims, accelerators(made, loaded.state.pods)),
-        basis=_basis(question, rules, moment, loaded),
-    )
+    report = report_of(made, target, loaded.state, _basis(question, rules, moment, loaded))
+    if veil is not None:
+        report = report._replace(plan=veil.plan(made))
     return Answer(
         whatif_document(report.plan),
         functools.partial(whatif_table, report),
         functools.partial(whatif_page, report),
         _code(report, question.max_victims),
+    )
+
+
+def report_of(made: Plan, target: Target, view: View, basis: Basis) -> WhatIf:
+    """Add to a plan what a reader has to know of it: for whom it is, what it costs, what it rests on."""
+    return WhatIf(
+        plan=made,
+        preemptor=whatifinput.words(target),
+        bill=bill(made.victims, accelerators(made, view.pods)),
+        basis=basis,
     )
 
 
@@ -188,12 +199,17 @@ def _rules(question: Question, target: Target, loaded: Loaded) -> Rules:
 
 
 def _basis(question: Question, rules: Rules, moment: Moment, loaded: Loaded) -> Basis:
+    return basis_of(rules, moment, inputs.source(question.files, loaded), loaded)
+
+
+def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded) -> Basis:
+    """Say what an answer rests on; `source` is what was read, in a person's words."""
     return Basis(
         semantics=rules.semantics,
         rules_why=rules.why,
         now=moment.text,
         now_why=moment.why,
-        input=_input(question.files, loaded),
+        input=source,
         unknown=whatifinput.not_known(loaded),
     )
 
@@ -202,18 +218,22 @@ def _add(file: str | None, loaded: Loaded, moment: Moment) -> Sequence[Target]:
     """Put what --add brings into the state, and give the groups and pods that it is about."""
     if file is None:
         return ()
-    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add something
-    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
-
-    minor, _ = whatifinput.server_minor(loaded)
-    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
-    documents = inputs.read_documents([file])
-    expansion = expand(documents, loaded.state, moment.text, profile, loaded.labels)
+    expansion = brought(inputs.read_documents([file]), loaded, moment)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
     for added in expansion.objects:
         loaded.state.apply(added)
     return expansion.targets
+
+
+def brought(documents: Iterable[Document], loaded: Loaded, moment: Moment) -> "Expansion":
+    """Give what documents would add to the cluster, by its own admission. Raises PodiumError."""
+    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add something
+    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
+
+    minor, _ = whatifinput.server_minor(loaded)
+    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
+    return expand(documents, loaded.state, moment.text, profile, loaded.labels)
 
 
 def _settings(config: str | None, rules: Rules) -> "Settings":
@@ -231,11 +251,6 @@ def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str
     from podium.schedulerplugin.devices import devices  # noqa: PLC0415 - as the engine
 
     return devices(pods.get((unit.namespace, named.name)) for unit in plan.victims for named in unit.pods)
-
-
-def _input(filenames: Sequence[str], loaded: Loaded) -> str:
-    names = ["standard input" if name == inputs.STDIN_NAME else name for name in filenames]
-    return some(names) if names else f"the live cluster ({loaded.server})"
 
 
 def _written(answer: Answer, output: str, *, to_file: bool) -> str:

@@ -22,10 +22,15 @@ class WhatIfModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["WhatIfConfiguration"]
     budgets: Budgets = Budgets.BEST_EFFORT
+    """Whether a PodDisruptionBudget may be violated where nothing else helps."""
     divergencePolicy: DivergencePolicy = DivergencePolicy.USE_GROUP_PRIORITY
+    """What a group may do whose pods have another priority: docs/preemption.md."""
     strategy: Strategy = Strategy.LEAST_ALLOCATED
+    """Which nodes are best: the emptiest, or the fullest."""
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
+    """Victims are pods of this scheduler only; null is any."""
     preemptionPriority: pydantic.StrictBool = False
+    """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
 
 
 def read_settings(path: str, semantics: Semantics) -> Settings:

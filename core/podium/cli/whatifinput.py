@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from podium.api.core import Pod
+from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
@@ -22,9 +22,7 @@ from podium.api.times import written
 from podium.audit import choose_minor
 from podium.documents.load import NOT_IN_INPUT, Loaded
 from podium.errors import PodiumError
-from podium.gangs import SCHEDULER
 from podium.kube.discovery import NOT_SERVED
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.view import Name, View
 from podium.wording import some
@@ -139,8 +137,8 @@ def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: boo
         semantics = Semantics(asked)
         named = {Semantics.V1_36: 36, Semantics.V1_37: 37}
         return Rules(semantics, "asked for with --semantics", named.get(semantics, minor))
-    if scheduler(target, loaded.state) == SCHEDULER:
-        return Rules(Semantics.KEP, f"it is for {SCHEDULER}", minor)
+    if scheduler(target, loaded.state) == PODIUM_SCHEDULER:
+        return Rules(Semantics.KEP, f"it is for {PODIUM_SCHEDULER}", minor)
     closed = workload_api(loaded, live=live)
     if closed is not None:
         return Rules(Semantics.PODS, closed, minor)
@@ -154,7 +152,7 @@ def scheduler(target: Target, view: View) -> str:
         pod = members[min(members)] if members else None
     else:
         pod = view.pods.get(target)
-    return (pod.spec.schedulerName if pod is not None else None) or DEFAULT_SCHEDULER
+    return pod.scheduler if pod is not None else DEFAULT_SCHEDULER
 
 
 def full_name(option: str, text: str) -> Name:
@@ -189,8 +187,8 @@ def choose_target(
             raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
         target = find_group(view, named) if group is not None else named if named in view.pods else None
         if target is None:
-            kind = "PodGroup" if group is not None else "pod"
-            raise PodiumError(f"there is no {kind} {'/'.join(named)}; {_pending(view, tenant)}")
+            kind = Kind.POD_GROUP if group is not None else Kind.POD
+            raise PodiumError(f"{_nobody(view, named, kind)}; {_pending(view, tenant)}")
         return target
     candidates = [each for each in added if tenant is None or namespace_of(each) == tenant]
     if len(candidates) == 1:
@@ -212,9 +210,33 @@ def find_victim(text: str, kind: str | None, view: View, tenant: str | None) -> 
         raise click.UsageError(f"--victim: {text} is a pod and a PodGroup; say which with --kind.")
     found = pod or group
     if found is None:
-        what = {"pod": "pod", "group": "PodGroup", None: "pod or PodGroup"}[kind]
-        raise PodiumError(f"there is no {what} {text} in what was read")
+        kinds = {"pod": (Kind.POD,), "group": (Kind.POD_GROUP,)}
+        raise PodiumError(_nobody(view, name, *kinds.get(kind or "", (Kind.POD, Kind.POD_GROUP))))
     return found
+
+
+def check_group(target: Target, view: View, semantics: Semantics) -> None:
+    """Refuse a plan for members of a group that may exist and was not read. Raises PodiumError.
+
+    Where the cluster serves no PodGroups there is none, which the engine says.
+    """
+    if isinstance(target, GroupKey):
+        key: GroupKey | None = target
+    else:
+        pod = view.pods.get(target) if semantics is not Semantics.PODS else None
+        key = membership(pod, native_served=view.native_served) if pod is not None else None
+    if key is None or key in view.groups or view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
+        return
+    whose = "" if isinstance(target, GroupKey) else f"{words(target)} is in a group, but "
+    missing = _nobody(view, key[1:], Kind.POD_GROUP)
+    raise PodiumError(f"{whose}{missing}; have podgroups in the input, or the right to list them")
+
+
+def _nobody(view: View, name: Name, *kinds: Kind) -> str:
+    """Say that nobody has a name, and of which kinds that is not known, each with why."""
+    unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
+    what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
+    return f"there is no {what} {'/'.join(name)} in what was read{f' ({unread})' if unread else ''}"
 
 
 def namespace_of(target: Target) -> str:

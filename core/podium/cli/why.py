@@ -17,7 +17,7 @@ from podium.api.reads import Kind
 from podium.cli import inputs, whatifinput
 from podium.cli.render.data import as_json, as_yaml, document
 from podium.cli.render.output import deliver, layout
-from podium.cli.whatifinput import Rules, Target
+from podium.cli.whatifinput import Moment, Rules, Target
 from podium.documents.load import Loaded, collector_paused
 from podium.errors import PodiumError
 from podium.view import Name, View
@@ -25,9 +25,10 @@ from podium.wording import some
 
 if TYPE_CHECKING:
     from podium.cli.whyinput import Read
+    from podium.schedulerplugin.preemption.outcome import Plan
     from podium.schedulerplugin.settings import Settings
     from podium.why.account import Account
-    from podium.why.telling import Reading
+    from podium.why.telling import Begin, Reading
 
 # What an account rests on beside pods; a plan wants more.
 _FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS)
@@ -43,6 +44,22 @@ class Question(NamedTuple):
     config: str | None
     tenant: str | None
     live: bool
+
+
+class Planned(NamedTuple):
+    """A plan, for whom, by whose rules and for which moment it was made."""
+
+    plan: "Plan"
+    target: Target
+    rules: Rules
+    moment: Moment
+
+
+class Told(NamedTuple):
+    """What is told of one pod or group, None where nothing is known; and the plan behind its prospect."""
+
+    account: "Account | None"
+    planned: Planned | None = None
 
 
 @click.command("why", short_help="Say why a pod or group waits, and who preempted it.")
@@ -80,9 +97,9 @@ def command(
     kube = inputs.KubeOptions(kubeconfig, context)
     read = _read(question, filenames, kube, strict=strict)
     with collector_paused(), read.near.origins.placed():
-        account = _tell(question, read)
+        account = tell(question, read, datetime.now(UTC)).account
     if account is None:
-        raise PodiumError(_nobody(question, read))
+        raise PodiumError(nobody(question, read))
     if output == "table":
         from podium.cli.render.why_table import why_table  # noqa: PLC0415 - json and yaml do without
 
@@ -101,8 +118,7 @@ def _read(question: Question, filenames: Sequence[str], kube: inputs.KubeOptions
     from podium.why import telling  # noqa: PLC0415 - `--help` needs no numpy
 
     if filenames:
-        if kube.given:
-            raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
+        kube.refuse_with_files()
         return whyinput.from_files(filenames, strict=strict)
 
     def others(read: "Read") -> set[str]:
@@ -118,35 +134,41 @@ def _read(question: Question, filenames: Sequence[str], kube: inputs.KubeOptions
     return whyinput.from_cluster(kube._replace(namespace=question.name[0]), whyinput.Asks(others, whole))
 
 
-def _draft(question: Question, read: "Read") -> "Account | None":
+def _draft(question: Question, read: "Read", begin: "Begin | None" = None) -> "Account | None":
     """Tell by what is read so far."""
-    from podium.why.telling import tell  # noqa: PLC0415 - as above
+    from podium.why import telling  # noqa: PLC0415 - as above
 
-    return tell(_target(question, read.near.state), _reading(question, read, _rules(question, read.near)))
+    found = reading(question, read, rules_of(question, read.near))
+    found = found if begin is None else found._replace(engine=begin)
+    return telling.tell(_target(question, read.near.state), found)
 
 
-def _tell(question: Question, read: "Read") -> "Account | None":
-    """Tell by all that was read, with a plan if that says more. Raises PodiumError."""
-    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - as above
+def tell(question: Question, read: "Read", clock: datetime, begin: "Begin | None" = None) -> Told:
+    """Tell by all that was read, with a plan if that says more; `begin` gives engines, None makes them.
+
+    Raises PodiumError.
+    """
+    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
     from podium.schedulerplugin.preemption.naming import Veil, plainly  # noqa: PLC0415 - as above
     from podium.why import telling  # noqa: PLC0415 - as above
 
-    account = _draft(question, read)
+    account = _draft(question, read, begin)
     if account is None or not telling.wants_room(account):
-        return account
+        return Told(account)
     if read.whole is None:
-        return _without_plan(account, read.why_not)
-    state, rules = read.whole.state, _rules(question, read.whole)
+        return Told(_without_plan(account, read.why_not))
+    state, rules = read.whole.state, rules_of(question, read.whole)
     said = Veil(state, question.tenant).said if question.tenant is not None else plainly
-    now = whatifinput.moment(None, state, datetime.now(UTC), live=question.live).at
-    settings = _settings(question.config, rules)
+    moment = whatifinput.moment(None, state, clock, live=question.live)
+    settings, target = _settings(question.config, rules), _target(question, state)
     try:
-        made = plan(state, _target(question, state), now, settings, minor=rules.minor, said=said)
+        made = (begin or Engine)(state, settings, rules.minor).plan(target, moment.at, said)
     except PodiumError as error:
         # Between two readings of a live cluster it was bound, or deleted.
-        return _without_plan(account, str(error))
+        return Told(_without_plan(account, str(error)))
     unknown = dict.fromkeys((*account.unknown, *whatifinput.not_known(read.whole)))
-    return msgspec.structs.replace(account, prospect=telling.prospect(made), unknown=tuple(unknown))
+    account = msgspec.structs.replace(account, prospect=telling.prospect(made), unknown=tuple(unknown))
+    return Told(account, Planned(made, target, rules, moment))
 
 
 def _without_plan(account: "Account", why_not: str) -> "Account":
@@ -154,7 +176,8 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
     return msgspec.structs.replace(account, unknown=unknown)
 
 
-def _reading(question: Question, read: "Read", rules: Rules) -> "Reading":
+def reading(question: Question, read: "Read", rules: Rules) -> "Reading":
+    """Put together what an account is told from."""
     from podium.explain import Server  # noqa: PLC0415 - as above
     from podium.why.counted import Law  # noqa: PLC0415 - as above
     from podium.why.telling import Reading, names  # noqa: PLC0415 - as above
@@ -175,7 +198,8 @@ def _reading(question: Question, read: "Read", rules: Rules) -> "Reading":
     )
 
 
-def _rules(question: Question, loaded: Loaded) -> Rules:
+def rules_of(question: Question, loaded: Loaded) -> Rules:
+    """Choose whose rules decide for who is asked about."""
     return whatifinput.choose_rules(None, _target(question, loaded.state), loaded, live=question.live)
 
 
@@ -200,7 +224,7 @@ def _target(question: Question, view: View) -> Target:
     return whatifinput.find_group(view, question.name) or GroupKey(False, *question.name)
 
 
-def _nobody(question: Question, read: "Read") -> str:
+def nobody(question: Question, read: "Read") -> str:
     """Say that there is nobody of the name, who may be meant, and what could not be looked at."""
     what = {"pod": "pod", "group": "PodGroup"}
     wanted = "/".join(question.name)

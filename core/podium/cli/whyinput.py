@@ -4,15 +4,23 @@ A tenant may read one namespace, and on a large cluster so much is read in a sec
 named, never guessed at: names of other namespaces are told only where the reader's own credentials list pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from podium.api.events import EVENT_READS, Event
+from podium.api.events import EVENT_READS, PAST_READS, Event
 from podium.api.reads import Kind, Reads
 from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whatifinput
-from podium.documents.load import NOT_IN_INPUT, Loaded, Scope, collector_paused, load_state
+from podium.documents.load import (
+    CLUSTER_INFO,
+    NOT_IN_INPUT,
+    ClusterInfo,
+    Loaded,
+    Scope,
+    collector_paused,
+    load_state,
+)
 from podium.documents.split import Document
 from podium.errors import PodiumError
 from podium.why.departing import Known, Past
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Page, Watcher
 
-_PAST = {**EVENT_READS, **RECORD_READS}
+_PAST_KINDS = (Kind.EVENT, Kind.PREEMPTION_RECORD)
 # Of its namespace, whatever a plan would want beside.
 _NEAR_KINDS = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.CLAIM, Kind.VOLUME)
 _NEAR: Reads = {key: read for key, read in SCHEDULING_READS.items() if read.kind in _NEAR_KINDS}
@@ -56,10 +64,14 @@ class _Heap:
         self.events: list[Event] = []
         self.records: list[PreemptionRecord] = []
         self.listed: set[str] = set()
+        self.unread: dict[str, str] = {}
 
     def take(self, document: Document) -> bool:
         """Take a document, or say that it is none of these. Raises ReadError."""
-        read = _PAST.get((document.apiVersion, document.kind.removesuffix("List")))
+        if (document.apiVersion, document.kind) == CLUSTER_INFO:
+            self.unread = document.read(ClusterInfo).unread
+            return False
+        read = PAST_READS.get((document.apiVersion, document.kind.removesuffix("List")))
         if read is None:
             return False
         self.listed.add(read.kind)
@@ -77,15 +89,15 @@ class _Heap:
 
 
 class _Live:
-    """Takes the pages of a namespace, those of the past apart."""
+    """Takes the pages of a cluster or a namespace, those of the past apart."""
 
-    def __init__(self, discovery: "Discovery") -> None:
-        self.rest = inputs.LiveLoader(discovery, _NEAR)
+    def __init__(self, discovery: "Discovery", reads: Reads = _NEAR) -> None:
+        self.rest = inputs.LiveLoader(discovery, reads)
         self.heap = _Heap()
 
     def add_page(self, page: "Page") -> None:
         """Take a page. Raises ReadError."""
-        if page.served.read.kind in (Kind.EVENT, Kind.PREEMPTION_RECORD):
+        if page.served.read.kind in _PAST_KINDS:
             for document in page.documents:
                 self.heap.take(document)
         else:
@@ -100,9 +112,8 @@ def from_files(filenames: Sequence[str], *, strict: bool) -> Read:
         return (document for document in documents if not heap.take(document))
 
     loaded = load_state(rest(inputs.read_documents(filenames)), strict=strict, reads=SCHEDULING_READS)
-    missing = (kind for kind in (Kind.EVENT, Kind.PREEMPTION_RECORD) if kind not in heap.listed)
-    unknown = tuple(f"{kind}: {NOT_IN_INPUT}" for kind in missing)
-    read = Read(loaded, heap.past(), unknown, lambda _namespace: True)
+    unread = {kind: NOT_IN_INPUT for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
+    read = Read(loaded, heap.past(), _missing(unread, *_PAST_KINDS), _everybody)
     return _with_whole(read, loaded)
 
 
@@ -115,15 +126,10 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
         taken, info = await read_cluster(connection, scope, watcher, _Live, {**_NEAR, **EVENT_READS})
         taken.rest.loader.describe(info)
         near = taken.rest.loader.done()
-        refused = near.state.unread.get(Kind.POD)
-        if refused is not None:
-            raise PodiumError(f"pods of namespace {scope.namespace} cannot be read: {refused}")
-        kept, records = await read_cluster(connection, Scope(), watcher, _Live, RECORD_READS)
-        unread = {**info.unread, **records.unread}
-        past = taken.heap.past()._replace(records=tuple(kept.heap.records))
-        unknown = tuple(
-            f"{kind}: {unread[kind]}" for kind in (Kind.EVENT, Kind.PREEMPTION_RECORD) if kind in unread
-        )
+        _check_pods(near, scope)
+        records, unread = await past_of(connection, Scope(), watcher, RECORD_READS)
+        past = taken.heap.past()._replace(records=records.records)
+        unknown = (*_missing(info.unread, Kind.EVENT), *unread)
         read = Read(near, past, unknown, {scope.namespace}.__contains__)
         listable = {each for each in sorted(asks.others(read)) if await _may_list(connection, each)}
         read = read._replace(known=(listable | {scope.namespace}).__contains__)
@@ -133,6 +139,51 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
 
     with collector_paused():
         return inputs.ask_live(kube, ask)
+
+
+async def whole_cluster(connection: "Connection", scope: Scope, watcher: "Watcher") -> Read:
+    """Read all of a cluster, or of a namespace, and Podium's records, for who is asked about many.
+
+    Events are apart (`past_of`): there are more of them than of all else. Raises PodiumError.
+    """
+    from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
+
+    def begin(discovery: "Discovery") -> _Live:
+        return _Live(discovery, SCHEDULING_READS)
+
+    with collector_paused():
+        taken, info = await read_cluster(connection, scope, watcher, begin, SCHEDULING_READS)
+        taken.rest.loader.describe(info)
+        loaded = taken.rest.loader.done()
+        _check_pods(loaded, scope)
+        past, unknown = await past_of(connection, Scope(), watcher, RECORD_READS)
+    known = {scope.namespace}.__contains__ if scope.namespace else _everybody
+    return _with_whole(Read(loaded, past, unknown, known), loaded)
+
+
+async def past_of(
+    connection: "Connection", scope: Scope, watcher: "Watcher", reads: Reads
+) -> tuple[Past, tuple[str, ...]]:
+    """Read events, or records, and why some could not be read. Raises PodiumError."""
+    from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
+
+    taken, info = await read_cluster(connection, scope, watcher, _Live, reads)
+    return taken.heap.past(), _missing(info.unread, *(read.kind for read in reads.values()))
+
+
+def _missing(unread: Mapping[str, str], *kinds: Kind) -> tuple[str, ...]:
+    return tuple(f"{kind}: {unread[kind]}" for kind in kinds if kind in unread)
+
+
+def _everybody(_namespace: str) -> bool:
+    return True
+
+
+def _check_pods(loaded: Loaded, scope: Scope) -> None:
+    refused = loaded.state.unread.get(Kind.POD)
+    if refused is not None:
+        where = f"namespace {scope.namespace}" if scope.namespace else "all namespaces"
+        raise PodiumError(f"pods of {where} cannot be read: {refused}")
 
 
 async def _whole(connection: "Connection", watcher: "Watcher", read: Read) -> Read:

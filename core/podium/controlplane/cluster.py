@@ -28,7 +28,7 @@ from podium.controlplane.components import (
 )
 from podium.controlplane.lock import alone
 from podium.controlplane.process import alive
-from podium.controlplane.releases import NEWEST, Release
+from podium.controlplane.releases import NEWEST
 from podium.controlplane.state import Running, State, access, load, save
 from podium.errors import PodiumError
 
@@ -39,9 +39,12 @@ _GRACE_SECONDS = 10.0
 
 
 class Wanted(NamedTuple):
-    """What `up` is asked for; None means as it is, or the default for a new cluster."""
+    """What `up` is asked for; None means as it is, or the default for a new cluster.
 
-    release: Release | None = None
+    `kubernetes` is the minor of one of RELEASES.
+    """
+
+    kubernetes: str | None = None
     workload_api: bool | None = None
     nodes: int | None = None
     controllers: bool = True
@@ -111,7 +114,7 @@ def status(state: State, now: float) -> list[Row]:
 def check_same(settings: Settings, wanted: Wanted) -> None:
     """PodiumError when the cluster that is there cannot be the wanted one."""
     asked = (
-        ("Kubernetes", settings.kubernetes, wanted.release and wanted.release.minor),
+        ("Kubernetes", settings.kubernetes, wanted.kubernetes),
         ("the Workload API", settings.workload_api, wanted.workload_api),
         ("controllers", settings.controllers, wanted.controllers),
     )
@@ -136,7 +139,7 @@ def _alone(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager
 def _new_settings(name: str, wanted: Wanted) -> Settings:
     return Settings(
         name=name,
-        kubernetes=(wanted.release or NEWEST).minor,
+        kubernetes=wanted.kubernetes or NEWEST.minor,
         workload_api=wanted.workload_api is not False,
         controllers=wanted.controllers,
         ports={},

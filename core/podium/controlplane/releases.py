@@ -6,8 +6,6 @@ release is one row here; no other module compares versions.
 
 from typing import NamedTuple
 
-from podium.errors import PodiumError
-
 
 class Release(NamedTuple):
     """One minor of Kubernetes: the patch that is built and the switches of its Workload API."""
@@ -37,11 +35,3 @@ RELEASES = {
     )
 }
 NEWEST = RELEASES["1.37"]
-
-
-def release(minor: str) -> Release:
-    """The release of `minor`, e.g. "1.37"; PodiumError names the ones there are."""
-    try:
-        return RELEASES[minor]
-    except KeyError:
-        raise PodiumError(f"Kubernetes {minor} is not one of {', '.join(RELEASES)}") from None

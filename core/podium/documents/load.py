@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from podium.api.events import PAST_READS
 from podium.api.reads import READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents import textfile
@@ -28,6 +29,8 @@ NOT_IN_INPUT = "not in the input"
 NOT_FOR_SCHEDULING = "the dump was taken without what decides where pods may go; take it again"
 
 CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME))
+# What only some commands read.
+_OTHERS = {**SCHEDULING_READS, **PAST_READS}
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
 
 Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
@@ -221,7 +224,7 @@ class Loader:
         if read is not None:
             self.mark_listed(read.kind)
             return
-        if (api_version, kind.removesuffix("List")) in SCHEDULING_READS:
+        if (api_version, kind.removesuffix("List")) in _OTHERS:
             return
         if self._strict:
             raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")

@@ -13,6 +13,7 @@ or DELETE again when the kept connection turns out to be dead; HTTP calls both i
 import asyncio
 import logging
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
@@ -24,6 +25,8 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from podium.errors import PodiumError
+from podium.kube.failures import no_connection
+from podium.wording import some
 
 if TYPE_CHECKING:
     from podium.kube.wire import Pool
@@ -53,7 +56,8 @@ class RefusedError(PodiumError):
     ) -> None:
         """`request` is the method and the path."""
         answer = f"{code} {reason}" if reason else str(code)
-        super().__init__(_one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}"))
+        mend = "; its credential is unknown there, or has expired: renew it" if code == 401 else ""
+        super().__init__(_one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}{mend}"))
         self.code = code
         self.reason = reason
         self.message = message
@@ -279,7 +283,8 @@ class Connection:
                 _one_line(f"{self.server}: not a URL; the kubeconfig's server is https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PodiumError(_one_line(f"{self.server}: {call} failed: {error}")) from None
+            said = no_connection(error, self.server) or str(error)
+            raise PodiumError(_one_line(f"{self.server}: {call} failed: {said}")) from None
 
     async def _credential(self) -> str:
         """Give the Authorization header as it is now; empty for none."""
@@ -308,7 +313,8 @@ async def connect(
     try:
         client = RESTClientObject(target.configuration)
     except OSError as error:
-        raise PodiumError(_one_line(f"context {target.context}: its certificates: {error}")) from None
+        said = "one cannot be read" if isinstance(error, ssl.SSLError) else str(error)
+        raise PodiumError(_one_line(f"context {target.context}: its certificates: {said}")) from None
     options: dict[str, Any] = {
         "proxy": client.proxy or _environment_proxy(target.configuration.host),
         "proxy_headers": client.proxy_headers,
@@ -367,23 +373,47 @@ async def _target(kubeconfig: str | None, context: str | None) -> Target:
         raise PodiumError(f"{files}: no such kubeconfig; name another with --kubeconfig")
     try:
         loader = await config.load_kube_config(
-            config_file=files, context=context or _current_context(files), client_configuration=configuration
+            config_file=files, context=_context(files, context), client_configuration=configuration
         )
         current: Any = loader.current_context
         namespace = current["context"].get("namespace") or "default"
         return Target(configuration, current["name"], namespace)
+    except PodiumError:
+        raise
     except Exception as error:  # noqa: BLE001 - the library trips over a bad file in any way it likes
-        tripped = isinstance(error, AttributeError | TypeError | LookupError | AssertionError)
-        said = "it is malformed" if tripped else str(error)
+        said = _said(error)
         raise PodiumError(_one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
 
 
-def _current_context(files: str) -> str | None:
-    """Give the current-context of the first file that has one, as kubectl does (the library: the last)."""
+def _context(files: str, asked: str | None) -> str | None:
+    """Give the context that is asked for, or the current-context of the first file that has one.
+
+    So does kubectl (the library: the last). Raises PodiumError for one that is not there.
+    """
     from kubernetes_asyncio.config.kube_config import KubeConfigMerger  # noqa: PLC0415 - as above
 
     contents = KubeConfigMerger(files).config_files.values()
-    return next((each["current-context"] for each in contents if each.get("current-context")), None)
+    if asked is None:
+        return next((each["current-context"] for each in contents if each.get("current-context")), None)
+    there = [each["name"] for content in contents for each in content.get("contexts") or ()]
+    if asked not in there:
+        raise PodiumError(f"{files}: there is no context {asked}; there is {some(there) or 'none'}")
+    return asked
+
+
+def _said(error: Exception) -> str:
+    """Say in a few words what the library trips over in a kubeconfig."""
+    match error:
+        case AttributeError() | TypeError() | LookupError() | AssertionError():
+            return "it is malformed"
+        case UnicodeError():
+            return "it is not text"
+        case FileNotFoundError():
+            return f"{error.filename}, which gives the credential, is not found; install it, or see PATH"
+        case OSError(strerror=str(reason)):
+            return reason
+        case _:
+            return str(error)
 
 
 def _exists(files: str) -> bool:

@@ -72,8 +72,18 @@ class Discovery(NamedTuple):
         return any(group_of(served.api_version) == group and served.kind == kind for served in self.served)
 
 
-class _Version(msgspec.Struct):
+class ServerVersion(msgspec.Struct):
+    """What /version says; a server may behave as an older minor than its own."""
+
     gitVersion: str = ""
+    minor: str = ""
+    emulationMinor: str = ""
+
+    def __str__(self) -> str:
+        # Of a provider's build the minor is `37+`.
+        if self.emulationMinor in ("", self.minor.rstrip("+")):
+            return self.gitVersion
+        return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
 
 
 class _GroupVersion(msgspec.Struct):
@@ -103,10 +113,23 @@ class _Resources(msgspec.Struct):
 _Found = Mapping[tuple[str, str], _Resource]
 
 
+async def server_version(connection: Connection) -> ServerVersion:
+    """Ask for the version, which every API server tells everybody. Raises PodiumError."""
+    return version_of(connection.server, await connection.get("/version"))
+
+
+def version_of(server: str, body: bytes) -> ServerVersion:
+    """Read what a server answers to GET /version. Raises PodiumError for what is no API server's answer."""
+    version = _decoded(server, "/version", body, ServerVersion)
+    if not version.gitVersion:
+        raise PodiumError(f"{server}: GET /version: it says none: not a Kubernetes API server?")
+    return version
+
+
 async def discover(connection: Connection, reads: Reads = READS) -> Discovery:
     """Ask a server which of some kinds it serves. Raises PodiumError."""
     # One after the other, so that a server that answers neither fails alike each time.
-    version = await _decode(connection, "/version", _Version)
+    version = await server_version(connection)
     groups = await _decode(connection, "/apis", _Groups)
     wanted = {group_of(api_version) for api_version, _ in reads}
     served_versions = {group.name: [entry.version for entry in group.versions] for group in groups.groups}
@@ -193,9 +216,11 @@ async def _resources(connection: Connection, api_version: str) -> list[_Resource
 
 
 async def _decode(connection: Connection, path: str, type: type[T]) -> T:  # noqa: A002
+    return _decoded(connection.server, path, await connection.get(path), type)
+
+
+def _decoded(server: str, path: str, body: bytes, type: type[T]) -> T:  # noqa: A002
     try:
-        return msgspec.json.decode(await connection.get(path), type=type)
+        return msgspec.json.decode(body, type=type)
     except msgspec.DecodeError as error:
-        raise PodiumError(
-            f"{connection.server}: GET {path}: not a Kubernetes API server? ({error})"
-        ) from None
+        raise PodiumError(f"{server}: GET {path}: not a Kubernetes API server? ({error})") from None

@@ -24,6 +24,8 @@ SENT: Final = "sent"
 LIMITED: Final = "limited"
 FULL: Final = "full"
 REFUSED: Final = "refused"
+# All that may become of a note.
+RESULTS: Final = (SENT, LIMITED, FULL, REFUSED)
 
 # An object that is told of more often than this flaps: its condition says how it is now.
 _OBJECT_BURST, _OBJECT_SECONDS = 5, 60.0

@@ -14,12 +14,17 @@ from typing import IO, Any
 import msgspec
 
 from podium import files
+from podium.api.events import Event
+from podium.api.reads import Kind
 from podium.documents.load import ClusterInfo
 from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
 from podium.ops.selecting import selected_keys
 from podium.ops.share import NAMING_KEYS, Filter, Rename
+
+# How many events a dump has at most: an hour in which a large cluster was preempted twice over.
+MOST_EVENTS = 20_000
 
 
 class Recorder:
@@ -29,9 +34,22 @@ class Recorder:
         self.objects: dict[Served, list[Any]] = {}
 
     def add_page(self, page: Page) -> None:
-        """Decode a page's objects. Raises ReadError."""
-        objects = self.objects.setdefault(page.served, [])
-        objects.extend(document.read(page.served.read.type) for document in page.documents)
+        """Decode a page's objects; of events those that tell of evictions. Raises ReadError."""
+        read = (document.read(page.served.read.type) for document in page.documents)
+        kept = (each for each in read if not isinstance(each, Event) or each.of_eviction)
+        self.objects.setdefault(page.served, []).extend(kept)
+
+    def limit(self, info: ClusterInfo, most: int = MOST_EVENTS) -> ClusterInfo:
+        """Keep the newest events, and say what of the past is not in the dump for that or the namespace."""
+        unread = dict(info.unread)
+        for served, objects in self.objects.items():
+            if served.read.kind is Kind.EVENT and len(objects) > most:
+                unread[Kind.EVENT] = f"only the newest {most:,} of {len(objects):,} that tell of evictions"
+                objects.sort(key=lambda each: each.time)
+                del objects[:-most]
+            if served.read.kind is Kind.PREEMPTION_RECORD and info.namespace:
+                unread[Kind.PREEMPTION_RECORD] = f"only those in namespace {info.namespace} were read"
+        return msgspec.structs.replace(info, unread=unread)
 
     def counts(self) -> dict[str, int]:
         """Say how many objects of each resource there are."""
@@ -63,7 +81,8 @@ def _write(file: IO[bytes], name: str, recorder: Recorder, info: ClusterInfo, re
 def lines(recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:
     """Give the dump as JSON, an object a line."""
     kept = NAMING_KEYS | selected_keys(value for objects in recorder.objects.values() for value in objects)
-    shared = Filter(kept, rename)
+    past = any(served.read.kind is Kind.EVENT for served in recorder.objects)
+    shared = Filter(kept, rename, past=past)
     info = msgspec.structs.replace(info, labels=sorted(kept))
     yield b'{"apiVersion":"v1","kind":"List","items":[\n'
     yield msgspec.json.encode(_shared_info(info, shared, pseudonyms=rename is not None))

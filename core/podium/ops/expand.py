@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium import gangs
-from podium.api.core import Namespace, Pod, PriorityClass, SchedulingGroup
+from podium.api.core import PODIUM_SCHEDULER, Namespace, Pod, PriorityClass, SchedulingGroup
 from podium.api.foreign import Owner, neutral_owner
 from podium.api.groups import GROUP_LABEL, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership
@@ -199,7 +199,7 @@ class _Expander:
         meta, spec = value["metadata"], dict(value.get("spec") or {})
         namespace = self._seen.namespaces.get(meta["namespace"])
         labels = (namespace.metadata.labels if namespace is not None else None) or {}
-        scheduled = labels.get(gangs.SCHEDULER_LABEL) == gangs.SCHEDULER
+        scheduled = labels.get(gangs.SCHEDULER_LABEL) == PODIUM_SCHEDULER
         phase = Phase.SCHEDULED_GANG if scheduled else Phase.GANG
         request = Request(operation=Operation.CREATE, object=value)
         verdict = webhook.judge(phase, request, self._seen, self._profile)

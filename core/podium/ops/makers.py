@@ -37,6 +37,7 @@ from podium.gangs import JOBSET_INDEX
 # More pods than this in one file are a slip of the pen, and would take the planner minutes.
 MOST_PODS = 20_000
 
+# An annotation and label on pods, by the Job controller: which of the Job's completions a pod is for.
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _CONTROLLER_UIDS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _JOBSET = "jobset.sigs.k8s.io"

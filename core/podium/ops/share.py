@@ -20,8 +20,11 @@ import msgspec
 
 from podium import gangs, inference
 from podium.api.core import PodDisruptionBudgetStatus, SchedulingGate
+from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
+from podium.api.foreign import OWNERS
 from podium.api.groups import GROUP_LABEL
-from podium.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
     BIND_COMPLETED,
     ContainerPort,
@@ -92,9 +95,13 @@ NAME_FIELDS = frozenset(
         "claimName",
         "volumeName",
         "nominatedNodeName",
+        "component",
+        "reportingComponent",
     )
 )
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
+# Conditions in which schedulers and kubelets tell why a pod or group waits, or had to go.
+TELLING = frozenset(("PodScheduled", "PodGroupScheduled", "PodGroupInitiallyScheduled", "DisruptionTarget"))
 PLAIN_FIELDS = frozenset(
     (
         "apiVersion",
@@ -130,11 +137,21 @@ PLAIN_FIELDS = frozenset(
         "nodeTaintsPolicy",
         "accessModes",
         "startTime",
+        "firstTimestamp",
+        "eventTime",
+        "time",
+        "mode",
+        "result",
+        "agreement",
+        "accelerators",
     )
 )
 
 # The one field of a node that a selector may name.
 _NAME_OF_NODE = "metadata.name"
+
+# Kinds of owners that are nobody's own.
+_OWNERS = frozenset(kind for _, kind in OWNERS)
 
 # Addresses that stand for all of a node's.
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
@@ -154,6 +171,8 @@ _COMMON = frozenset(
         "koord-scheduler",
         "yunikorn",
         "scheduler-plugins-scheduler",
+        "kubelet",
+        "taint-eviction-controller",
         "chief",
         "evaluator",
         "driver",
@@ -212,10 +231,15 @@ _VALUES_FIELDS = (
 
 
 class Filter:
-    """Turns a read into what may be shared of it. Without `rename` names stay as they are."""
+    """Turns a read into what may be shared of it. Without `rename` names stay as they are.
 
-    def __init__(self, label_keys: frozenset[str], rename: Rename | None) -> None:
+    With `past` schedulers' and kubelets' words on pods and groups are shared, too; with `rename` as well only
+    who preempted whom is left of them.
+    """
+
+    def __init__(self, label_keys: frozenset[str], rename: Rename | None, *, past: bool = False) -> None:
         self._label_keys = NAMING_KEYS | label_keys
+        self._past = past
         self._pseudonyms = rename is not None
         self._rename = rename or _same
         self.special: Mapping[tuple[type, str], Callable[[Any], Any]] = {
@@ -231,6 +255,8 @@ class Filter:
             **dict.fromkeys(_VALUE_FIELDS, self._rename),
             **dict.fromkeys(_VALUES_FIELDS, self._names),
             (ContainerPort, "hostIP"): self._address,
+            (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
+            (Owner, "kind"): lambda kind: kind if kind in _OWNERS else self._rename(kind),
             (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
                 self._rename(name): time for name, time in pods.items()
             },
@@ -238,7 +264,7 @@ class Filter:
 
     def share(self, value: Any) -> Any:
         """Give the value as JSON has it, its unset fields left out."""
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.share(item) for item in value]
         if not isinstance(value, msgspec.Struct):
             return value
@@ -249,6 +275,8 @@ class Filter:
                 shared[field] = self._field(type(value), field, part)
         if isinstance(value, OwnerReference | ControllerRef):
             shared |= self._foreign(value)
+        if self._past and (words := self._words(value)):
+            shared["message"] = words
         return shared
 
     def name(self, text: str) -> str:
@@ -265,6 +293,23 @@ class Filter:
             # The prefix is a rule's business: nobody but Kubernetes may make such a class.
             return value if value.startswith(SYSTEM_PREFIX) else self._rename(value)
         return self.share(value)
+
+    def _words(self, value: msgspec.Struct) -> str:
+        """Give the message of what tells why somebody waits or had to go; under pseudonyms its names only."""
+        telling = isinstance(value, Event | RecordedPlan) or (
+            isinstance(value, Condition) and value.type in TELLING
+        )
+        message: str = (getattr(value, "message", None) if telling else None) or ""
+        if not self._pseudonyms:
+            return message
+        if isinstance(value, Event) and (told := PREEMPTED_BY.match(message)):
+            return f"Preempted by {told[1]} {self._rename(told[2])} on node {self._rename(told[3])}"
+        scheduler, colon, rest = message.partition(": preempting")
+        if not (isinstance(value, Condition) and colon):
+            return ""
+        told = PREEMPTOR.search(rest)
+        whom = f"{told[1]} (UID {self._rename(told[2])})" if told else "pod"
+        return f"{self._rename(scheduler)}: preempting to accommodate a higher priority {whom}"
 
     def _known_labels(self, labels: dict[str, str]) -> dict[str, str]:
         return self._labels(

@@ -8,11 +8,10 @@ policy that limits what the scheduler may delete goes last.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.groups import PODIUM_GROUP
+from podium.api.groups import FINALIZER
 from podium.ops.install import REGISTRATIONS, Document, Key, key_of, manifests, objects_path
 
 NAMESPACE = "podium-system"
-FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
 
 _DEFINITION = "CustomResourceDefinition"
 _LAST = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from podium.api.groups import FINALIZER
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.discovery import server_version
 from podium.ops.install import MANAGER, key_of
 from podium.ops.installing import Say, delete, inventory, objects, read, still_there
-from podium.ops.uninstall import FINALIZER, Close, Plan, Release, Remove, closed, installed, plan
+from podium.ops.uninstall import Close, Plan, Release, Remove, closed, installed, plan
 
 # Somebody wrote in between, or a webhook that was just taken away is still asked.
 _AGAIN = (409, 422, 500)
@@ -18,6 +20,8 @@ _PAUSE_SECONDS = 0.5
 
 async def look(connection: Connection, *, delete_groups: bool) -> Plan:
     """See what of Podium is there, of whatever version, and plan to take it away. Raises PodiumError."""
+    # What is no API server says so here.
+    await server_version(connection)
     looked = await asyncio.gather(*(read(connection, key.path) for key in installed()))
     found = [each for each in looked if each is not None]
     known = {key_of(each) for each in found}

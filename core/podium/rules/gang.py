@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from podium import gangs
-from podium.api.core import Pod, PodSpec, SchedulingGroup
+from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod, PodSpec, SchedulingGroup
 from podium.api.groups import GROUP_LABEL
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
@@ -42,7 +42,6 @@ WITHOUT_OWNER = OwnRule(
     Level.WARN,
     TARGETS,
 )
-DEFAULT_SCHEDULER = "default-scheduler"
 _LABEL_PATH = f"/metadata/labels/{GROUP_LABEL.replace('/', '~1')}"
 
 
@@ -59,7 +58,7 @@ def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
         breach(case, WITHOUT_OWNER, f"metadata.labels[{gangs.AUTO_LABEL}]", message)
         return []
     if scheduled and new["spec"].get("schedulerName") in (None, "", DEFAULT_SCHEDULER):
-        case.set(new, "schedulerName", gangs.SCHEDULER)
+        case.set(new, "schedulerName", PODIUM_SCHEDULER)
     # The pod has labels: one of them asks.
     return [{"op": "add", "path": _LABEL_PATH, "value": gang.group_name}]
 

@@ -104,6 +104,7 @@ RULES = tuple(
 PLURAL = "podgroups"
 NAMESPACED = True
 HAS_STATUS = True
+# A finalizer of native groups, by kube-apiserver: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 MAX_REASON = 1024
 MAX_MESSAGE = 32 * 1024

@@ -15,7 +15,7 @@ from typing import Any
 
 from podium.api.convert import KEPT
 from podium.api.reads import READS
-from podium.rules import gang, kept, metadata, own, podgroup
+from podium.rules import admission, gang, groupspec, kept, metadata, own, podgroup, workload
 from podium.rules.admission import (
     KINDS,
     KindRules,
@@ -27,9 +27,10 @@ from podium.rules.admission import (
     refused,
     stored,
 )
-from podium.rules.case import Case, Operation, Profile, Request
+from podium.rules.case import DROPPED, Case, Operation, Profile, Request
 from podium.rules.fields import Refused
 from podium.rules.patch import spec_patch
+from podium.rules.rule import Rule
 from podium.rules.shape import Document
 from podium.rules.target import Phase, Target
 from podium.view import View
@@ -46,6 +47,11 @@ PARITY = (
     Target("Workload", Operation.CREATE, Phase.VALIDATE),
     Target("Workload", Operation.UPDATE, Phase.VALIDATE),
 )
+# Which of the API server's rules may speak there, by kind.
+PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
+    kind: (*admission.RULES, DROPPED.rule, *metadata.RULES, *groupspec.RULES, *rules)
+    for kind, rules in (("PodGroup", podgroup.RULES), ("Workload", workload.RULES))
+}
 # What is said of anything that no rule is for.
 NO_OPINION = Verdict(
     allowed=True, code=200, reason="", message="", warnings=[], findings=[], admitted=None, patch=[]

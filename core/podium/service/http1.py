@@ -24,7 +24,7 @@ from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessa
 
 from podium.kube.wire import UNHINDERED
 from podium.service.limits import Limits, Load
-from podium.service.messages import Ask, Reply, Route, Tally, head, is_of, plain, target
+from podium.service.messages import REFUSALS, Ask, Reply, Route, Tally, head, is_of, plain, target
 
 # What is handed to a transport, and taken from it, at once.
 _PIECE = 64 << 10
@@ -125,7 +125,8 @@ class Exchange(asyncio.Protocol):
         # Of the current request:
         self._route: Route
         self._path = ""
-        self._accept = ""
+        self._query = ""
+        self._headers: Mapping[str, str]
         self._began = 0.0
         self._deadline = 0.0
         self._payload: StreamReader
@@ -208,7 +209,7 @@ class Exchange(asyncio.Protocol):
         try:
             messages, _, _ = self._parser.feed_data(data)
         except HttpProcessingError:
-            self._refuse(400, "not HTTP")
+            self._refuse("not HTTP")
             return
         if messages:
             message, self._payload = messages[0]
@@ -225,10 +226,10 @@ class Exchange(asyncio.Protocol):
         if length == 0:
             return
         if self._header_bytes == 0:
-            self._expect(self._limits.header_seconds, self._refuse, 408, "slow header")
+            self._expect(self._limits.header_seconds, self._refuse, "slow header")
         self._header_bytes += length
         if self._header_bytes > self._limits.header_bytes:
-            self._refuse(431, "large header")
+            self._refuse("large header")
 
     def _begin(self, message: RawRequestMessage) -> None:
         """Judge a header: what it shows to be refused is refused before its body."""
@@ -238,30 +239,29 @@ class Exchange(asyncio.Protocol):
         self._state = _State.BODY
         self._began = time.perf_counter()
         self._last = self._last or message.should_close or message.upgrade
-        self._path, seconds = target(message.path)
+        self._path, self._query, seconds = target(message.path)
         if seconds is None:
             seconds = self._limits.default_seconds
         self._deadline = self._loop.time() + min(seconds, self._limits.longest_seconds)
-        headers = message.headers
-        self._accept = headers.get("Accept", "")
+        headers = self._headers = message.headers
         route = self._shared.routes.get(self._path)
         if self._is_surplus:
             self._last = True
-            self._refuse(429, "connections")
+            self._refuse("connections")
         elif self._is_stranger and not (route is not None and route.anybody):
             self._last = True
-            self._refuse(403, "client certificate")
+            self._refuse("client certificate")
         elif route is None:
-            self._refuse(404, "path")
+            self._refuse("path")
         elif message.method != route.method:
-            self._refuse(405, "method", {"Allow": route.method})
+            self._refuse("method", {"Allow": route.method})
         elif route.content_type and not is_of(headers.get("Content-Type", ""), route.content_type):
-            self._refuse(415, "content type")
+            self._refuse("content type")
         elif message.chunked:
             # An API server always says how much comes, and to parse chunks of a byte is dear.
-            self._refuse(411, "no length")
+            self._refuse("no length")
         elif int(headers.get("Content-Length", 0)) > route.body_limit:
-            self._refuse(413, "large body")
+            self._refuse("large body")
         else:
             self._route = route
             if "Expect" in headers and not self._payload.is_eof():
@@ -272,13 +272,13 @@ class Exchange(asyncio.Protocol):
         piece = self._payload.read_nowait()
         self._hold(len(piece))
         if self._load.held_bytes > self._limits.held_bytes:
-            self._refuse(429, "memory")
+            self._refuse("memory")
         elif not self._payload.is_eof():
             # Joined as they come: a body in pieces of a byte must not cost an object for each.
             self._body += piece
             if self._timer is None:
                 left = min(self._limits.body_seconds, self._deadline - self._loop.time())
-                self._expect(left, self._refuse, 408, "slow body")
+                self._expect(left, self._refuse, "slow body")
         elif self._body:
             self._expect_nothing()
             self._body += piece
@@ -290,11 +290,12 @@ class Exchange(asyncio.Protocol):
 
     def _dispatch(self, body: bytes) -> None:
         if self._load.waiting >= self._limits.waiting:
-            self._refuse(429, "waiting")
+            self._refuse("waiting")
             return
         self._state = _State.BUSY
         self._load.in_flight += 1
-        self._ask = Ask(self._path, body, self._deadline, self._began, self._accept)
+        accept = self._headers.get("Accept", "")
+        self._ask = Ask(self._path, body, self._deadline, self._began, accept, self._query, self._headers)
         self._shared.turn.add(self)
 
     def judge(self) -> None:
@@ -329,12 +330,12 @@ class Exchange(asyncio.Protocol):
         """Answer instead of a handler that takes longer than its client waits."""
         assert self._task is not None
         self._task.cancel()
-        self._shared.tally(504, "late")
+        self._shared.tally("late")
         self._answer(plain(504))
         self._go_on()
 
     def _failed(self, error: BaseException) -> Reply:
-        self._shared.tally(500, "exception")
+        self._shared.tally("exception")
         _log.error("handler failed", path=self._path, exc_info=error)
         return plain(500)
 
@@ -345,13 +346,13 @@ class Exchange(asyncio.Protocol):
             self._shared.proven(self)
         self._send(reply)
 
-    def _refuse(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
+    def _refuse(self, why: str, headers: Mapping[str, str] | None = None) -> None:
         """Answer what no handler shall see; half a request makes it the connection's last answer."""
         self._expect_nothing()
-        self._shared.tally(status, why)
+        self._shared.tally(why)
         half = self._state is not _State.BODY or not self._payload.is_eof()
         self._last = self._last or half
-        self._send(plain(status, headers), linger=half)
+        self._send(plain(REFUSALS[why], headers), linger=half)
 
     def _send(self, reply: Reply, *, linger: bool = False) -> None:
         self._last = self._last or self._shared.draining

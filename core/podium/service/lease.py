@@ -16,67 +16,23 @@ Needs get, create and update on leases of coordination.k8s.io.
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.watching import Say
+from podium.service.leaserecord import Record, Seen, Terms, begin, free_in, is_of, observe, released, renewed
 
 _LATEST = 0.2  # how much of the pause between two looks may be added to it at random
 _NEVER = -math.inf
 
 
-class Terms(NamedTuple):
-    """The times that replicas agree on, in seconds, as client-go's defaults.
-
-    A lease that was not renewed is anybody's after `lease_seconds`; its holder gives up after
-    `renew_seconds`; it is renewed, or looked at, every `retry_seconds` and a little. Each is well above the
-    next.
-    """
-
-    lease_seconds: float = 15.0
-    renew_seconds: float = 10.0
-    retry_seconds: float = 2.0
-
-
 class LostError(PodiumError):
     """The lease is not ours any more: the process has stopped working, and ends."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What a Lease says (coordination.k8s.io/v1 LeaseSpec); times are MicroTime, and only compared."""
-
-    holderIdentity: str | None = None
-    leaseDurationSeconds: int | None = None
-    acquireTime: str | None = None
-    renewTime: str | None = None
-    leaseTransitions: int | None = None
-
-
-class Seen(NamedTuple):
-    """A Lease as it was last read: the whole object (empty: there is none), what of it counts, and `since`.
-
-    `since` is the reader's own time at which it had read this resourceVersion for the first time.
-    """
-
-    document: Mapping[str, Any]
-    version: str
-    record: Record
-    since: float
-
-
-class _Metadata(msgspec.Struct):
-    resourceVersion: str
-    uid: str
-
-
-class _Lease(msgspec.Struct):
-    metadata: _Metadata
-    spec: Record | None = None
 
 
 def steady() -> float:
@@ -85,78 +41,13 @@ def steady() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def observe(before: Seen | None, document: Mapping[str, Any], now: float) -> Seen:
-    """Give what has been seen when `document` (empty for none) was read, and that reading ended now.
-
-    Any write counts as a sign of life. Raises msgspec.ValidationError when it is no Lease.
-    """
-    if not document:
-        return Seen({}, "", Record(), now)
-    lease = msgspec.convert(document, _Lease)
-    version = lease.metadata.resourceVersion
-    since = before.since if before is not None and before.version == version else now
-    return Seen(document, version, lease.spec or Record(), since)
-
-
-def free_in(seen: Seen, terms: Terms, now: float) -> float:
-    """Give the seconds until anybody may take the lease, 0 when it is free.
-
-    The holder's own duration counts, which a newer release may have changed; ours where it gave none.
-    """
-    if not seen.record.holderIdentity:
-        return 0.0
-    duration = seen.record.leaseDurationSeconds or terms.lease_seconds
-    return max(0.0, seen.since + duration - now)
-
-
-def is_of(record: Record, term: Record | None) -> bool:
-    """Whether a record is of the term that we began, whichever of its renewals.
-
-    Another process of our name began its own at another moment.
-    """
-    return term is not None and record == msgspec.structs.replace(term, renewTime=record.renewTime)
-
-
-def begin(seen: Seen, identity: str, terms: Terms, now: datetime, before: Record | None) -> Record:
-    """Give the record that takes the lease.
-
-    `before` is what we wanted to write last: if the lease is still as it was then, that write may yet land,
-    and we shall know it for ours.
-    """
-    transitions = (seen.record.leaseTransitions or 0) + 1 if seen.document else 0
-    if before is not None and before.leaseTransitions == transitions:
-        return before
-    return Record(identity, math.ceil(terms.lease_seconds), micro_time(now), None, transitions)
-
-
-def renewed(term: Record, now: datetime, last: str | None) -> Record:
-    """Give the record that renews a term, never with the time of the `last` one.
-
-    A write that changes nothing is none, and nobody would see it.
-    """
-    stamp = micro_time(now)
-    if stamp == last:
-        stamp = micro_time(now + timedelta(microseconds=1))
-    return msgspec.structs.replace(term, renewTime=stamp)
-
-
-def released(record: Record, now: datetime) -> Record:
-    """Give the record of a lease that nobody holds; a second is the shortest duration there is."""
-    stamp = micro_time(now)
-    return Record("", 1, stamp, stamp, record.leaseTransitions)
-
-
-def micro_time(moment: datetime) -> str:
-    """Write a time as metav1.MicroTime, of which an API server takes no other form."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 class Elector:
     """One candidate for a lease, once: who lost it ends, and a new process is the next candidate.
 
     `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
-    `expired` says of the lease that we have taken that whoever had it before us never gave it back. Who sets
-    `keeps` does not either: whoever follows waits for it to expire, and knows that.
+    Of the lease that we have taken `expired` says that whoever had it before us never gave it back, and
+    `made` that there was none, as far as we have seen. Who sets `keeps` does not give it back either: whoever
+    follows waits for it to expire, and knows that.
     """
 
     def __init__(
@@ -178,6 +69,7 @@ class Elector:
         self.leader = ""
         self.transitions = 0
         self.expired = False
+        self.made = False
         self.keeps = False
         self._connection = connection
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -291,18 +183,25 @@ class Elector:
     async def _bid(self) -> None:
         """Take the lease if it is free, or ours already by a write whose answer was lost."""
         while True:
-            leader = self.leader
+            before = self._seen
             seen = await self._look()
             if not is_of(seen.record, self._term):
-                if free_in(seen, self._terms, self._clock()) > 0:
-                    if self.leader != leader:
-                        self._say("another leads", {"lease": self._where, "leader": self.leader})
+                if (seconds := free_in(seen, self._terms, self._clock())) > 0:
+                    self._say_why(before, seen, seconds)
                     return
-                self.expired = bool(seen.record.holderIdentity)
+                self.expired = seen.torn or bool(seen.record.holderIdentity)
+                self.made = not seen.document
                 self._term = begin(seen, self._identity, self._terms, self._now(), self._term)
             assert self._term is not None
             if await self._hold(seen, self._term):
                 return
+
+    def _say_why(self, before: Seen | None, seen: Seen, seconds: float) -> None:
+        """Say for whom we wait, when that has changed."""
+        if seen.torn and (before is None or not before.torn):
+            self._say("the lease was not given back", {"lease": self._where, "seconds": round(seconds, 1)})
+        elif not seen.torn and (before is None or before.record.holderIdentity != self.leader):
+            self._say("another leads", {"lease": self._where, "leader": self.leader})
 
     async def _renew(self) -> None:
         assert self._term is not None

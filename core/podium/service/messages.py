@@ -12,17 +12,23 @@ from podium.api.durations import seconds
 
 JSON = "application/json"
 RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
 
 
 class Ask(NamedTuple):
-    """A whole request; `deadline` is a time of the event loop's clock, `began` one of perf_counter."""
+    """A whole request; `deadline` is a time of the event loop's clock, `began` one of perf_counter.
+
+    `query` is what follows the path's question mark, as it was sent; `headers` are found in any case.
+    """
 
     path: str
     body: bytes
     deadline: float
     began: float
     accept: str = ""
+    query: str = ""
+    headers: Mapping[str, str] = _NO_HEADERS
 
 
 class Reply(NamedTuple):
@@ -35,8 +41,31 @@ class Reply(NamedTuple):
 
 # A Reply at once is the fast path: the request costs no task.
 Handler = Callable[[Ask], Reply | Awaitable[Reply]]
-# Told the status and the reason of each request that is refused here, or that a handler failed.
-Tally = Callable[[int, str], None]
+# Why a request, or a connection before its first, gets no answer of a handler; and the status instead.
+REFUSALS: Mapping[str, int] = MappingProxyType(
+    {
+        "not HTTP": 400,
+        "handshake": 400,
+        "client certificate": 403,
+        "path": 404,
+        "method": 405,
+        "slow header": 408,
+        "slow body": 408,
+        "no length": 411,
+        "large body": 413,
+        "content type": 415,
+        "connections": 429,
+        "descriptors": 429,
+        "handshakes": 429,
+        "memory": 429,
+        "waiting": 429,
+        "large header": 431,
+        "exception": 500,
+        "late": 504,
+    }
+)
+# Told each of these reasons.
+Tally = Callable[[str], None]
 
 
 class Route(NamedTuple):
@@ -85,8 +114,8 @@ def is_of(given: str, wanted: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def target(raw: str) -> tuple[str, float | None]:
-    """Split a request target into its path and the seconds of its `timeout`, if it has one we can read."""
+def target(raw: str) -> tuple[str, str, float | None]:
+    """Split a request target into its path, its query, and the seconds of its `timeout` if we can read it."""
     path, _, query = raw.partition("?")
     values = parse_qs(query).get("timeout", [])
-    return path, seconds(values[0]) if values else None
+    return path, query, seconds(values[0]) if values else None

@@ -5,9 +5,16 @@ keeping a gauge in step with it would be a second copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Self
+from typing import Self, TypeVar
 
-from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -15,6 +22,7 @@ from prometheus_client.registry import Collector
 # By the values of the labels, in their order.
 Values = Mapping[tuple[str, ...], float]
 _Family = CounterMetricFamily | GaugeMetricFamily
+_Labelled = TypeVar("_Labelled", Counter, Histogram)
 
 
 class Reading(Collector):
@@ -52,6 +60,17 @@ class Reading(Collector):
     def _new(self) -> _Family:
         kind = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
         return kind(self._name, self._documentation, labels=self._labels)
+
+
+def from_zero(metric: _Labelled, series: Iterable[tuple[str, ...]]) -> _Labelled:
+    """Begin each series of a metric, given by the values of its labels, before anything is counted; give it.
+
+    One that came with its first increment would begin at 1, and no rate or increase would see that one: the
+    first denial, failed write or eviction circle, which alerts are for.
+    """
+    for values in series:
+        metric.labels(*values)
+    return metric
 
 
 def new_registry() -> CollectorRegistry:

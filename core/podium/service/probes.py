@@ -50,4 +50,4 @@ class Probes:
 
 def server(missing: Callable[[], list[str]], registry: CollectorRegistry) -> Server:
     """Make what answers on the plain port; who calls it with nonsense is no client of ours."""
-    return Server(Probes(missing, registry).routes(), LIMITS, lambda _status, _why: None)
+    return Server(Probes(missing, registry).routes(), LIMITS, lambda _why: None)

@@ -20,7 +20,8 @@ from structlog.typing import FilteringBoundLogger
 
 from podium.kube.connection import Connection
 from podium.service import logs, probes
-from podium.service.lease import Elector, Terms, steady
+from podium.service.lease import Elector, steady
+from podium.service.leaserecord import Terms
 from podium.service.signals import Stop
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -74,11 +75,17 @@ class Replica:
 
     @property
     def orderly(self) -> bool:
-        """Whether who led before has certainly ended in order: it gave the lease back, or nobody led before.
+        """Whether who led before ended in order, as far as the lease tells that this replica holds.
 
-        It says so of the lease that this replica holds; without one nobody knows.
+        It was given back, or there was none: then nobody led before, or it was deleted, see `first`. Without
+        a lease nobody knows.
         """
         return self._elector is not None and not self._elector.expired
+
+    @property
+    def first(self) -> bool:
+        """Whether there was no lease before this replica made one."""
+        return self._elector is not None and self._elector.made
 
     def end_in_order(self, *, orderly: bool) -> None:
         """Give the lease back at the end, or not: then this replica has not ended in order to who follows."""

@@ -121,7 +121,7 @@ class Server:
         oldest = next(iter(self._unproven))
         if oldest is connection:
             return True
-        self.tally(429, "connections")
+        self.tally("connections")
         self.left(oldest)
         oldest.abort()
         return False
@@ -146,7 +146,7 @@ class Server:
         except (BlockingIOError, ConnectionError):
             return
         except OSError as error:
-            self.tally(429, "descriptors")
+            self.tally("descriptors")
             _log.error("cannot accept connections", error=error.strerror)
             loop.remove_reader(listener)
             self._resumption = loop.call_later(
@@ -155,7 +155,7 @@ class Server:
             return
         peer.setblocking(False)
         if len(self._handshakes) >= self.limits.connections:
-            self.tally(429, "handshakes")
+            self.tally("handshakes")
             next(iter(self._handshakes)).cancel()
         task = loop.create_task(self._greet(peer, loop))
         self._handshakes[task] = None
@@ -181,7 +181,7 @@ class Server:
                 return  # it went away, as somebody who only asks whether the port is open
             if not isinstance(error, OSError):
                 raise
-            self.tally(400, "handshake")
+            self.tally("handshake")
             _log.debug("handshake failed", error=str(error))
 
     def _greeted(self, peer: socket.socket, task: asyncio.Task[None]) -> None:

@@ -140,7 +140,7 @@ def _problems(judged: Judged, law: Law) -> Iterator[str]:
         for each in divergence.causes:
             yield because(group, each, divergence)
         if theirs:
-            yield consequence(group, law.server)
+            yield consequence(group, divergence, law.server)
     if divergence.policy.divergent:
         yield f"{policy_sentence(divergence, _VALUES)}."
-        yield policy_consequence(group, law.server)
+        yield policy_consequence(group, divergence, law.server)

@@ -8,20 +8,18 @@ Names of others are the caller's affair: `known` says of which namespaces names 
 UIDs are, wherever they come from.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from podium.api.events import Event
+from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
+from podium.api.events import PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, instant
-from podium.api.records import Mode, Party, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import CLUSTER, Mode, Party, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
 from podium.api.times import written
-from podium.gangs import SCHEDULER
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling.history import identity
 from podium.schedulerplugin.scheduling.loops import Identity
@@ -50,16 +48,11 @@ _KUBELET_REASONS: Mapping[str, By] = {
     "Terminated": By.KUBELET_SHUTDOWN,
     "NodeShutdown": By.KUBELET_SHUTDOWN,
 }
-_EVENT_REASONS: Mapping[str, By] = {
+EVENT_REASONS: Mapping[str, By] = {
     "Evicted": By.KUBELET_PRESSURE,
     "Preempting": By.KUBELET_CRITICAL,
     "TaintManagerEviction": By.TAINT_MANAGER,
 }
-_PREEMPTED = "Preempted"
-# `Preempted by pod <uid> on node <node>`: kube-scheduler's words and Podium's.
-_BY_UID = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)")
-# kube-scheduler's words in the condition, and the UID that Podium adds.
-_TOLD_UID = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)")
 _KINDS = {"pod": "Pod", "podgroup": "PodGroup", "compositepodgroup": "CompositePodGroup"}
 
 
@@ -136,6 +129,15 @@ def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tup
     return tuple(sorted(found, key=lambda gain: gain.time, reverse=True))
 
 
+def named(party: Party, known: Known) -> Preemptor:
+    """Name who preempted, or was preempted, by a record: by UID where the reader could not read its name."""
+    if not known(party.namespace):
+        return Preemptor(kind=party.kind, uid=party.uid, priority=party.priority)
+    return Preemptor(
+        kind=party.kind, namespace=party.namespace, name=party.name, uid=party.uid, priority=party.priority
+    )
+
+
 def _of_pod(pod: Schedulable) -> _Trace | None:
     """Read the condition of a pod that is stored, or that it is being deleted without one."""
     name, status = pod.metadata.name or "", pod.status
@@ -171,7 +173,7 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
     trace = trace._replace(time=condition.lastTransitionTime or "", message=message)
     if condition.reason == BY_SCHEDULER:
         scheduler, colon, _ = message.partition(": preempting")
-        told = _TOLD_UID.search(message)
+        told = PREEMPTOR.search(message)
         preemptor = Preemptor(kind=_KINDS.get(told[1], told[1]), uid=told[2]) if told else None
         name = scheduler if colon else ""
         # Only Podium names the preemptor there, whatever its schedulerName is.
@@ -194,13 +196,13 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
     pods = (party.name,) if party.kind == "Pod" else ()
     time = _second(event.time)
     trace = _Trace(party.uid or party.name, _EVENT, time, By.OTHER, of, pods, message=message)
-    if event.reason == _PREEMPTED:
-        told = _BY_UID.match(message)
+    if event.reason == PREEMPTED:
+        told = PREEMPTED_BY.match(message)
         if told is not None:
             preemptor = Preemptor(kind=_KINDS.get(told[1].lower(), told[1]), uid=told[2])
             trace = trace._replace(preemptor=preemptor, node=_node(told[3]))
         return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
-    by = _EVENT_REASONS.get(event.reason or "")
+    by = EVENT_REASONS.get(event.reason or "")
     return None if by is None or message.startswith(_CANCELLED) else trace._replace(by=by)
 
 
@@ -216,7 +218,7 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
         if of is not None:
             pods = (unit.name,) if unit.kind == "Pod" else ()
             key = f"{unit.uid or unit.name}{'/observed' if observed else ''}"
-            whom = _named(plan.preemptor, known)
+            whom = named(plan.preemptor, known)
             yield _Trace(
                 key, _RECORD, plan.time, by, of, pods, preemptor=whom, node=_node(plan.domain), message=failed
             )
@@ -244,16 +246,7 @@ def _second(time: str) -> str:
 
 
 def _node(domain: str) -> str:
-    return "" if domain == "cluster" else domain
-
-
-def _named(party: Party, known: Known) -> Preemptor:
-    """Name a preemptor of a record: by UID alone where the reader could not read its name."""
-    if not known(party.namespace):
-        return Preemptor(kind=party.kind, uid=party.uid, priority=party.priority)
-    return Preemptor(
-        kind=party.kind, namespace=party.namespace, name=party.name, uid=party.uid, priority=party.priority
-    )
+    return "" if domain == CLUSTER else domain
 
 
 def _one_each(traces: Iterable[_Trace]) -> Iterator[tuple[_Trace, ...]]:
@@ -318,7 +311,7 @@ def _by(traces: Iterable[_Trace]) -> By:
 
 
 def _scheduler(name: str) -> By:
-    return {SCHEDULER: By.PODIUM, DEFAULT_SCHEDULER: By.KUBE_SCHEDULER}.get(name, By.SCHEDULER)
+    return {PODIUM_SCHEDULER: By.PODIUM, DEFAULT_SCHEDULER: By.KUBE_SCHEDULER}.get(name, By.SCHEDULER)
 
 
 def _plans(records: Iterable[PreemptionRecord]) -> Iterator[RecordedPlan]:

@@ -14,12 +14,12 @@ from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Plan
 from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
 from podium.schedulerplugin.scheduling.loops import identity_of_group, workload_of
+from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.volumes import claims_of
 from podium.view import Name, View
 from podium.why.account import Account, By, Counted, Departure, Of, Preemptor, Prospect, State, Subject, Wait
@@ -29,6 +29,8 @@ from podium.why.waiting import NOT_READ, Pending, Unread, waits
 from podium.wording import count, listed
 
 Target = Name | GroupKey
+# Who is asked about many of one cluster keeps its engines.
+Begin = Callable[[View, Settings, int], Engine]
 
 # Reasons of nodes that a prospect tells: a line of a page, and the first are what most nodes have.
 _REASONS = 5
@@ -39,7 +41,7 @@ class Reading(NamedTuple):
 
     `view` holds its namespace at least, but for the kinds in `unread`. `known` says of which namespaces names
     may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could not be read,
-    each with why. `minor` is that of the engine's arithmetic.
+    each with why. `minor` is that of the engine's arithmetic; `engine` gives an engine of a view.
     """
 
     view: View
@@ -50,6 +52,7 @@ class Reading(NamedTuple):
     unknown: tuple[str, ...]
     law: Law
     minor: int
+    engine: Begin = Engine
 
 
 def tell(target: Target, reading: Reading) -> Account | None:
@@ -108,6 +111,24 @@ def names(views: Iterable[View]) -> Callable[[str], Preemptor | None]:
     return found.get
 
 
+def state_of(pod: Schedulable) -> State:
+    """Give what a pod is at."""
+    if pod.finished:
+        return State.FINISHED
+    target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+    if pod.metadata.deletionTimestamp is not None or (target is not None and target.status == "True"):
+        return State.LEAVING
+    return State.RUNNING if pod.spec.nodeName else State.WAITING
+
+
+def group_state(by_state: Mapping[State, Sequence[Pod]]) -> State:
+    """Give what a group is at: it waits while a member does, or where it has none."""
+    for state in (State.WAITING, State.RUNNING, State.LEAVING, State.FINISHED):
+        if by_state.get(state):
+            return state
+    return State.WAITING
+
+
 def _of_pod(pod: Schedulable, reading: Reading) -> Account:
     view = reading.view
     name = (pod.metadata.namespace or "", pod.metadata.name or "")
@@ -119,7 +140,7 @@ def _of_pod(pod: Schedulable, reading: Reading) -> Account:
         uid = group.metadata.uid or ""
         victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
-    state = _state(pod)
+    state = state_of(pod)
     waiting = _waits(name, Pending([pod]), reading) if state is State.WAITING else ()
     subject = Subject(
         kind="Pod",
@@ -145,14 +166,14 @@ def _of_group(key: GroupKey, reading: Reading) -> Account | None:
     pods = [pod for pod in members if isinstance(pod, Schedulable)]
     by_state: dict[State, list[Schedulable]] = defaultdict(list)
     for pod in pods:
-        by_state[_state(pod)].append(pod)
+        by_state[state_of(pod)].append(pod)
     pending = Pending(by_state[State.WAITING], group)
     victims = [
         victim,
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
     ]
     gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
-    state = _group_state(by_state)
+    state = group_state(by_state)
     waiting = _waits(key, pending, reading) if state is State.WAITING else ()
     subject = Subject(
         kind="PodGroup",
@@ -215,7 +236,7 @@ def _verdict(target: Target, pending: Pending, reading: Reading) -> Wanted | Ref
     if isinstance(target, GroupKey) and target not in view.groups:
         named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
         return Refused(f"{named}, but it does not exist", Cause.GROUP_MISSING)
-    found = Engine(view, reading.law.settings, reading.minor).wanted(target)
+    found = reading.engine(view, reading.law.settings, reading.minor).wanted(target)
     if not isinstance(found, Refused) or found.cause is not Cause.NOT_JUDGED or not any(map(claims_of, pods)):
         return found
     volumes = reading.unread & {Kind.CLAIM, Kind.VOLUME}
@@ -235,28 +256,11 @@ def _groupless(key: GroupKey | None, reading: Reading) -> str:
     return "its group does not exist: its own integer counts until it does"
 
 
-def _state(pod: Schedulable) -> State:
-    if pod.finished:
-        return State.FINISHED
-    target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-    if pod.metadata.deletionTimestamp is not None or (target is not None and target.status == "True"):
-        return State.LEAVING
-    return State.RUNNING if pod.spec.nodeName else State.WAITING
-
-
-def _group_state(by_state: Mapping[State, Sequence[Pod]]) -> State:
-    """Give what a group is at: it waits while a member does, or where it has none."""
-    for state in (State.WAITING, State.RUNNING, State.LEAVING, State.FINISHED):
-        if by_state.get(state):
-            return state
-    return State.WAITING
-
-
 def _about(pod: Schedulable, key: GroupKey | None, reading: Reading) -> Iterable[str]:
     if pod.spec.nodeName:
         began = (pod.status.startTime if pod.status is not None else None) or ""
         yield f"on node {pod.spec.nodeName}{f' since {began}' if began else ''}"
-    yield f"scheduled by {pod.spec.schedulerName or DEFAULT_SCHEDULER}"
+    yield f"scheduled by {pod.scheduler}"
     owner = pod.metadata.controller()
     if owner is not None:
         yield f"made by {owner.kind} {pod.metadata.namespace}/{owner.name}"
@@ -281,7 +285,7 @@ def _about_group(group: PodGroup | None, by_state: Mapping[State, Sequence[Sched
         if by_state.get(state)
     ]
     yield f"{count(len(pods), 'pod')}{f': {listed(parts)}' if parts else ''}"
-    schedulers = sorted({pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in pods})
+    schedulers = sorted({pod.scheduler for pod in pods})
     if schedulers:
         yield f"scheduled by {listed(schedulers)}"
     if group is not None:

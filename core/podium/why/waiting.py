@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.core import Pod
+from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
-from podium.gangs import SCHEDULER
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.intents import is_leaving, stored
 from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
 from podium.schedulerplugin.scheduling.conditions import (
@@ -62,8 +60,7 @@ class Pending(NamedTuple):
     @property
     def scheduler(self) -> str:
         """Who has to place them."""
-        first = self.pods[0].spec.schedulerName if self.pods else None
-        return first or DEFAULT_SCHEDULER
+        return self.pods[0].scheduler if self.pods else DEFAULT_SCHEDULER
 
 
 class Unread(NamedTuple):
@@ -83,7 +80,7 @@ def waits(
     since = _since(pending)
     # What the engine cannot judge keeps Podium's scheduler from it, and no other.
     kept = isinstance(found, Refused) and (
-        found.cause is not Cause.NOT_JUDGED or pending.scheduler == SCHEDULER
+        found.cause is not Cause.NOT_JUDGED or pending.scheduler == PODIUM_SCHEDULER
     )
     if kept:
         yield from _refused(found, pending, since)
@@ -188,7 +185,7 @@ def _fix(cause: Cause, pods: Sequence[Pod]) -> str:
 
 
 def _is_it_running(scheduler: str) -> str:
-    if scheduler == SCHEDULER:
+    if scheduler == PODIUM_SCHEDULER:
         return "see that podium scheduler runs and leads: its /readyz, and the metric podium_scheduler_leader"
     if scheduler == DEFAULT_SCHEDULER:
         return "see that kube-scheduler runs and keeps up"

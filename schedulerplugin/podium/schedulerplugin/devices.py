@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from podium.api.schedulable import Schedulable
+from podium.api.schedulable import Schedulable, SchedulableSpec
 from podium.schedulerplugin.requests import effective
 
 
@@ -11,10 +11,18 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
     """Count the devices that pods hold, by resource: those whose name has a domain, as `nvidia.com/gpu`."""
     held: Counter[str] = Counter()
     for pod in pods:
-        if isinstance(pod, Schedulable):
+        if isinstance(pod, Schedulable) and _names_one(pod.spec):
             amounts = effective(pod).amounts
             held.update({name: amounts[name] for name in amounts if _is_device(name)})
     return dict(held)
+
+
+def _names_one(spec: SchedulableSpec) -> bool:
+    """Say whether a pod asks for a device at all: most do not, and to sum up all that one takes is dear."""
+    parts = (*(spec.containers or ()), *(spec.initContainers or ()))
+    asked = (spec.resources, *(part.resources for part in parts))
+    lists = [names for each in asked if each is not None for names in (each.requests, each.limits)]
+    return any(_is_device(name) for names in (*lists, spec.overhead) for name in names or ())
 
 
 def _is_device(resource: str) -> bool:

@@ -42,8 +42,20 @@ CASES = [
     Case(
         "a Podium group in doubt may not preempt",
         "pod-priority-differs",
-        [pod_group(priority=1000, podium=True), pod("odd", podium="train")],
+        [pod_group(priority=1000, podium=True), pod("odd", podium="train", scheduler="podium-scheduler")],
         [(GROUP, "spec.priority", "evicts nobody")],
+    ),
+    Case(
+        "a native group that Podium's scheduler places is scheduled",
+        "pod-priority-differs",
+        [pod_group(priority=1000), pod("odd", group="train", scheduler="podium-scheduler")],
+        [(GROUP, "spec.priority", "0 (odd). Podium's scheduler gives the group free room only")],
+    ),
+    Case(
+        "a Podium group whose pods are another scheduler's",
+        "pod-priority-differs",
+        [pod_group(priority=1000, podium=True), pod("odd", podium="train")],
+        [(GROUP, "spec.priority", "default-scheduler reads no group of Podium's: each pod's own integer")],
     ),
     Case(
         "values are grouped and names counted",

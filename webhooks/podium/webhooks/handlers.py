@@ -100,7 +100,7 @@ class Handlers:
     def _admit(self, phase: Phase, ask: Ask) -> Reply | Awaitable[Reply]:
         if not self._cluster.synced:
             # An API server asks again, where it would take a refusal for an answer.
-            self._metrics.refused(503, "not synced")
+            self._metrics.refused("not synced")
             return Reply(503, b"not synced yet\n", {**_TEXT, **RETRY})
         try:
             review = decode(ask.body, phase)
@@ -181,12 +181,12 @@ class Handlers:
 
     def _unreadable(self, error: ReviewError) -> Reply:
         said = str(error)[:_SAID]
-        self._metrics.refused(400, "review")
+        self._metrics.refused("review")
         self._log.info("unreadable", reason=said)
         return Reply(400, f"{said}\n".encode(errors="replace"), _TEXT)
 
     def _failed(self, review: Review, error: Exception) -> Reply:
-        self._metrics.refused(500, "exception")
+        self._metrics.refused("exception")
         self._log.error(
             "judging failed", uid=review.uid, phase=review.phase, kind=review.kind, exc_info=error
         )

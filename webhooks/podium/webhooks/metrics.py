@@ -3,13 +3,17 @@
 Label values come from closed sets, whatever a request claims to be: a stranger cannot make series.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from podium.findings import Severity
+from podium.rules import own
 from podium.rules.admission import Verdict
-from podium.rules.target import Phase
-from podium.service.metrics import Reading
+from podium.rules.target import Phase, Target
+from podium.rules.webhook import PARITY, PARITY_RULES
+from podium.service.messages import REFUSALS
+from podium.service.metrics import Reading, from_zero
 from podium.webhooks.review import Review
 
 # From a fifth of a usual answer to what an API server waits at most.
@@ -17,6 +21,8 @@ _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 _KINDS = frozenset(("Pod", "PodGroup", "Workload"))
 _OPERATIONS = frozenset(("CREATE", "UPDATE"))
 _OTHER = "other"
+# What the handlers refuse beside what the server does.
+_REFUSALS = {**REFUSALS, "review": 400, "not synced": 503}
 
 
 class Metrics:
@@ -24,11 +30,14 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        requests = Counter(
-            "podium_admission_requests",
-            "Admission reviews answered, by the rule that decided the answer or was breached first.",
-            ["phase", "kind", "operation", "verdict", "rule"],
-            registry=registry,
+        self._requests = from_zero(
+            Counter(
+                "podium_admission_requests",
+                "Admission reviews answered, by the rule that decided the answer or was breached first.",
+                ["phase", "kind", "operation", "verdict", "rule"],
+                registry=registry,
+            ),
+            sorted(answers()),
         )
         duration = Histogram(
             "podium_admission_duration_seconds",
@@ -37,15 +46,18 @@ class Metrics:
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._shed = Counter(
+        shed = Counter(
             "podium_admission_shed",
             "Requests answered 429, to be sent again, and connections closed to make room.",
             ["why"],
             registry=registry,
         )
-        self._errors = Counter(
+        errors = Counter(
             "podium_admission_errors", "Requests that got no review as an answer.", ["why"], registry=registry
         )
+        self._refused = {
+            why: (shed if status == 429 else errors).labels(why) for why, status in _REFUSALS.items()
+        }
         self._conversions = Counter(
             "podium_conversion_requests", "Conversion reviews answered.", registry=registry
         )
@@ -55,7 +67,6 @@ class Metrics:
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._requests = requests
         # Finding a child by its labels costs more than counting.
         self._counters: dict[tuple[str, str, str, str, str], Counter] = {}
         self._durations = {phase: duration.labels(phase) for phase in Phase}
@@ -100,9 +111,28 @@ class Metrics:
         self._conversions.inc()
         self._conversion_duration.observe(seconds)
 
-    def refused(self, status: int, why: str) -> None:
-        """Count a request that got no answer to its question; `why` must come from a closed set."""
-        (self._shed if status == 429 else self._errors).labels(why).inc()
+    def refused(self, why: str) -> None:
+        """Count a request that got no answer to its question."""
+        self._refused[why].inc()
+
+
+def answers() -> Iterator[tuple[str, str, str, str, str]]:
+    """Give the labels of every answer there may be to what webhooks are registered for, by any policy."""
+    for target in PARITY:
+        yield from _unbreached(target)
+        for rule in PARITY_RULES[target.kind]:
+            verdict = "denied" if rule.severity is Severity.ERROR else "warned"
+            yield target.phase, target.kind, target.operation, verdict, rule.id
+    for ours in (*own.OWN_RULES, own.LABEL_FIXED):
+        for target in ours.on:
+            yield from _unbreached(target)
+            for verdict in ("denied", "warned"):
+                yield target.phase, target.kind, target.operation, verdict, ours.cause.rule.id
+
+
+def _unbreached(target: Target) -> Iterator[tuple[str, str, str, str, str]]:
+    for verdict in ("allowed",) if target.phase is Phase.VALIDATE else ("allowed", "patched"):
+        yield target.phase, target.kind, target.operation, verdict, ""
 
 
 def outcome(verdict: Verdict) -> str:

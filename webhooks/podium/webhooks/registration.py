@@ -16,6 +16,7 @@ import msgspec
 
 from podium import gangs
 from podium.api.convert import VERSIONS
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.findings import group_of
 from podium.rules import gang, own
@@ -213,7 +214,7 @@ def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase
         operator = "In" if phase is Phase.SCHEDULED_GANG else "NotIn"
         selector["namespaceSelector"]["matchExpressions"] += [
             {"key": gangs.NAMESPACE_LABEL, "operator": "In", "values": [gangs.ENABLED]},
-            {"key": gangs.SCHEDULER_LABEL, "operator": operator, "values": [gangs.SCHEDULER]},
+            {"key": gangs.SCHEDULER_LABEL, "operator": operator, "values": [PODIUM_SCHEDULER]},
         ]
     return selector
 

@@ -1,11 +1,14 @@
 """The frame of every HTML page: opened from a disk, mailed or printed, it loads nothing and needs no script.
 
+A page that `podium ui` serves is the same with a navigation, links and forms, all to where it came from.
+
 The style beside this module, and the script of a page that has one, are put inline, and the page's own
 content security policy allows those texts (by hash) and nothing else: what a hostile name might smuggle past
 the escaping could neither run nor load. Long lists are cut and say so.
 """
 
 import base64
+import functools
 import hashlib
 from collections.abc import Sequence
 from html import escape
@@ -14,27 +17,41 @@ from pathlib import Path
 from podium.cli.render.words import visible
 
 _STYLE = Path(__file__).with_name("page.css")
+# What only a page with a navigation has.
+_SERVED_STYLE = Path(__file__).with_name("served.css")
 
 
-def whole(title: str, header: str, sections: Sequence[str], footer: str, *, script: str = "") -> str:
-    """Write a page; `title` is text, the rest is markup, of which an empty section is left out."""
-    style = _STYLE.read_text("utf-8")
-    scripts = f"script-src '{_hash(script)}'; " if script else ""
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; {scripts}base-uri 'none'; form-action 'none'"
+def whole(
+    title: str,
+    header: str,
+    sections: Sequence[str],
+    footer: str,
+    *,
+    script: str = "",
+    navigation: str = "",
+) -> str:
+    """Write a page; `title` is text, the rest is markup, of which an empty section is left out.
+
+    One with a `navigation` is served: its forms may be sent to where it comes from, and say so.
+    """
+    meta = '<meta http-equiv="Content-Security-Policy" content='
+    style = _style(served=bool(navigation))
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            f'{meta}"{escape(policy(script=script, served=bool(navigation)))}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            '<meta name="referrer" content="no-referrer">',
+            f'<meta name="referrer" content="{"same-origin" if navigation else "no-referrer"}">',
+            *(['<link rel="icon" href="data:,">'] if navigation else []),
             f"<title>{text(title)}</title>",
             f"<style>{style}</style>",
             "</head>",
             "<body>",
+            *([navigation] if navigation else []),
             header,
             "<main>",
             *filter(None, sections),
@@ -47,6 +64,16 @@ def whole(title: str, header: str, sections: Sequence[str], footer: str, *, scri
             "</html>",
             "",
         ]
+    )
+
+
+def policy(*, script: str = "", served: bool = False) -> str:
+    """Give the content security policy of a page: its own style and script, and nothing from anywhere."""
+    scripts = f"script-src '{_hash(script)}'; " if script else ""
+    # A browser asks a server for an icon: a served page has an empty one.
+    to_self = "img-src data:; form-action 'self'" if served else "form-action 'none'"
+    return (
+        f"default-src 'none'; style-src '{_hash(_style(served=served))}'; {scripts}base-uri 'none'; {to_self}"
     )
 
 
@@ -68,6 +95,21 @@ def table(caption: str, head: str, rows: Sequence[str], total: int, limit: int, 
     )
 
 
+def tiles(numbers: Sequence[tuple[str, str, str, int]]) -> str:
+    """Write the numbers that count, each as its style, its noun, what follows that, and itself."""
+    return "\n".join(
+        [
+            '<dl class="tiles">',
+            *(
+                f'<div class="tile {kind if number else "none"}">'
+                f"<dt>{noun if number == 1 else noun + 's'} {rest}</dt><dd>{number:,}</dd></div>"
+                for kind, noun, rest, number in numbers
+            ),
+            "</dl>",
+        ]
+    )
+
+
 def first_of(total: int, limit: int) -> str:
     """Say that a list was cut, or nothing where it is whole."""
     return f'<p class="cut">First {limit:,} of {total:,}.</p>' if total > limit else ""
@@ -78,5 +120,12 @@ def text(words: str) -> str:
     return escape(visible(words))
 
 
+@functools.cache
+def _style(*, served: bool) -> str:
+    style = _STYLE.read_text("utf-8")
+    return style + _SERVED_STYLE.read_text("utf-8") if served else style
+
+
+@functools.lru_cache(maxsize=8)
 def _hash(words: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(words.encode()).digest()).decode()}"

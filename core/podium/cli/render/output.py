@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,16 +15,28 @@ from podium.cli.render.text import Layout
 from podium.errors import PodiumError
 from podium.wording import some
 
-# A table's width in columns: at least, at most, and where no terminal says.
-_NARROWEST, _WIDEST, _USUAL = 80, 140, 110
+# A table's width in columns: at least, at most (longer lines are hard to read), and where nobody says.
+NARROWEST, WIDEST, USUAL = 60, 140, 100
+
+
+class Terminal(NamedTuple):
+    """How wide a table is, and whether it has colour."""
+
+    width: int
+    colour: bool
+
+
+def terminal(*, to_file: bool) -> Terminal:
+    """Ask how a table is to be: as wide as COLUMNS says, or the terminal; coloured where somebody sees it."""
+    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    columns = shutil.get_terminal_size((USUAL, 0)).columns
+    return Terminal(min(max(columns, NARROWEST), WIDEST), colour=not plain and not os.environ.get("NO_COLOR"))
 
 
 def layout(*, to_file: bool) -> Layout:
-    """Give the layout of a table as the terminal is: its width, and colour where somebody can see it."""
-    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
-    columns = shutil.get_terminal_size((_USUAL, 0)).columns
-    width = min(max(columns, _NARROWEST), _WIDEST)
-    return Layout(width=width, colour=not plain and not os.environ.get("NO_COLOR"))
+    """Give the layout of a table as the terminal is."""
+    width, colour = terminal(to_file=to_file)
+    return Layout(width=width, colour=colour)
 
 
 def deliver(text: str, output_file: str | None) -> None:

@@ -3,11 +3,11 @@
 Its script filters findings and sorts groups. Long lists are cut, so that 10,000 findings still open at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from podium.cli.render.context import Context, RuleFindings, by_rule
-from podium.cli.render.html import first_of, section, table, text, whole
+from podium.cli.render.html import first_of, section, table, text, tiles, whole
 from podium.cli.render.words import (
     amounts,
     aside_lines,
@@ -50,13 +50,13 @@ def render_page(report: AuditReport, context: Context) -> str:
     sections = [
         _overview(summary),
         _fixes(summary.fixes),
-        _groups(report.groups),
-        _findings(findings_title(summary), by_rule(report.findings, context.rules)),
+        groups_section(report.groups),
+        findings_section(findings_title(summary), by_rule(report.findings, context.rules)),
         _aside("known", "Known", "Findings that are in the baseline too", report.known),
         _aside("gone", "Gone", "Findings of the baseline that are not there any more", report.gone),
         _ignores(by_need(summary.ignores)),
         _aside("ignored", "Ignored", "Findings that are ignored, with why", report.ignored),
-        _left_out(summary),
+        left_out_section(summary),
     ]
     footer = (
         f"Made by podium {text(context.version)} on {text(context.made)}.\n"
@@ -71,7 +71,7 @@ def _header(report: AuditReport, context: Context) -> str:
     blocked = summary.blocked
     new = new_to(summary)
     verdict = "blocked" if blocked.groups or blocked.pods else "clear"
-    tiles = [
+    numbers = [
         ("blocked", "group", "will not schedule", blocked.groups),
         ("blocked", "pod", "will not schedule", blocked.pods),
         ("blocked", "accelerator", "they ask for", sum(blocked.accelerators.values())),
@@ -81,12 +81,12 @@ def _header(report: AuditReport, context: Context) -> str:
         ("info", f"{new}info", "", summary.infos),
     ]
     if summary.baseline is not None:
-        tiles += [
+        numbers += [
             ("", "known finding", "", summary.baseline.known),
             ("", "gone finding", "", summary.baseline.gone),
         ]
     if summary.ignores:
-        tiles.append(("", "ignored finding", "", summary.ignored))
+        numbers.append(("", "ignored finding", "", summary.ignored))
     eyebrow = f"Podium audit for Kubernetes {summary.kubernetes} ({summary.chosenBy})"
     unchecked = unchecked_line(summary.notChecked)
     return "\n".join(
@@ -95,13 +95,7 @@ def _header(report: AuditReport, context: Context) -> str:
             f'<p class="eyebrow">{text(eyebrow)}</p>',
             f'<h1 class="{verdict}">{text(headline(summary))}</h1>',
             f'<p class="caution">{text(unchecked)}</p>' if unchecked else "",
-            '<dl class="tiles">',
-            *(
-                f'<div class="tile {kind if number else "none"}">'
-                f"<dt>{noun if number == 1 else noun + 's'} {rest}</dt><dd>{number:,}</dd></div>"
-                for kind, noun, rest, number in tiles
-            ),
-            "</dl>",
+            tiles(numbers),
             *(f"<p>{text(line)}</p>" for line in aside_lines(summary)),
             f"<p>{text(read_line(summary, context.input))}</p>",
             "</header>",
@@ -162,9 +156,16 @@ def _fixes(fixes: Sequence[FixShare]) -> str:
     return section("fixes", "Fixes that clear most", clears) if fixes else ""
 
 
-def _groups(groups: Sequence[DivergentGroup]) -> str:
+def _name(group: DivergentGroup) -> str:
+    return text(group_name(group))
+
+
+def groups_section(
+    groups: Sequence[DivergentGroup], *, named: Callable[[DivergentGroup], str] = _name
+) -> str:
+    """List groups whose pods differ from them; nothing for none. `named` writes the name of one."""
     rows = [
-        f'<tr><th scope="row">{text(group_name(group))}</th>'
+        f'<tr><th scope="row">{named(group)}</th>'
         f'<td class="number">{group.priority}</td><td class="number">{group.members:,}</td>'
         f'<td data-value="{len(group.divergent)}">{_pods(group)}</td></tr>'
         for group in groups[:GROUPS]
@@ -190,7 +191,8 @@ def _pods(group: DivergentGroup) -> str:
     return f"<details><summary>{text(short)}</summary>{''.join(lists)}</details>"
 
 
-def _findings(title: str, groups: Sequence[RuleFindings]) -> str:
+def findings_section(title: str, groups: Sequence[RuleFindings]) -> str:
+    """List findings by rule; nothing for none."""
     body = [
         '<div class="filter" hidden>',
         '<label>Filter <input type="search" id="filter" placeholder="namespace, name, rule, text"></label>',
@@ -274,7 +276,8 @@ def _ignores(ignores: Sequence[IgnoreShare]) -> str:
     return section("ignores", "Ignores", body) if ignores else ""
 
 
-def _left_out(summary: Summary) -> str:
+def left_out_section(summary: Summary) -> str:
+    """List what was not read or not checked; nothing for none."""
     rows = [
         f'<tr><th scope="row">{text(missing.kind)}</th><td>{text(missing.why)}</td>'
         f"<td>{text(listed(missing.rules)) or 'none'}</td></tr>"

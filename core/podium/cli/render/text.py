@@ -47,9 +47,15 @@ class Layout:
         indent: str = "",
     ) -> None:
         """Write rows under a header, the columns in `right` aligned to the right; long cells wrap."""
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        if self.width is not None:
-            _narrow(widths, self.width - len(indent) - len(_GAP) * (len(widths) - 1))
+        cells = list(zip(header, *rows, strict=True))
+        widths = [max(map(len, column)) for column in cells]
+        room = None if self.width is None else self.width - len(indent) - len(_GAP) * (len(widths) - 1)
+        if room is not None and sum(widths) > room:
+            # A name that is broken cannot be copied, so words are broken only where nothing else helps; nor
+            # is one kept whole that wants half of the room.
+            words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
+            _narrow(widths, [max(_NARROWEST, min(longest, room // 2)) for longest in words], room)
+            _narrow(widths, [_NARROWEST] * len(widths), room)
         for number, row in enumerate((header, *rows)):
             for line in self._row(row, widths, right):
                 full = indent + line
@@ -82,12 +88,13 @@ def _line(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> 
     return _GAP.join(cells).rstrip()
 
 
-def _narrow(widths: list[int], room: int) -> None:
-    """Take from the widest columns, in place, until all fit the room or none can give more."""
+def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
+    """Take from the widest columns, in place, until all fit the room or none is wider than its least."""
     while sum(widths) > room:
-        widest = max(range(len(widths)), key=widths.__getitem__)
-        if widths[widest] <= _NARROWEST:
+        wide = [number for number, width in enumerate(widths) if width > least[number]]
+        if not wide:
             return
-        others = [width for number, width in enumerate(widths) if number != widest]
-        floor = max([_NARROWEST, *(width for width in others if width < widths[widest])])
+        widest = max(wide, key=widths.__getitem__)
+        others = [widths[number] for number in wide if widths[number] < widths[widest]]
+        floor = max([least[widest], *others])
         widths[widest] -= min(max(widths[widest] - floor, 1), sum(widths) - room)

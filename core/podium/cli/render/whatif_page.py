@@ -1,8 +1,8 @@
 """`podium whatif` as one HTML file: the domain as nodes, with who comes in and who is struck out on each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from podium.cli.render.html import first_of, section, table, text, whole
+from podium.cli.render.html import first_of, section, table, text, tiles, whole
 from podium.cli.render.whatif_words import (
     Surroundings,
     WhatIf,
@@ -30,26 +30,41 @@ _BADGE = ' <span class="badge warning">against a budget</span>'
 
 def whatif_page(report: WhatIf, made: Surroundings) -> str:
     """Write the whole page."""
-    plan = report.plan
-    sections = [
-        _domain(plan),
-        _units("victims", "Victims", "Who is preempted, and why", plan.victims),
-        _units("spared", "Spared", "Who could have been preempted, and is not", plan.spared),
-        _reasons(nodes_heading(plan), plan.nodes),
-        _findings(plan.findings),
-    ]
     footer = (
         f"Made by podium {text(made.version)} on {text(made.made)}, from {text(report.basis.input)}.\n"
         "Long lists are cut and say so; <code>podium whatif -o json</code> has everything."
     )
-    return whole(f"Podium whatif: {outcome_line(report)}", _header(report), sections, footer)
+    return whole(
+        f"Podium whatif: {outcome_line(report)}", _header(report), plan_sections(report.plan), footer
+    )
+
+
+def _name(unit: UnitVerdict) -> str:
+    return text(unit_name(unit))
+
+
+def plan_sections(plan: Plan, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
+    """Write what a plan has beside its numbers, empty where it has none; `named` writes a unit's name."""
+    spared = "Who could have been preempted, and is not"
+    return [
+        _domain(plan),
+        _units("victims", "Victims", "Who is preempted, and why", plan.victims, named),
+        _units("spared", "Spared", spared, plan.spared, named),
+        _reasons(nodes_heading(plan), plan.nodes),
+        _findings(plan.findings),
+    ]
 
 
 def _header(report: WhatIf) -> str:
+    return f"<header>\n{verdict(report, 'h1')}\n</header>"
+
+
+def verdict(report: WhatIf, heading: str) -> str:
+    """Write the lines that open a plan, and its numbers; `heading` is the element of the outcome."""
     plan, bill = report.plan, report.bill
     unknown = unknown_line(report.basis)
     good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
-    tiles = [
+    numbers = [
         ("info", "pod", "placed", len(plan.placements)),
         ("blocked", "unit", "preempted", bill.units),
         ("blocked", "pod", "preempted", bill.pods),
@@ -58,20 +73,12 @@ def _header(report: WhatIf) -> str:
     ]
     return "\n".join(
         [
-            "<header>",
             f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
-            f'<h1 class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</h1>',
+            f'<{heading} class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</{heading}>',
             f'<p class="caution">{text(unknown)}</p>' if unknown else "",
             f"<p>{text(cost_line(report))}</p>",
             f"<p>{text(plan.message)}</p>",
-            '<dl class="tiles">',
-            *(
-                f'<div class="tile {kind if number else "none"}">'
-                f"<dt>{noun if number == 1 else noun + 's'} {rest}</dt><dd>{number:,}</dd></div>"
-                for kind, noun, rest, number in tiles
-            ),
-            "</dl>",
-            "</header>",
+            tiles(numbers),
         ]
     )
 
@@ -128,9 +135,15 @@ def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
             yield (f"{unit.namespace}/{pod.name}" if unit.namespace else pod.name), pod.node
 
 
-def _units(name: str, title: str, caption: str, units: Sequence[UnitVerdict]) -> str:
+def _units(
+    name: str,
+    title: str,
+    caption: str,
+    units: Sequence[UnitVerdict],
+    named: Callable[[UnitVerdict], str],
+) -> str:
     rows = [
-        f'<tr><th scope="row">{text(unit_name(unit))} <span class="note">{text(unit.kind)}</span>'
+        f'<tr><th scope="row">{named(unit)} <span class="note">{text(unit.kind)}</span>'
         f'{_BADGE if unit.violatesBudget else ""}</th><td class="number">{unit.priority}</td>'
         f"<td>{text(pods_words(unit.pods))}</td><td>{text(unit.reason)}</td></tr>"
         for unit in units[:UNITS]

@@ -3,31 +3,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
-from podium.api.meta import instant
 from podium.cli.render.text import Layout
+from podium.cli.render.why_words import departure_line, prospect_line, source_line, values, when
 from podium.cli.render.words import visible
-from podium.why.account import Account, Counted, Departure, Gain, Of, Prospect, State, Wait
-from podium.wording import count, listed, some
+from podium.why.account import Account, Counted, Gain, Prospect, State, Wait
 
 # How much of each list the table shows; docs/why.md names these numbers.
 DEPARTURES = 5
 GAINS = 5  # preemptions for it
 
 _STYLES = {State.WAITING: "error", State.LEAVING: "warning", State.GONE: "warning", State.RUNNING: "bold"}
-_WHOSE = {
-    Of.ITSELF: "",
-    Of.GROUP: "its group: ",
-    Of.EARLIER: "an earlier one of its name: ",
-    Of.WORKLOAD: "others of its workload: ",
-}
-_OUTCOMES = {
-    "Fits": "It would fit as the cluster is",
-    "FitsAfterPreemption": "It would fit after preemption",
-    "DoesNotFit": "It would not fit, even with preemption",
-    "NotEligible": "Nobody may be preempted for it",
-}
 _INDENT = "  "
 
 
@@ -52,10 +37,7 @@ def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
 
 def _priority(layout: Layout, counted: Counted) -> None:
     layout.heading("Priority")
-    value = str(counted.placed)
-    if counted.victim != counted.placed:
-        value = f"{counted.placed} when it is placed, {counted.victim} as a victim"
-    _say(layout, f"{value}: {counted.rule}.")
+    _say(layout, f"{values(counted)}: {counted.rule}.")
     _say(layout, f"Its own: {counted.source}.")
     for problem in counted.problems:
         _say(layout, problem, style="warning")
@@ -67,15 +49,14 @@ def _waiting(layout: Layout, waiting: Sequence[Wait], now: datetime | None) -> N
         return
     layout.heading("Why it waits")
     for wait in waiting:
-        since = f" (since {_when(wait.since, now)})" if wait.since else ""
+        since = f" (since {when(wait.since, now)})" if wait.since else ""
         _say(layout, f"{wait.message}{since}")
         _fix(layout, wait.fix)
 
 
 def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     layout.heading("What it would take")
-    said = _OUTCOMES.get(prospect.outcome, prospect.outcome)
-    _say(layout, f"{said}: {prospect.message.rstrip('.')} (semantics {prospect.semantics}).")
+    _say(layout, prospect_line(prospect))
     for reason in prospect.nodeReasons:
         layout.paragraph(visible(f"refused by {reason}"), indent=_INDENT * 2, hang=_INDENT)
     kind = "group" if account.object.kind == "PodGroup" else "pod"
@@ -90,31 +71,12 @@ def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
     layout.heading("Who made it go, newest first")
     told = set()
     for each in departures[:DEPARTURES]:
-        when = _when(each.time, now) if each.time else "at a time that is not known"
-        _say(layout, f"{when}: {_WHOSE[each.of]}{each.words}{_for_whom(each)}{_which(each, account)}")
-        source = f"told by {listed(each.told)}{f': {each.message}' if each.message else ''}"
-        layout.paragraph(visible(source), indent=_INDENT * 2, hang=_INDENT, style="dim")
+        _say(layout, departure_line(each, account, now))
+        layout.paragraph(visible(source_line(each)), indent=_INDENT * 2, hang=_INDENT, style="dim")
         if each.by not in told:
             _fix(layout, each.fix)
         told.add(each.by)
     _cut(layout, len(departures), DEPARTURES)
-
-
-def _for_whom(departure: Departure) -> str:
-    preemptor = departure.preemptor
-    if preemptor is None:
-        return ""
-    notes = [] if preemptor.priority is None else [f"priority {preemptor.priority}"]
-    if not preemptor.name:
-        notes.append("its name is not known, or not yours to read")
-    said = f" ({'; '.join(notes)})" if notes else ""
-    return f" for {preemptor}{said}"
-
-
-def _which(departure: Departure, account: Account) -> str:
-    others = departure.pods and departure.pods != (account.object.name,)
-    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if others else ""
-    return f"{pods}{f', on node {departure.node}' if departure.node else ''}"
 
 
 def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
@@ -123,7 +85,7 @@ def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
     layout.heading("What was preempted for it, newest first")
     rows = [
         (
-            _when(each.time, now),
+            visible(when(each.time, now)),
             each.mode,
             each.result,
             f"{each.units:,}",
@@ -143,22 +105,6 @@ def _say(layout: Layout, text: str, style: str = "") -> None:
 def _fix(layout: Layout, fix: str) -> None:
     if fix:
         layout.paragraph(visible(f"to do: {fix}"), indent=_INDENT * 2, hang=_INDENT)
-
-
-def _when(time: str, now: datetime | None) -> str:
-    """Write a time of an object, and how long ago that was; None is the past of a file."""
-    if now is None:
-        return visible(time)
-    try:
-        passed = int((now - instant(time)).total_seconds())
-    except msgspec.ValidationError:
-        return visible(time)
-    if passed < 0:
-        return visible(time)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if passed >= size:
-            return f"{visible(time)}, {passed // size} {unit} ago"
-    return f"{visible(time)}, {passed} s ago"
 
 
 def _cut(layout: Layout, total: int, limit: int) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from podium.gangs import SCHEDULER
+from podium.api.core import PODIUM_SCHEDULER
 from podium.ops.doctor.check import Check, Level
 
 Document = dict[str, Any]
@@ -189,7 +189,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scheduler_name(self) -> str:
         """The schedulerName that our scheduler looks after."""
-        return str(self.scheduler.get("schedulerName") or SCHEDULER)
+        return str(self.scheduler.get("schedulerName") or PODIUM_SCHEDULER)
 
     @property
     def groups(self) -> dict[str, Document]:

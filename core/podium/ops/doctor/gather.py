@@ -18,6 +18,7 @@ from podium.errors import PodiumError
 from podium.gangs import API_VERSION
 from podium.kube.connection import Answer as Reply
 from podium.kube.connection import Connection, RefusedError
+from podium.kube.discovery import version_of
 from podium.ops.doctor import neighbours, registration, rights, server
 from podium.ops.doctor.facts import (
     DEFINITIONS,
@@ -59,12 +60,7 @@ async def gather(
     clock = Clock(before + (now() - before) / 2, _date(reply.headers))
     if reply.code != 200:
         raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
-    try:
-        version = msgspec.json.decode(reply.body, type=_Version)
-    except msgspec.DecodeError as error:
-        raise PodiumError(
-            f"{connection.server}: GET /version: not a Kubernetes API server? ({error})"
-        ) from None
+    version = version_of(connection.server, reply.body)
     asker = _Asker(connection)
     facts = Facts(
         installation=installation,
@@ -84,20 +80,6 @@ async def gather(
         probes=await asker.probes(facts),
         trial=await asker.trial(facts),
     )
-
-
-class _Version(msgspec.Struct):
-    """What /version says; a server may behave as an older minor than its own."""
-
-    gitVersion: str = ""
-    minor: str = ""
-    emulationMinor: str = ""
-
-    def __str__(self) -> str:
-        # Of a provider's build the minor is `37+`.
-        if self.emulationMinor in ("", self.minor.rstrip("+")):
-            return self.gitVersion
-        return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
 
 
 class _Asker:

@@ -16,6 +16,7 @@ _STALE_SECONDS = 180.0
 _NOT_READY = "not ready: "
 # Of a Lease both clocks tell parts of seconds or whole ones, and a write takes its time.
 _APART = timedelta(seconds=5)
+# A label on namespaces: which pods they take.
 _RESTRICTED = "pod-security.kubernetes.io/enforce"
 _TAG = re.compile(r":([^:/@]+)(?:@|$)")
 

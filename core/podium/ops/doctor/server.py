@@ -1,6 +1,6 @@
 """The API server: is it recent enough, whose clock is right, and which of the groups' APIs does it serve."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from podium.api.groups import NATIVE_GROUP
@@ -9,6 +9,7 @@ from podium.api.reads import READS
 from podium.audit import MINORS
 from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.facts import DEFINITIONS, GROUPS, Document, Facts, lasting, unseen
+from podium.ops.install import MODES
 from podium.wording import listed
 
 # Certificates start an hour early, but minima of run time and delays of preemption are told by the clock.
@@ -16,11 +17,15 @@ _APART_SECONDS = 10.0
 
 
 class Minimum(NamedTuple):
-    """The first minor of Kubernetes that a mode works on, and what it has that the one before has not."""
+    """The first minor of Kubernetes that a mode works on, and what it has that the one before has not.
+
+    `installed_by` are the modes of `podium install` that bring it.
+    """
 
     mode: str
     minor: int
     because: str
+    installed_by: tuple[str, ...] = ()
 
 
 # The schemas of the custom resources validate names by CEL's `format` library, which API servers know since
@@ -28,9 +33,14 @@ class Minimum(NamedTuple):
 # ValidatingAdmissionPolicies are stable since 1.30, optional types in CEL taken since 1.29.
 MINIMA = (
     Minimum("the command line", 21, "policy/v1"),
-    Minimum("admission and reconciler", 32, "the format library in the schemas' CEL"),
-    Minimum("the scheduler", 32, "the same, for PreemptionRecords"),
+    Minimum("admission and reconciler", 32, "the format library in the schemas' CEL", MODES),
+    Minimum("the scheduler", 32, "the same, for PreemptionRecords", ("scheduler",)),
 )
+
+
+def lacking(minima: Iterable[Minimum]) -> str:
+    """Say what needs which minor, and for what."""
+    return listed([f"{each.mode} needs 1.{each.minor} ({each.because})" for each in minima])
 
 
 def version(facts: Facts) -> Iterator[Check]:
@@ -41,12 +51,11 @@ def version(facts: Facts) -> Iterator[Check]:
         fact = f"the server calls itself {facts.version or 'nothing'}, which is no version of Kubernetes"
         yield Check("server-version", Level.NOTE, fact, f"needed is {needs}")
         return
-    lacking = [each for each in MINIMA if minor < each.minor]
-    if lacking:
-        modes = listed([f"{each.mode} needs 1.{each.minor} ({each.because})" for each in lacking])
+    short = [each for each in MINIMA if minor < each.minor]
+    if short:
         level = Level.PROBLEM if facts.processes or facts.registered else Level.WARNING
-        fix = "upgrade the cluster" if MINIMA[0] in lacking else "use the command line, or upgrade first"
-        yield Check("server-version", level, f"Kubernetes {facts.version}: {modes}", fix)
+        fix = "upgrade the cluster" if MINIMA[0] in short else "use the command line, or upgrade first"
+        yield Check("server-version", level, f"Kubernetes {facts.version}: {lacking(short)}", fix)
         return
     yield Check("server-version", Level.OK, f"Kubernetes {facts.version}; needed is {needs}")
     newest = max(MINORS.values())

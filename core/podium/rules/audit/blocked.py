@@ -1,8 +1,8 @@
 """What will not be scheduled on the chosen version: the sentence a report opens with.
 
 A group counts with all its live pods, those that run today too: they run until they are evicted or the group
-starts again, and then wait. Only what the scheduler itself refuses is counted. Podium's own groups are not
-blocked by divergence: its scheduler gives a group in doubt free room. Warnings about pods that are still to
+starts again, and then wait. Only what the scheduler itself refuses is counted. What Podium's scheduler places
+is not blocked by divergence: it gives a group in doubt free room. Warnings about pods that are still to
 come (fewer than minCount) do not count, for they may be seconds away.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from podium.api.core import Pod
 from podium.api.reads import Kind
+from podium.explain import refused
 from podium.report import Blocked, BlockedShare
 from podium.rules.audit.survey import Survey, SurveyedGroup
 
@@ -66,8 +67,7 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
         return False
     if each.torn(survey.minor):
         return True
-    divided = each.divergence.priority.divergent or each.divergence.policy.divergent
-    return divided and survey.minor >= 37
+    return refused(each.group, each.divergence, survey.minor)
 
 
 def _owner(survey: Survey, pod: Pod) -> str:

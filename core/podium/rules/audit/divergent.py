@@ -40,7 +40,7 @@ def pod_priority_differs(survey: Survey) -> Iterator[Found]:
         if group is None or divergence is None or not divergence.priority.divergent:
             continue
         causes = "".join(f" {because(group, cause, divergence)}" for cause in divergence.causes)
-        message = f"{sentence(divergence)}. {consequence(group, _server(survey))}{causes}"
+        message = f"{sentence(divergence)}. {consequence(group, divergence, _server(survey))}{causes}"
         fix, remedy = _mend(survey, each, group, divergence)
         yield Found(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
 
@@ -51,7 +51,7 @@ def preemption_policy_differs(survey: Survey) -> Iterator[Found]:
         group = each.group
         if group is None or each.divergence is None or not each.divergence.policy.divergent:
             continue
-        policy = each.divergence.policy
+        divergence, policy = each.divergence, each.divergence.policy
         names = {name for differing in policy.differing for name in differing.live}
         pods = [pod for pod in each.staying if pod.metadata.name in names]
         owners = survey.owners(pods)
@@ -59,7 +59,7 @@ def preemption_policy_differs(survey: Survey) -> Iterator[Found]:
             PREEMPTION_POLICY_DIFFERS.finding(
                 each.ref,
                 "spec.preemptionPolicy",
-                f"{policy_sentence(each.divergence)}. {policy_consequence(group, _server(survey))}",
+                f"{policy_sentence(divergence)}. {policy_consequence(group, divergence, _server(survey))}",
                 f"name a class with preemptionPolicy {policy.expected} in {templates_of(owners)}, "
                 "then recreate the pods",
             )

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import GROUP_LABEL
 from podium.api.reads import Kind
 from podium.findings import Severity
 from podium.rules.audit.commands import delete_pods, templates_of
-from podium.rules.audit.survey import PODIUM_SCHEDULER, Found, Survey, scheduler_of
+from podium.rules.audit.survey import Found, Survey
 from podium.rules.rule import Rule
 from podium.wording import count, listed, some
 
@@ -77,7 +78,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
             continue
         by_name: dict[str, list[str]] = {}
         for pod in each.staying:
-            by_name.setdefault(scheduler_of(pod), []).append(pod.metadata.name or "")
+            by_name.setdefault(pod.scheduler, []).append(pod.metadata.name or "")
         parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
         if not each.key.native or survey.minor <= 35:
             effect = "No scheduler sees the whole group, so its minimum may never be met."
@@ -92,7 +93,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
             if not each.key.native
             else max(by_name, key=lambda name: (len(by_name[name]), name))
         )
-        owners = survey.owners(pod for pod in each.staying if scheduler_of(pod) != wanted)
+        owners = survey.owners(pod for pod in each.staying if pod.scheduler != wanted)
         yield Found(
             SCHEDULER_NAME_MIXED.finding(
                 each.ref,
@@ -108,7 +109,7 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
     for each in survey.groups:
         if each.key.native or each.group is None or each.schedulers <= {PODIUM_SCHEDULER}:
             continue
-        ignored = [pod for pod in each.staying if pod.spec.schedulerName != PODIUM_SCHEDULER]
+        ignored = [pod for pod in each.staying if pod.scheduler != PODIUM_SCHEDULER]
         others = listed(sorted(each.schedulers - {PODIUM_SCHEDULER}))
         names = some(pod.metadata.name or "" for pod in ignored)
         yield Found(

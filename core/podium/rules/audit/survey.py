@@ -25,14 +25,6 @@ from podium.inference import infer
 from podium.rules.audit.capacity import Capacity, Shape, Shortfall
 from podium.view import View
 
-DEFAULT_SCHEDULER = "default-scheduler"
-PODIUM_SCHEDULER = "podium-scheduler"
-
-
-def scheduler_of(pod: Pod) -> str:
-    """Give the scheduler a pod asks for."""
-    return pod.spec.schedulerName or DEFAULT_SCHEDULER
-
 
 class Found(NamedTuple):
     """A finding, and what to do in words that findings of one cause share (empty: the finding's own fix)."""
@@ -115,8 +107,8 @@ class SurveyedGroup(msgspec.Struct, gc=False):
         if self.group is None or len(self.schedulers) < 2:
             return False
         staying = self.staying
-        own = Counter(scheduler_of(pod) for pod in staying)
-        placed = Counter(scheduler_of(pod) for pod in staying if pod.spec.nodeName)
+        own = Counter(pod.scheduler for pod in staying)
+        placed = Counter(pod.scheduler for pod in staying if pod.spec.nodeName)
         least = self.group.min_count or 0
         if minor <= 36:
             return max(own[name] + placed.total() - placed[name] for name in own) < least
@@ -217,7 +209,7 @@ class Survey:
             key = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
             stored = all_stored.get(key)
             if stored is None:
-                stored = Stored(key[0] or "", key[1], key[2], scheduler_of(pod), pod)
+                stored = Stored(key[0] or "", key[1], key[2], pod.scheduler, pod)
                 all_stored[key] = stored
             stored.pods += 1
             owners = metadata.ownerReferences

@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 # Who tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
+# The effects of a taint that keep a pod from being placed.
+KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 # How many answers about single nodes a Kept holds: 160 masks of 100,000 nodes, 16 MB.
 _KEPT = 2**24
@@ -176,7 +177,7 @@ class TaintToleration(StaticFilter):
         columns = self._snapshot.columns
         tolerations = shape.tolerations + self._always
         table = [
-            all(tolerates(tolerations, taint) for taint in taints if taint.effect in _KEEPS_OUT)
+            all(tolerates(tolerations, taint) for taint in taints if taint.effect in KEEPS_OUT)
             for taints in columns.taint_sets
         ]
         return np.array(table, np.bool_)[columns.taints]

@@ -6,7 +6,9 @@ that comes after us goes on; so it is complete before the first delete. Then, if
 wanted, all victims but the last are deleted, and then the last: whoever sees room while some victims are not
 yet told to go would take too little for enough.
 
-The first failure ends it. What was not deleted then stays, and no longer says that it goes.
+The first failure ends it. What was not deleted then stays, and no longer says that it goes. But an API server
+that is away has refused nothing: a plan that is given up for that, made anew elsewhere, would take more than
+it needs, so deletes are asked for until it is back.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,20 +17,30 @@ from typing import NamedTuple
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
+from podium.kube.fenced import LeaseOverError
 from podium.schedulerplugin.live.together import Job, together
 from podium.schedulerplugin.live.writes import GoneError, Writes
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+
+# How often a delete is asked for, each time for some seconds, while there is no server: about a minute.
+_ROUNDS = 20
+# What stands in for a server that is away; from the first on nobody knows what was done.
+_TROUBLE, _AWAY = 500, (502, 503, 504)
 
 
 class Carried(NamedTuple):
     """How it ended: which pods we have told to go, and in one line why no more, or nothing.
 
     `error` says that a write failed; a preemption that was not wanted any more is none.
+    `unsure` says that others may be going, too, for nobody answered whether they were deleted: here, or in
+    what this goes on with. Asked a second time in vain, there may be another way that costs no more.
     """
 
     deleted: tuple[PodRef, ...]
     failed: str = ""
     error: bool = False
+    unsure: bool = False
 
 
 class Conditions(NamedTuple):
@@ -62,6 +74,7 @@ class _Preemption:
         self._marked: dict[PodRef, None] = {}
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
+        self._asked = self._unanswered = False
 
     async def carry_out(self, still: Callable[[], str]) -> Carried:
         failed = await self._all(self._announcements())
@@ -72,7 +85,8 @@ class _Preemption:
         if failed is not None or unwanted:
             await self._spare()
         why = unwanted if failed is None else str(failed)
-        return Carried(tuple(self._deleted), why, error=failed is not None)
+        unsure = not self._asked if self._evict.again else self._unanswered
+        return Carried(tuple(self._deleted), why, error=failed is not None, unsure=unsure)
 
     def _announcements(self) -> list[Job]:
         nominations = [self._nomination(pod, node) for pod, node in self._evict.nominations]
@@ -100,11 +114,29 @@ class _Preemption:
 
     def _deletion(self, pod: PodRef) -> Job:
         async def work() -> None:
-            await self._writes.delete(pod)
+            self._asked = True
+            try:
+                await self._delete(pod)
+            except PodiumError as error:
+                self._unanswered |= not isinstance(error, RefusedError) or error.code >= _TROUBLE
+                raise
             del self._marked[pod]
             self._deleted.append(pod)
 
         return work
+
+    async def _delete(self, pod: PodRef) -> None:
+        for left in reversed(range(_ROUNDS)):
+            try:
+                await self._writes.delete(pod)
+            except LeaseOverError:
+                raise
+            except PodiumError as error:
+                refused = isinstance(error, RefusedError) and error.code not in _AWAY
+                if refused or not left:
+                    raise
+            else:
+                return
 
     async def _spare(self) -> None:
         """Take back what victims that stay were told; one that cannot be reached says it a while longer."""

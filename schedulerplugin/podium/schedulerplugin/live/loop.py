@@ -221,7 +221,9 @@ class Loop:
             self._statuses.gave_up(evict, carried.deleted)
         # The server's words name victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
-        for report in self._scheduler.preempted(evict.key, carried.deleted, why, self._moment()):
+        for report in self._scheduler.preempted(
+            evict.key, carried.deleted, why, self._moment(), unsure=carried.unsure
+        ):
             self._statuses.submit(report)
 
     def _stays(self, ref: PodRef) -> bool:

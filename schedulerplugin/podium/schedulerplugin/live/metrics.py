@@ -8,11 +8,15 @@ Most is read from the effects of a step: they are what was decided.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from podium.api.membership import GroupKey
+from podium.api.records import Agreement
+from podium.kube import events
+from podium.schedulerplugin.live.writes import RESULTS, WRITES
 from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -25,16 +29,22 @@ from podium.schedulerplugin.scheduling.effects import (
     Rejected,
     Report,
 )
-from podium.service.metrics import Reading
+from podium.service.metrics import Reading, from_zero
 
 _PREFIX = "podium_scheduler"
 _TASK = "preemption"
 # Attempts are told apart up to here.
 _MANY = 15
+_ATTEMPTS = (*map(str, range(1, _MANY)), f"{_MANY}+")
 # Pods of which it is known when they were first tried; of the others it is when they were bound.
 _TRIED = 100_000
 # What a kubelet may find too little of besides what devices are called in some cluster.
-_REJECTIONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods"})
+_REJECTIONS = ("OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods")
+_RESULTS = ("scheduled", "unschedulable", "error")
+_GROUP_RESULTS = (*_RESULTS, "waiting_on_preemption")
+_PREEMPTORS = ("pod", "podgroup")
+_SEARCHES = ("Success", "Unschedulable")
+_ENDS = ("success", "error")
 
 
 def _doubling(first: float, times: int) -> tuple[float, ...]:
@@ -67,20 +77,24 @@ class Metrics:
         # Finding a series by its labels costs as much as counting, and these are counted for every pod.
         self._scheduled = self._attempts.labels("scheduled")
         self._scheduled_seconds = self._durations.labels("scheduled")
-        self._since_first_by: dict[int, Histogram] = {}
+        self._since_first_by = [self._since_first.labels(attempts) for attempts in _ATTEMPTS]
 
     def read(
         self,
         *,
         pending: Callable[[], Mapping[str, float]],
         incoming: Callable[[], Mapping[tuple[str, str], float]],
+        evictions: Callable[[], tuple[int, int] | None],
+        nominated: Callable[[], tuple[int, int] | None],
         leads: Callable[[], bool],
         cache_ages: Callable[[], Mapping[str, float]],
     ) -> None:
         """Say where to read what others know.
 
         `pending` and `incoming` count what waits by pool, and what ever came into one by pool and event (a
-        group is one); `cache_ages` are in seconds by resource.
+        group is one). Of `evictions` they say the limit and what is left of it, of the `nominated` pods how
+        many are ours and not; None where nobody knows, or there is no limit. `cache_ages` are in seconds by
+        resource.
         """
         for reading in (
             Reading(
@@ -94,6 +108,24 @@ class Metrics:
                 "Lone pods and groups that came into a pool, by what brought them.",
                 ("queue", "event"),
                 lambda: {(pool, event): number for (pool, event), number in incoming().items()},
+            ),
+            Reading(
+                f"{_PREFIX}_evictions_limit",
+                "Units that may be evicted in a minute; none without a limit, and only the leader says it.",
+                (),
+                lambda: {} if (said := evictions()) is None else {(): said[0]},
+            ),
+            Reading(
+                f"{_PREFIX}_evictions_left",
+                "Units of that limit that may be evicted now.",
+                (),
+                lambda: {} if (said := evictions()) is None else {(): said[1]},
+            ),
+            Reading(
+                f"{_PREFIX}_nominated_pods",
+                "Pending pods for which a node is reserved, by whose they are; only the leader says it.",
+                ("scheduler",),
+                lambda: {} if (said := nominated()) is None else {("ours",): said[0], ("other",): said[1]},
             ),
             Reading(
                 f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}
@@ -145,11 +177,7 @@ class Metrics:
         self._scheduled.inc()
         self._scheduled_seconds.observe(now - tried.last)
         self._pod_attempts.observe(tried.attempts)
-        series = self._since_first_by.get(min(tried.attempts, _MANY))
-        if series is None:
-            many = f"{_MANY}+" if tried.attempts >= _MANY else str(tried.attempts)
-            series = self._since_first_by[min(tried.attempts, _MANY)] = self._since_first.labels(many)
-        series.observe(now - tried.first)
+        self._since_first_by[min(tried.attempts, _MANY) - 1].observe(now - tried.first)
 
     def not_bound(self, pod: PodRef, now: float) -> None:
         """Count a pod that was to be bound, and was not."""
@@ -219,13 +247,13 @@ class Metrics:
         self._attempts = self._counter(
             "schedule_attempts",
             "Attempts to schedule pods; an error is one of ours or of the API server.",
-            "result",
+            result=_RESULTS,
         )
         self._durations = self._histogram(
             "scheduling_attempt_duration_seconds",
             "Time of an attempt, of one that went well until the pod was bound.",
             _ATTEMPT,
-            "result",
+            result=_RESULTS,
         )
         self._algorithm = self._histogram(
             "scheduling_algorithm_duration_seconds", "Time of a step: what is first in the queue.", _ATTEMPT
@@ -237,16 +265,16 @@ class Metrics:
             "pod_scheduling_sli_duration_seconds",
             "Time from the first attempt at a pod until it was bound, by how many it took.",
             _SINCE_FIRST,
-            "attempts",
+            attempts=_ATTEMPTS,
         )
         self._group_attempts = self._counter(
-            "podgroup_schedule_attempts", "Attempts to schedule groups.", "result"
+            "podgroup_schedule_attempts", "Attempts to schedule groups.", result=_GROUP_RESULTS
         )
         self._group_durations = self._histogram(
             "podgroup_scheduling_attempt_duration_seconds",
             "Time of an attempt to schedule a group, binding not included.",
             _ATTEMPT,
-            "result",
+            result=_GROUP_RESULTS,
         )
 
     def _add_preemptions(self) -> None:
@@ -254,7 +282,9 @@ class Metrics:
             "preemption_attempts", "Searches for room that others have, for lone pods."
         )
         self._group_preemptions = self._counter(
-            "workload_preemption_attempts", "Searches for room that others have, for groups.", "result"
+            "workload_preemption_attempts",
+            "Searches for room that others have, for groups.",
+            result=_SEARCHES,
         )
         self._victims = self._histogram(
             "preemption_victims", "Pods that a lone pod's preemption evicts.", _PER_POD
@@ -266,32 +296,35 @@ class Metrics:
             "preemption_workload_disruptions",
             "Units that a preemption evicts: pods, or groups that go as one.",
             _PER_GROUP,
-            "preemptor",
+            preemptor=_PREEMPTORS,
         )
         self._violations = self._counter(
             "preemption_pdb_violations",
             "PodDisruptionBudgets that preemptions left with too few pods.",
-            "preemptor",
+            preemptor=_PREEMPTORS,
         )
         self._evaluation = self._histogram(
             "preemption_evaluation_duration_seconds",
             "Time to find victims, and that nothing fits without.",
             _PREEMPTION,
-            "preemptor",
-            "result",
+            preemptor=_PREEMPTORS,
+            result=_SEARCHES,
         )
         self._execution = self._histogram(
             "preemption_execution_duration_seconds",
             "Time to tell victims to go; nothing else waits for it.",
             _PREEMPTION,
-            "preemptor",
-            "result",
+            preemptor=_PREEMPTORS,
+            result=_ENDS,
         )
         self._task_seconds = self._histogram(
-            "goroutines_duration_seconds", "Time of a task beside the loop.", _SINCE_FIRST, "operation"
+            "goroutines_duration_seconds", "Time of a task beside the loop.", _SINCE_FIRST, operation=(_TASK,)
         )
         self._tasks = self._counter(
-            "goroutines_execution", "Tasks beside the loop that have ended.", "operation", "result"
+            "goroutines_execution",
+            "Tasks beside the loop that have ended.",
+            operation=(_TASK,),
+            result=_ENDS,
         )
 
     def _add_ours(self) -> None:
@@ -305,21 +338,29 @@ class Metrics:
             "eviction_cycles", "Times that a preemption was held back because both sides evict each other."
         )
         self._rejected = self._counter(
-            "rejected_pods", "Pods of ours that a kubelet had no room for, by its reason.", "reason"
+            "rejected_pods",
+            "Pods of ours that a kubelet had no room for, by its reason.",
+            reason=(*_REJECTIONS, "other"),
         )
         self._shadow = self._counter(
             "shadow_plans",
             "Plans for pods of other schedulers, by how those agreed with them.",
-            "agreement",
+            agreement=Agreement,
         )
         self._bugs = self._counter("errors", "Bugs that kept something from being looked at.")
         self._writes = self._counter(
-            "writes", "Writes by what was written and how it ended.", "what", "result"
+            "writes", "Writes by what was written and how it ended.", what=WRITES, result=RESULTS
         )
-        self._events = self._counter("events", "Events by what became of them.", "result")
+        self._events = self._counter("events", "Events by what became of them.", result=events.RESULTS)
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(f"{_PREFIX}_{name}", told, labels, registry=self._registry)
+    # Both take each label with the values that it may have.
 
-    def _histogram(self, name: str, told: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"{_PREFIX}_{name}", told, labels, buckets=buckets, registry=self._registry)
+    def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
+        made = Counter(f"{_PREFIX}_{name}", told, tuple(labels), registry=self._registry)
+        return from_zero(made, product(*labels.values())) if labels else made
+
+    def _histogram(
+        self, name: str, told: str, buckets: tuple[float, ...], **labels: Iterable[str]
+    ) -> Histogram:
+        made = Histogram(f"{_PREFIX}_{name}", told, tuple(labels), buckets=buckets, registry=self._registry)
+        return from_zero(made, product(*labels.values())) if labels else made

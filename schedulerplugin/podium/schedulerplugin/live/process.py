@@ -97,9 +97,12 @@ class _Process:
         )
         self._writes: Writes | None = None
         self._scheduler: Scheduler | None = None
+        self._restraint: Restraint | None = None
         self._metrics.read(
             pending=self._pending,
             incoming=self._incoming,
+            evictions=lambda: None if self._restraint is None else self._restraint.room(steady()),
+            nominated=lambda: None if self._scheduler is None else self._scheduler.entries.nominated(),
             leads=lambda: replica.remaining() > 0,
             cache_ages=self._cluster.ages,
         )
@@ -140,7 +143,7 @@ class _Process:
         discovery = self._cluster.discovery
         minor = (None if discovery is None else minor_of(discovery.server)) or LATEST
         history = self._new_history(live)
-        restraint = await self._restraint(history)
+        self._restraint = restraint = await self._new_restraint(history)
         # From here until all observe the state nothing is awaited: no change may get lost in between.
         engine = LiveEngine(state, live.engine, minor)
         scheduler = Scheduler(engine, self._live, restraint)
@@ -198,7 +201,7 @@ class _Process:
         """Give the lease back at the end if all is known of what went lately, or no limit asks for it."""
         self._replica.end_in_order(orderly=known or self._live().evictions_a_minute is None)
 
-    async def _restraint(self, history: History) -> Restraint:
+    async def _new_restraint(self, history: History) -> Restraint:
         """Begin with what an earlier leader has evicted lately."""
         restraint = Restraint(self._live)
         records = await history.restore()
@@ -211,20 +214,24 @@ class _Process:
 
         past = [(steadily(at), by, of) for at, by, of in recent(records, since)]
         restraint.restore(past, [steadily(at) for at in counted(records, since)])
-        if not self._replica.orderly:
+        why = self._doubt(evicted=bool(records))
+        if why:
             restraint.doubt(seconds)
-            self._say_doubt()
+            self._say_doubt(why)
         return restraint
 
-    def _say_doubt(self) -> None:
+    def _doubt(self, *, evicted: bool) -> str:
+        """Give why nobody knows whom one before us has `evicted` in the end; empty where that is known."""
+        if not self._replica.elects:
+            return "there is no lease to say how a process before ended"
+        if not self._replica.orderly:
+            return "a leader before did not give its lease back"
+        return "there was no lease, though somebody has led before" if self._replica.first and evicted else ""
+
+    def _say_doubt(self, why: str) -> None:
         """Say why nobody is evicted at first; without a limit there is nothing to say."""
         limit = self._live().evictions_a_minute
         if limit is not None:
-            why = (
-                "a leader before did not give its lease back"
-                if self._replica.elects
-                else "there is no lease to say how a process before ended"
-            )
             self._replica.say("nothing is evicted for a minute", {"why": why, "evictionsPerMinute": limit})
 
     def _new_history(self, live: LiveSettings) -> History:

@@ -38,6 +38,9 @@ _ATTEMPTS = 5
 _AGAIN = (429, 500, 502, 503, 504)
 _STRATEGIC = "application/strategic-merge-patch+json"
 
+# What is written, and how that may end, as it is counted.
+WRITES = ("bind", "nominate", "mark", "delete", "group")
+RESULTS = ("written", "gone", "taken", "failed")
 Counted = Callable[[str, str], None]
 
 
@@ -84,10 +87,7 @@ class Writes:
         random: Callable[[], float],
         counted: Counted,
     ) -> None:
-        """`random` gives numbers from 0 up to 1; `counted` hears of each end what was written, and how.
-
-        What: bind, nominate, mark, delete, group. How it went: written, gone, taken, failed.
-        """
+        """`random` gives numbers from 0 up to 1; `counted` hears of WRITES and RESULTS."""
         self.limit = limit
         self._connection = connection
         self._remaining = remaining

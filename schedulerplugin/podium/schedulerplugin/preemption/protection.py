@@ -14,7 +14,6 @@ from podium.priority import Unparsed, resolve, toleration
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
 from podium.rules.audit.commands import annotate_class, create_class
 from podium.rules.audit.tolerations import TOLERATION_UNREADABLE
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.settings import Settings
 
@@ -28,7 +27,7 @@ def protected(
 
     `class_name` is that of its group where it is in one, else its own, and empty for none.
     """
-    scheduler = pod.spec.schedulerName or DEFAULT_SCHEDULER
+    scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
     if settings.semantics is not Semantics.KEP:

@@ -16,7 +16,6 @@ from podium.api.schedulable import Schedulable
 from podium.divergence import Divergence, judge
 from podium.errors import PodiumError
 from podium.priority import NEVER
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
@@ -148,7 +147,7 @@ def _group(
 
 def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> Refused | None:
     """Say what members have not in common that they must for a group to be scheduled; None if nothing."""
-    schedulers = {pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in members}
+    schedulers = {pod.scheduler for pod in members}
     if len(schedulers) > 1:
         return Refused(f"its pods name several schedulers: {some(schedulers)}", Cause.SEVERAL_SCHEDULERS)
     if settings.semantics is not Semantics.V1_37:

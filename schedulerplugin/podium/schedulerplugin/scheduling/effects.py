@@ -65,7 +65,8 @@ class Evict(NamedTuple):
     """One preemption: the nodes reserved for the preemptor's pods, and whose room they take.
 
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
-    name, or `cluster`. `resumed` says that an earlier process of ours began it.
+    name, or `cluster`. `resumed` says that an earlier process of ours began it, `again` that this one
+    did, and does not know who is going already.
     """
 
     key: Key
@@ -77,6 +78,7 @@ class Evict(NamedTuple):
     cleared: tuple[PodRef, ...] = ()
     violations: int = 0
     resumed: bool = False
+    again: bool = False
 
     @property
     def victims(self) -> tuple[PodRef, ...]:

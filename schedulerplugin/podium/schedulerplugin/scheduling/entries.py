@@ -11,7 +11,6 @@ from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -28,7 +27,7 @@ class Entries:
 
     def is_ours(self, pod: Schedulable) -> bool:
         """Say whether a pod is ours to schedule."""
-        return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler
+        return pod.scheduler == self._scheduler
 
     def key(self, pod: Schedulable) -> Key:
         """Give the entry that a pod waits in: its group's, or its own."""
@@ -99,6 +98,12 @@ class Entries:
         """Say whether a lone pod has a node reserved."""
         row = self._engine.snapshot.pod_row.get(key)
         return row is not None and bool(self._engine.nomination(row))
+
+    def nominated(self) -> tuple[int, int]:
+        """Count the pending pods for which a node is reserved: ours, and those of other schedulers."""
+        pods = (self._engine.snapshot.pods[row] for row in self._engine.nominated().tolist())
+        ours = [self.is_ours(pod) for pod in pods if pod is not None]
+        return sum(ours), len(ours) - sum(ours)
 
     def row(self, pod: PodRef) -> int | None:
         """Give the row of a pod, None if it is gone, or another has its name."""

@@ -23,6 +23,7 @@ _FEW_PLACES = 32
 # So many are asked about for one kind of pods; more cost as much as an attempt.
 _MOST_PLACES = 256
 _MOST_NEIGHBOURS = 32
+# A label on nodes: where it is the topology, a node is a domain.
 _HOSTNAME = "kubernetes.io/hostname"
 
 _Labels = tuple[tuple[str, str], ...]

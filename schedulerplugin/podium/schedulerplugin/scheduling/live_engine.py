@@ -15,7 +15,7 @@ import numpy as np
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
@@ -159,6 +159,11 @@ class LiveEngine(Engine):
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
         """Give those of many nodes that have the room for a shape now, whatever is reserved there."""
         return _among(node_rows, self.placer.chain.roomy(shape))
+
+    def nominated(self) -> Rows:
+        """Give all pending pods for which a node is reserved that is there."""
+        rows, _ = self._nominated.counted(np.iinfo(np.int32).min, ())
+        return rows
 
     def nominate(self, pod: Name, node: str) -> None:
         """Reserve a node for a pending pod from now on, none if empty, whatever its status says."""

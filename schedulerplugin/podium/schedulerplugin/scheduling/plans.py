@@ -7,16 +7,14 @@ that an eviction needs is written down by UID at the moment it is decided, and n
 from collections.abc import Iterator, Sequence
 
 from podium.api.groups import PodGroup
+from podium.api.records import CLUSTER
 from podium.api.schedulable import Schedulable
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.hints import Place, Waiting
-
-CLUSTER = "cluster"
 
 
 def pod_ref(pod: Schedulable) -> PodRef:
@@ -111,7 +109,7 @@ def group_uid(group: PodGroup) -> str:
 def _scheduler(engine: Engine, row: int) -> str:
     pod = engine.snapshot.pods[row]
     assert pod is not None
-    return pod.spec.schedulerName or DEFAULT_SCHEDULER
+    return pod.scheduler
 
 
 def _unit(engine: Engine, units: Units, lead: int) -> Unit:

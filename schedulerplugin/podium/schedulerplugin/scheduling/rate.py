@@ -39,6 +39,10 @@ class EvictionRate:
         # The sums of fractions are not exact.
         return round(free - now, 6) if free > now else 0.0
 
+    def left(self, limit: int, now: float) -> int:
+        """Give how many units, one by one, may be evicted now."""
+        return 0 if self.closed(now) else max(0, limit - len(self._times) + self._over(now))
+
     def take(self, limit: int | None, units: int, now: float) -> None:
         """Note a plan of so many units that is carried out."""
         at_once = units if limit is None else limit

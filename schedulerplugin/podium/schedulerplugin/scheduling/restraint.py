@@ -78,6 +78,11 @@ class Restraint:
         """Say whether that may still count: who follows within that minute has to be in doubt, too."""
         return self._rate.closed(now)
 
+    def room(self, now: float) -> tuple[int, int] | None:
+        """Give the limit of evictions and what is left of it now, None without a limit."""
+        limit = self._live().evictions_a_minute
+        return None if limit is None else (limit, self._rate.left(limit, now))
+
     def hold(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
         """Say why a preemption that was just planned is not to be carried out now; None where it is."""
         live, now = self._live(), moment.seconds
@@ -97,7 +102,8 @@ class Restraint:
         if live.mode is Mode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
         times, until_then = self._failures.get(evict.key, (0, now))
-        if until_then > now:
+        # Going on with what was begun costs nobody else.
+        if until_then > now and not evict.again:
             why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
             return Hold(Why.FAILED, why, until_then)
         pause = max(

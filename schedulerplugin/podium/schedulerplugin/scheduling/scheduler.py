@@ -7,7 +7,7 @@ a nomination holds its room, a victim is leaving. So the next decision never has
 write that fails takes back exactly what it stood for.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
@@ -43,7 +43,7 @@ from podium.schedulerplugin.scheduling.plans import (
     waiting,
 )
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
-from podium.schedulerplugin.scheduling.recovery import Begun, begun
+from podium.schedulerplugin.scheduling.recovery import begun
 from podium.schedulerplugin.scheduling.reservations import Reservations
 from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
 from podium.schedulerplugin.scheduling.settings import LiveSettings
@@ -95,7 +95,9 @@ class Scheduler:
             self._changes.touched.add(key)
         self._settle(effects, moment)
         for each in begun(self.engine, self.name):
-            evict = self._resumed(preemptors.get(each.preemptor), each, moment)
+            found, evict = preemptors.get(each.preemptor), None
+            if found is not None and self.queue.pool_of(found) is Pool.ACTIVE:
+                evict = self._resumed(found, each.rows, moment)
             effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
         return effects
 
@@ -165,10 +167,13 @@ class Scheduler:
                 self.queue.back_off(key, moment.seconds)
         return self._decided
 
-    def preempted(self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment) -> list[Report]:
+    def preempted(
+        self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment, *, unsure: bool = False
+    ) -> list[Report]:
         """Note that a preemption ended; `why` it failed, empty where all victims were told to go.
 
-        Whatever came of it, the preemptor is looked at again: when its victims have gone, or after a while.
+        Of those that were not `deleted` some may be going, if that is `unsure`. Whatever came of it, the
+        preemptor is looked at again: when its victims have gone, or after a while.
         """
         now = moment.seconds
         self._listen(now)
@@ -184,7 +189,7 @@ class Scheduler:
             return []
         gone = tuple(deleted)
         self._restraint.gave_up(key, now, deleted=bool(gone))
-        self._preempting.take_back(evict, gone)
+        self._preempting.take_back(evict, gone, unsure=unsure)
         self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
         return [Report(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
@@ -227,6 +232,10 @@ class Scheduler:
     def _cycle(self, key: Key, effects: list[Effect], moment: Moment) -> None:
         """Decide for one entry, and have done what was decided."""
         try:
+            evict = self._resumed(key, self._preempting.unsure(key), moment, again=True)
+            if evict is not None:
+                effects.append(evict)
+                return
             decision = self.engine.decide(key, moment.now)
         except PodiumError:
             # None of it waits any more; what is left of it is seen by the next look at what changed.
@@ -249,6 +258,8 @@ class Scheduler:
         for _ in range(_ALIKE):
             key = self.queue.first(moment.seconds)
             if key is None or isinstance(key, GroupKey) or key in self._alone or key in self._preempting:
+                return
+            if self._preempting.unsure(key):
                 return
             found = self.engine.decide_next(decision, key, moment.now)
             if found is None or found.wanted is None:
@@ -307,15 +318,16 @@ class Scheduler:
         effects.append(evict)
         return True
 
-    def _resumed(self, key: Key | None, had: Begun, moment: Moment) -> Evict | None:
-        """Go on with a preemption that an earlier process had begun, if it would be carried out today."""
-        if key is None or self.queue.pool_of(key) is not Pool.ACTIVE:
-            return None
-        decision = self.engine.resume(key, had.rows, moment.now)
+    def _resumed(
+        self, key: Key, victims: Collection[int], moment: Moment, *, again: bool = False
+    ) -> Evict | None:
+        """Go on with the eviction of these pods (rows), which was begun, if it would be carried out today."""
+        decision = self.engine.resume(key, victims, moment.now) if victims else None
         if decision is None or decision.wanted is None:
             return None
         message = words.refusal(decision)
-        evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(resumed=True)
+        evict = eviction(self.engine, key, decision, seconds(moment.now), message)
+        evict = evict._replace(resumed=not again, again=again)
         if self._restraint.hold(self.engine, evict, decision.wanted, moment) is not None:
             return None
         self._restraint.took(self.engine, evict, decision.wanted, moment)
@@ -411,4 +423,5 @@ class Scheduler:
         self.queue.drop(key)
         self._restraint.done(key)
         self._held.pop(key, None)
+        self._preempting.forget(key)
         self._alone.discard(key)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from podium.api.core import PODIUM_SCHEDULER
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
-
-SCHEDULER_NAME = "podium-scheduler"
 
 
 class Mode(StrEnum):
@@ -29,8 +28,8 @@ class LiveSettings(NamedTuple):
     preemptions is kept, empty for the process's own.
     """
 
-    engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=SCHEDULER_NAME)
-    scheduler_name: str = SCHEDULER_NAME
+    engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
+    scheduler_name: str = PODIUM_SCHEDULER
     mode: Mode = Mode.ENFORCE
     shadow: bool = False
     evictions_a_minute: int | None = None

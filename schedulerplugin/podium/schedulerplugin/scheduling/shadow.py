@@ -22,7 +22,6 @@ from podium.api.records import Agreement, Mode, RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.errors import PodiumError
-from podium.rules.gang import DEFAULT_SCHEDULER
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, is_preempted
@@ -218,7 +217,7 @@ class Shadow:
             return
         if self._tells_to_go(before, pod):
             self._mark(pod)
-        if (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._own:
+        if pod.scheduler == self._own:
             return
         waited = isinstance(before, Schedulable) and not before.spec.nodeName
         key = self._key(pod)

@@ -40,6 +40,8 @@ class UnderWay:
         self._rules: dict[Key, int] = {}
         # Of those, which changed meanwhile.
         self._later: set[Key] = set()
+        # Of some that have failed, who was to go and may be going.
+        self._unsure: dict[Key, tuple[PodRef, ...]] = {}
 
     def __contains__(self, key: object) -> bool:
         """Say whether an entry preempts now."""
@@ -52,8 +54,19 @@ class UnderWay:
         victims = self._entries.rows(evict.victims)
         self._engine.doom(victims)
         self._changes.doomed(victims)
+        self._unsure.pop(evict.key, None)
         self._evicts[evict.key] = evict
         self._rules[evict.key] = self._hints.seen.rules
+
+    def unsure(self, key: Key) -> list[int]:
+        """Give the pods (rows) that may be going for one that failed, and of which that is not seen yet."""
+        terminating = self._engine.snapshot.terminating
+        rows = self._entries.rows(self._unsure.get(key, ()))
+        return [row for row in rows if not terminating.item(row)]
+
+    def forget(self, key: Key) -> None:
+        """Let go of a preemptor that waits no more."""
+        self._unsure.pop(key, None)
 
     def touch(self, key: Key) -> None:
         """Keep in mind that a preemptor changed; it is looked at when its preemption ends."""
@@ -82,10 +95,16 @@ class UnderWay:
             self._changes.touched.add(key)
         return self._evicts.pop(key)
 
-    def take_back(self, evict: Evict, deleted: Iterable[PodRef]) -> None:
-        """Undo what one stood for: who was not deleted stays, and no node is reserved."""
+    def take_back(self, evict: Evict, deleted: Iterable[PodRef], *, unsure: bool) -> None:
+        """Undo what one stood for: who was not deleted stays, and no node is reserved.
+
+        If that is `unsure`, the next plan had better be the same: with another, more might go than need to.
+        """
         gone = frozenset(deleted)
-        spared = self._entries.rows(pod for pod in evict.victims if pod not in gone)
+        left = tuple(pod for pod in evict.victims if pod not in gone)
+        if unsure:
+            self._unsure[evict.key] = left
+        spared = self._entries.rows(left)
         self._engine.spare(spared)
         self._changes.spared(spared)
         self._reservations.end(self._entries.preemptors(evict))

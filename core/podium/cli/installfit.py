@@ -1,0 +1,104 @@
+"""Whether a cluster can have what an install brings, known before anything is written.
+
+An API server that is too old refuses this and that in its own words. And where every node is reserved, for
+Podium's scheduler or anybody, Podium's own pods would wait until the time is over and all of it is undone. Of
+nodes only taints, cordons and labels are looked at: room comes and goes, and others may make way.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from podium.api.minors import minor_of
+from podium.api.reads import Kind
+from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
+from podium.cli import inputs
+from podium.documents.load import Scope
+from podium.errors import PodiumError
+from podium.kube.listing import read_cluster
+from podium.ops.doctor.server import MINIMA, lacking
+from podium.ops.install import Document
+from podium.schedulerplugin.filters.nodes import KEEPS_OUT, TaintToleration, node_filters, tolerates
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.wording import listed
+
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+
+_NODES = {key: read for key, read in SCHEDULING_READS.items() if read.kind is Kind.NODE}
+
+
+async def check(connection: "Connection", version: str, mode: str, documents: Sequence[Document]) -> None:
+    """Raise PodiumError where a cluster of a version cannot have the documents of a mode."""
+    if why := too_old(version, mode):
+        raise PodiumError(f"nothing was written: {why}")
+    terminal = inputs.Terminal()
+    taken, _ = await read_cluster(
+        connection, Scope(), terminal, lambda discovery: inputs.LiveLoader(discovery, _NODES), _NODES
+    )
+    terminal.clear()
+    # Where nodes may not be listed there are none here, and nothing to say.
+    nodes = taken.loader.done().state.nodes.values()
+    if why := unplaceable(documents, [each for each in nodes if isinstance(each, SchedulableNode)]):
+        raise PodiumError(f"nothing was written: {why}")
+
+
+def too_old(version: str, mode: str) -> str:
+    """Say what of a mode a server is too old for; empty where it is not, or has no version that is known."""
+    minor = minor_of(version)
+    needed = [each for each in MINIMA if mode in each.installed_by]
+    short = [each for each in needed if minor is not None and minor < each.minor]
+    if not short:
+        return ""
+    return f"Kubernetes {version}: {lacking(short)}; upgrade the cluster, or use the command line alone"
+
+
+def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode]) -> str:
+    """Say whose pods no node would take, and why not; empty where each has a node.
+
+    Also where there is no node at all: an autoscaler may make the first when it sees the pods.
+    """
+    snapshot = Snapshot()
+    for node in nodes:
+        snapshot.add_node(node)
+    whose: dict[str, list[str]] = defaultdict(list)
+    for each in documents:
+        if each["kind"] == "Deployment" and (why := _refusals(snapshot, each)):
+            whose[why].append(each["metadata"]["name"])
+    if not whose:
+        return ""
+    told = "; ".join(f"those of {listed(sorted(names))}: {why}" for why, names in whose.items())
+    return (
+        f"no node of {len(nodes):,} would take Podium's own pods, {told}; "
+        "take the taint from one (kubectl taint node NODE KEY-), uncordon one, or add one"
+    )
+
+
+def _refusals(snapshot: Snapshot, deployment: Document) -> str:
+    """Say why all nodes refuse a Deployment's pods, in kube-scheduler's words; empty where one does not."""
+    metadata = {name: deployment["metadata"][name] for name in ("name", "namespace")}
+    template = deployment["spec"]["template"]["spec"]
+    snapshot.add_pod(msgspec.convert({"metadata": metadata, "spec": template}, Schedulable))
+    row = snapshot.pod_row[metadata["namespace"], metadata["name"]]
+    shape = snapshot.shapes[snapshot.shape.item(row)]
+    filters = node_filters(snapshot)
+    reasons: Counter[str] = Counter()
+    for node in snapshot.row.values():
+        refused = next(((each, why) for each in filters if (why := each.why(shape, node))), None)
+        if refused is None:
+            return ""
+        by, why = refused
+        if isinstance(by, TaintToleration):
+            taints = snapshot.columns.taint_sets[snapshot.columns.taints.item(node)]
+            keys = sorted(
+                {
+                    each.key or ""
+                    for each in taints
+                    if each.effect in KEEPS_OUT and not tolerates(shape.tolerations, each)
+                }
+            )
+            why = f"{why} {', '.join(keys)}"
+        reasons[why] += 1
+    return ", ".join(f"{number:,} {why}" for why, number in reasons.most_common())

@@ -1,0 +1,87 @@
+"""What `podium why` says to a person, the same in the table and on the page of `podium ui`.
+
+Names and messages in it are other people's words: a format passes what it takes from here through its own
+escaping.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from podium.api.meta import instant
+from podium.why.account import Account, Counted, Departure, Of, Prospect
+from podium.wording import count, listed, some
+
+_WHOSE = {
+    Of.ITSELF: "",
+    Of.GROUP: "its group: ",
+    Of.EARLIER: "an earlier one of its name: ",
+    Of.WORKLOAD: "others of its workload: ",
+}
+_OUTCOMES = {
+    "Fits": "It would fit as the cluster is",
+    "FitsAfterPreemption": "It would fit after preemption",
+    "DoesNotFit": "It would not fit, even with preemption",
+    "NotEligible": "Nobody may be preempted for it",
+}
+
+
+def values(counted: Counted) -> str:
+    """Say which integer counts, or both where they differ."""
+    if counted.victim == counted.placed:
+        return str(counted.placed)
+    return f"{counted.placed} when it is placed, {counted.victim} as a victim"
+
+
+def prospect_line(prospect: Prospect) -> str:
+    """Say what a plan for it comes to."""
+    said = _OUTCOMES.get(prospect.outcome, prospect.outcome)
+    return f"{said}: {prospect.message.rstrip('.')} (semantics {prospect.semantics})."
+
+
+def departure_line(departure: Departure, account: Account, now: datetime | None) -> str:
+    """Say when who made which pods go, and for whom; of a live cluster also how long ago."""
+    time = when(departure.time, now) if departure.time else "at a time that is not known"
+    which = _which(departure, account)
+    return f"{time}: {_WHOSE[departure.of]}{departure.words}{_for_whom(departure)}{which}"
+
+
+def source_line(departure: Departure) -> str:
+    """Say where that is known from, and in which words."""
+    return f"told by {listed(departure.told)}{f': {departure.message}' if departure.message else ''}"
+
+
+def when(time: str, now: datetime | None) -> str:
+    """Write a time of an object, and how long ago that was; None is the past of a file."""
+    if now is None:
+        return time
+    try:
+        passed = int((now - instant(time)).total_seconds())
+    except msgspec.ValidationError:
+        return time
+    return time if passed < 0 else f"{time}, {ago(passed)}"
+
+
+def ago(seconds: int) -> str:
+    """Say how long ago something was, in its largest unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def _for_whom(departure: Departure) -> str:
+    preemptor = departure.preemptor
+    if preemptor is None:
+        return ""
+    notes = [] if preemptor.priority is None else [f"priority {preemptor.priority}"]
+    if not preemptor.name:
+        notes.append("its name is not known, or not yours to read")
+    said = f" ({'; '.join(notes)})" if notes else ""
+    return f" for {preemptor}{said}"
+
+
+def _which(departure: Departure, account: Account) -> str:
+    others = departure.pods and departure.pods != (account.object.name,)
+    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if others else ""
+    return f"{pods}{f', on node {departure.node}' if departure.node else ''}"

@@ -1,0 +1,169 @@
+"""The groups of a cluster, and its pods in no group, by priority and state: what `podium ui` opens with.
+
+Pure: a view in, rows out, counted once a reading; pages choose among the rows. What a row is at is what
+`podium why` says of it, so the two never disagree. That it was preempted, or that pods of it differ from it,
+is no state of its own: a group that was preempted waits again, or is on its way out.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import Schedulable
+from podium.divergence import judge
+from podium.schedulerplugin.devices import devices
+from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.view import View
+from podium.why.account import State
+from podium.why.telling import group_state, state_of
+
+# As they are listed: what somebody may have to do something about comes first.
+STATES = (State.WAITING, State.LEAVING, State.RUNNING, State.FINISHED)
+
+
+class Row(NamedTuple):
+    """A group, or a pod in no group.
+
+    `pods` counts its pods by what they are at, `differing` those that live and have another priority than
+    the group, `held` the accelerators that they hold, by resource. `exists` is false for a group that pods
+    name and nobody made. `key` is None for a pod.
+    """
+
+    key: GroupKey | None
+    namespace: str
+    name: str
+    priority: int
+    class_name: str
+    state: State
+    preempted: bool
+    differing: int
+    pods: Mapping[State, int]
+    min_count: int | None
+    exists: bool
+    held: Mapping[str, int]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a group."""
+        return self.key is not None
+
+
+class Level(NamedTuple):
+    """All of one priority: the class names that gave it, groups and lone pods by state, what they hold."""
+
+    priority: int
+    classes: tuple[str, ...]
+    groups: Mapping[State, int]
+    pods: Mapping[State, int]
+    held: Mapping[str, int]
+
+
+class Census(NamedTuple):
+    """Everything, the highest priority first."""
+
+    rows: tuple[Row, ...]
+    levels: tuple[Level, ...]
+
+
+def census(view: View) -> Census:
+    """Count a cluster, as it was read for scheduling."""
+    rows = [_group(key, view) for key in {**view.groups, **view.referenced_groups()}]
+    rows += [
+        _pod(pod)
+        for pod in view.pods.values()
+        if isinstance(pod, Schedulable) and membership(pod, native_served=view.native_served) is None
+    ]
+    rows.sort(key=_order)
+    return Census(tuple(rows), tuple(_levels(rows)))
+
+
+def _order(row: Row) -> tuple[int, int, bool, str, str]:
+    return -row.priority, STATES.index(row.state), not row.is_group, row.namespace, row.name
+
+
+def _group(key: GroupKey, view: View) -> Row:
+    group = view.groups.get(key)
+    members = [pod for pod in view.members(key).values() if isinstance(pod, Schedulable)]
+    by_state: dict[State, list[Schedulable]] = defaultdict(list)
+    for pod in members:
+        by_state[state_of(pod)].append(pod)
+    state = group_state(by_state)
+    gone = state is not State.RUNNING and any(
+        map(_preempted, (*by_state[State.LEAVING], *by_state[State.FINISHED]))
+    )
+    return Row(
+        key=key,
+        namespace=key.namespace,
+        name=key.name,
+        priority=_priority(group, members),
+        class_name=group.priority_class_name if group is not None else "",
+        state=state,
+        preempted=gone or (state is not State.RUNNING and group is not None and _told(group)),
+        differing=judge(group, members).priority.live if group is not None else 0,
+        pods={each: len(by_state[each]) for each in STATES if by_state[each]},
+        min_count=group.min_count if group is not None else None,
+        exists=group is not None,
+        held=devices(map(_holding, members)),
+    )
+
+
+def _pod(pod: Schedulable) -> Row:
+    state = state_of(pod)
+    return Row(
+        key=None,
+        namespace=pod.metadata.namespace or "",
+        name=pod.metadata.name or "",
+        priority=pod.spec.priority or 0,
+        class_name=pod.spec.priorityClassName or "",
+        state=state,
+        preempted=_preempted(pod),
+        differing=0,
+        pods={state: 1},
+        min_count=None,
+        exists=True,
+        held=devices([_holding(pod)]),
+    )
+
+
+def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
+    """Give the integer of a group; of one that nobody made the highest of those that name it."""
+    if group is not None:
+        return group.priority or 0
+    return max((pod.spec.priority or 0 for pod in members), default=0)
+
+
+def _preempted(pod: Schedulable) -> bool:
+    condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
+
+
+def _told(group: PodGroup) -> bool:
+    """Say whether the group's own condition tells that it was preempted, and not scheduled again since."""
+    return any(
+        (each.type, each.status, each.reason) == (DISRUPTION_TARGET, "True", BY_SCHEDULER)
+        for each in group.conditions
+    )
+
+
+def _holding(pod: Schedulable) -> Schedulable | None:
+    """Give a pod that holds what it asks for: one that has a node and has not run to its end."""
+    return pod if pod.spec.nodeName and not pod.finished else None
+
+
+def _levels(rows: Iterable[Row]) -> Iterable[Level]:
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.priority, []).append(row)
+    for priority, level in found.items():
+        held: Counter[str] = Counter()
+        for row in level:
+            held.update(row.held)
+        yield Level(
+            priority,
+            tuple(sorted({row.class_name for row in level} - {""})),
+            Counter(row.state for row in level if row.is_group),
+            Counter(row.state for row in level if not row.is_group),
+            held,
+        )

@@ -1,0 +1,254 @@
+"""What one reading of a cluster answers: the values of every page, by the commands' own ways.
+
+Nothing is worked out here that a command works out: who waits and why is `podium why`, a plan is `podium
+whatif`, divergences are `podium audit`. What takes long is kept as long as the reading is.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from podium.api.core import Pod
+from podium.api.events import Event
+from podium.api.membership import GroupKey, membership
+from podium.api.reads import Kind
+from podium.api.records import RecordedPlan
+from podium.api.schedulable import Schedulable
+from podium.audit import audit, choose_minor
+from podium.cli import whatif, whatifinput, why
+from podium.cli.render.whatif_words import WhatIf
+from podium.cli.site.census import STATES, Census, Row, census
+from podium.cli.site.diverging import ABOUT
+from podium.cli.site.history import newest_first
+from podium.cli.site.one import Kin, Member
+from podium.cli.site.planning import Answer, Form
+from podium.cli.whatifinput import Rules, Target
+from podium.cli.whyinput import Read
+from podium.documents.load import Loaded, collector_paused
+from podium.documents.split import split
+from podium.errors import PodiumError
+from podium.report import AuditReport
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.scheduling.history import moment_of
+from podium.schedulerplugin.scheduling.summary import Summary, summarize
+from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.volumes import claims_of
+from podium.state import Readable
+from podium.state import State as Index
+from podium.view import Name, View
+from podium.why.account import State, Wait
+from podium.why.departing import Past
+from podium.why.telling import state_of, tell
+
+# What an account or a plan rests on, and so is said of on every page where it was not read.
+_FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
+# Of a large cluster each takes a hundred megabytes.
+_ENGINES = 2
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+class Desk:
+    """One reading of files, or of a cluster (`live`), at a time; `source` names it in a person's words."""
+
+    def __init__(self, read: Read, at: datetime, source: str, *, live: bool) -> None:
+        self.read = read
+        self.at = at
+        self.source = source
+        self.live = live
+        self.state = read.near.state
+        # Events of namespaces that somebody asked about, by namespace; of files they are in `read`.
+        self.events: dict[str, tuple[tuple[Event, ...], tuple[str, ...]]] = {}
+        self._rules: dict[str, Rules] = {}
+        self._engines: dict[tuple[Settings, int], Engine] = {}
+
+    @functools.cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """The kinds that every page does without, each with why."""
+        return tuple(whatifinput.not_known(self.read.near, _FACTS))
+
+    @functools.cached_property
+    def census(self) -> Census:
+        """Who is there, and at what."""
+        with collector_paused():
+            return census(self.state)
+
+    @functools.cached_property
+    def pending(self) -> list[str]:
+        """Name the groups and lone pods that wait, in order."""
+        return sorted(
+            {f"{row.namespace}/{row.name}" for row in self.census.rows if row.state is State.WAITING}
+        )
+
+    @functools.cached_property
+    def divergences(self) -> AuditReport:
+        """The audit's findings about priorities that differ. Raises PodiumError."""
+        loaded = self.read.near
+        minor, chosen_by = choose_minor(loaded.state.nodes.values(), loaded.server)
+        with collector_paused(), loaded.origins.placed():
+            return audit(
+                loaded.state,
+                kubernetes=minor,
+                chosen_by=chosen_by,
+                select=[rule.id for rule in ABOUT],
+                namespace=loaded.scope.namespace,
+                selector=loaded.scope.selector,
+            )
+
+    @functools.cached_property
+    def plans(self) -> list[RecordedPlan]:
+        """All plans that were recorded, the newest first."""
+        return newest_first(self.read.past.records)
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """What the records add up to."""
+        times = [at for each in self.plans if (at := moment_of(each)) is not None]
+        return summarize(self.read.past.records, _EARLIEST, max(times, default=self.at))
+
+    def reason(self, row: Row) -> Wait | None:
+        """Say the first reason why a row waits, None for one that does not.
+
+        Only it and its pods are looked at: there is a page of rows to be told of.
+        """
+        if row.state is not State.WAITING:
+            return None
+        target: Target = row.key if row.key is not None else (row.namespace, row.name)
+        question = self._question("group" if row.is_group else "pod", (row.namespace, row.name))
+        part = self.read._replace(
+            near=self.read.near._replace(state=self._part(target)), past=Past(), whole=None
+        )
+        account = tell(target, why.reading(question, part, self._rules_of(target)))
+        return account.waiting[0] if account is not None and account.waiting else None
+
+    def told(self, kind: str, name: Name, clock: datetime) -> why.Told:
+        """Tell of a pod or group, with a plan if it waits for room. Raises PodiumError: there is none."""
+        read = self.read
+        if name[0] in self.events:
+            events, missing = self.events[name[0]]
+            read = read._replace(past=read.past._replace(events=events), unknown=(*read.unknown, *missing))
+        question = self._question(kind, name)
+        with collector_paused(), read.near.origins.placed():
+            found = why.tell(question, read, clock, self._engine)
+        if found.account is None:
+            raise PodiumError(why.nobody(question, read))
+        return found
+
+    def report(self, planned: why.Planned) -> WhatIf:
+        """Add to the plan of an account what `podium whatif` says with one."""
+        basis = whatif.basis_of(planned.rules, planned.moment, self.source, self.read.near)
+        return whatif.report_of(planned.plan, planned.target, self.state, basis)
+
+    def kin(self, kind: str, name: Name) -> Kin:
+        """Give who belongs to a pod or group."""
+        native = self.state.native_served
+        if kind == "pod":
+            pod = self.state.pods.get(name)
+            key = membership(pod, native_served=native) if pod is not None else None
+            return Kin(group=key[1:] if key is not None else None)
+        found = whatifinput.find_group(self.state, name)
+        return Kin(members=sorted(self._members(found), key=_order) if found is not None else ())
+
+    def plan(self, form: Form, clock: datetime) -> Answer:
+        """Plan for what was entered, in the cluster as it was read.
+
+        Raises PodiumError and click.UsageError.
+        """
+        loaded = self.read.near
+        whatifinput.check_whole(loaded)
+        moment = whatifinput.moment(form.now or None, loaded.state, clock, live=self.live)
+        added: tuple[Target, ...] = ()
+        notes: tuple[str, ...] = ()
+        with collector_paused(), loaded.origins.placed():
+            if form.manifest.strip():
+                documents = split(form.manifest.encode(errors="replace"), "the manifest")
+                expansion = whatif.brought(documents, loaded, moment)
+                loaded = loaded._replace(state=_with(loaded.state, expansion.objects))
+                added, notes = expansion.targets, expansion.notes
+            target = self._meant(form, added, loaded)
+            rules = whatifinput.choose_rules(form.semantics or None, target, loaded, live=self.live)
+            engine = self._engine(loaded.state, form.settings(rules.semantics), rules.minor)
+            made = engine.plan(target, moment.at)
+            basis = whatif.basis_of(rules, moment, self.source, loaded)
+            return Answer(whatif.report_of(made, target, loaded.state, basis), notes)
+
+    def _meant(self, form: Form, added: tuple[Target, ...], loaded: Loaded) -> Target:
+        """Find for whom: a group or else a pod of the name, or the one that was added."""
+        if not form.whom:
+            return whatifinput.choose_target(None, None, added, loaded.state, None)
+        name = whatifinput.full_name("Pending group or pod", form.whom)
+        is_pod = name in loaded.state.pods and whatifinput.find_group(loaded.state, name) is None
+        pod, group = (form.whom, None) if is_pod else (None, form.whom)
+        return whatifinput.choose_target(pod, group, (), loaded.state, None)
+
+    def _question(self, kind: str, name: Name) -> why.Question:
+        return why.Question(kind, name, None, None, live=self.live)
+
+    def _engine(self, view: View, settings: Settings, minor: int) -> Engine:
+        """Give an engine of a view; those of this reading are kept, the last few, for they take seconds."""
+        if view is not self.state:
+            return Engine(view, settings, minor)
+        engine = self._engines.pop((settings, minor), None) or Engine(view, settings, minor)
+        self._engines[settings, minor] = engine
+        for oldest in list(self._engines)[:-_ENGINES]:
+            del self._engines[oldest]
+        return engine
+
+    def _rules_of(self, target: Target) -> Rules:
+        """Choose whose rules decide, once for each scheduler: nothing else of who is asked about counts."""
+        scheduler = whatifinput.scheduler(target, self.state)
+        if scheduler not in self._rules:
+            self._rules[scheduler] = whatifinput.choose_rules(None, target, self.read.near, live=self.live)
+        return self._rules[scheduler]
+
+    def _part(self, target: Target) -> Index:
+        """Give a group with its pods, or a pod, and the classes: all that keeps it from being tried."""
+        whole = self.state
+        part = Index(native_served=whole.native_served, unread=whole.unread)
+        for each in whole.classes.values():
+            part.apply(each)
+        if isinstance(target, GroupKey):
+            if target in whole.groups:
+                part.apply(whole.groups[target])
+            pods = list(whole.members(target).values())
+        else:
+            pods = [whole.pods[target]]
+        for pod in pods:
+            part.apply(pod)
+            for claim in filter(
+                None, (whole.claims.get((pod.metadata.namespace or "", name)) for name in _claims(pod))
+            ):
+                part.apply(claim)
+                volume = whole.volumes.get((claim.spec.volumeName if claim.spec is not None else None) or "")
+                if volume is not None:
+                    part.apply(volume)
+        return part
+
+    def _members(self, key: GroupKey) -> Iterator[Member]:
+        for name, pod in self.state.members(key).items():
+            if isinstance(pod, Schedulable):
+                yield Member(
+                    key.namespace, name, state_of(pod), pod.spec.nodeName or "", pod.spec.priority or 0
+                )
+
+
+def _order(member: Member) -> tuple[int, str]:
+    return STATES.index(member.state), member.name
+
+
+def _claims(pod: Pod) -> tuple[str, ...]:
+    return claims_of(pod) if isinstance(pod, Schedulable) else ()
+
+
+def _with(state: Index, objects: Iterable[Readable]) -> Index:
+    """Give a copy of an index with more objects in it."""
+    copy = Index(native_served=state.native_served, unread=state.unread)
+    indices = (
+        *(state.classes, state.nodes, state.namespaces, state.groups, state.workloads, state.pods),
+        *(state.budgets, state.claims, state.volumes, state.kueue_workloads, state.owners),
+    )
+    for index in indices:
+        for each in index.values():
+            copy.apply(each)
+    for each in objects:
+        copy.apply(each)
+    return copy

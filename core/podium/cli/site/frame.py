@@ -1,0 +1,173 @@
+"""What all pages of `podium ui` have in common: navigation, where numbers are from, links, long lists.
+
+Every page is a function of values, and a word in it that is somebody else's goes through `text` or `link`.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple, TypeVar
+from urllib.parse import parse_qs, urlencode
+
+from podium.cli.render.html import text, whole
+from podium.cli.render.why_words import ago
+from podium.schedulerplugin.preemption.outcome import UnitVerdict
+from podium.why.account import State
+
+T = TypeVar("T")
+
+PAGES = {
+    "/": "Overview",
+    "/divergences": "Divergences",
+    "/history": "History",
+    "/whatif": "What if",
+}
+# How much of a list a page shows; docs/ui.md names these numbers.
+ROWS = 100
+# No form or link of ours has more fields, or a page of a higher number.
+_FIELDS, _LAST_PAGE = 20, 1_000_000
+
+_BARE = "<nav><b>Podium</b></nav>"
+_BADGES = {State.WAITING: "error", State.LEAVING: "warning", State.RUNNING: "good"}
+
+
+class Surroundings(NamedTuple):
+    """Of what a page speaks: what was read, when (RFC 3339), how many seconds ago, Podium's version.
+
+    `live` is a cluster, that may be read again. `unknown` are the kinds that were not read, each with why.
+    """
+
+    source: str
+    read_at: str
+    age: int
+    version: str
+    live: bool
+    unknown: Sequence[str] = ()
+
+
+class Here(NamedTuple):
+    """Where a page is: its path and the fields of its query."""
+
+    path: str
+    query: Mapping[str, str]
+
+    def link(self, words: str, **changes: str) -> str:
+        """Link to this page with other fields."""
+        return link(words, self.path, **{**self.query, **changes})
+
+
+class Slice(NamedTuple):
+    """Which page of a list is shown, of how many, and where it begins; counted from 1."""
+
+    number: int
+    pages: int
+    start: int
+
+
+def fields(query: str) -> dict[str, str]:
+    """Read a query, or a form that was sent: the last value of each field. Raises ValueError for too many."""
+    found = parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=_FIELDS)
+    return {name: values[-1] for name, values in found.items()}
+
+
+def page(title: str, here: Here, around: Surroundings, header: str, sections: Sequence[str]) -> str:
+    """Write a whole page; `title` is text, `header` and `sections` are markup."""
+    footer = (
+        f"Made by podium {text(around.version)} from {text(around.source)}, read at {text(around.read_at)}.\n"
+        "Nothing is written to a cluster. Long lists are cut and say so."
+    )
+    top = f"<header>\n{header}\n{_caution(around)}</header>"
+    return whole(f"{title} - Podium", top, sections, footer, navigation=_navigation(here, around))
+
+
+def problem(what: str, here: Here, around: Surroundings) -> str:
+    """Write the page of what cannot be shown: an error that says what, where and what to do."""
+    return page("Error", here, around, f'<h1 class="blocked long">{text(_sentence(what))}</h1>', [])
+
+
+def refusal(status: int, what: str, fix: str) -> str:
+    """Write the page for who is not served: what is wrong, and what to do."""
+    said = f'<h1 class="blocked long">{text(_sentence(what))}</h1>\n<p>{text(_sentence(fix))}</p>'
+    return _bare(str(status), said)
+
+
+def entry() -> str:
+    """Write the page that a link opens, for a moment."""
+    return _bare("Welcome", f"<h1>You are in.</h1>\n<p>{link('Go on', '/')}</p>")
+
+
+def _bare(title: str, header: str) -> str:
+    return whole(f"{title} - Podium", f"<header>{header}</header>", [], "podium ui", navigation=_BARE)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?')) else '.'}"
+
+
+def link(words: str, path: str, **query: str) -> str:
+    """Link to a page of ours; both words and fields may be anybody's."""
+    given = {name: value for name, value in query.items() if value}
+    target = f"{path}?{urlencode(given, errors='replace')}" if given else path
+    return f'<a href="{escape(target)}">{text(words)}</a>'
+
+
+def object_link(kind: str, namespace: str, name: str) -> str:
+    """Link to the page of a pod or group, by its name."""
+    path = "/group" if kind == "PodGroup" else "/pod"
+    return link(f"{namespace}/{name}", path, name=f"{namespace}/{name}")
+
+
+def unit_link(unit: UnitVerdict) -> str:
+    """Link to the page of a unit of preemption."""
+    return object_link(unit.kind, unit.namespace, unit.name)
+
+
+def badge(state: State) -> str:
+    """Show what something is at."""
+    return f'<span class="badge {_BADGES.get(state, "plain")}">{state.lower()}</span>'
+
+
+def sliced(items: Sequence[T], asked: str, limit: int = ROWS) -> tuple[Sequence[T], Slice]:
+    """Cut a page out of a list; a number that is none, or beyond the end, is the nearest that is there."""
+    pages = max(1, -(-len(items) // limit))
+    number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < len(str(_LAST_PAGE)) else 1
+    number = min(max(number, 1), pages)
+    start = (number - 1) * limit
+    return items[start : start + limit], Slice(number, pages, start)
+
+
+def pager(here: Here, cut: Slice, shown: int, total: int) -> str:
+    """Say which part of a list is shown, and link to what is before and after; nothing where it is whole."""
+    if cut.pages == 1:
+        return ""
+    steps = [("first", 1), ("previous", cut.number - 1), ("next", cut.number + 1), ("last", cut.pages)]
+    links = [here.link(name, page=str(to)) for name, to in steps if 1 <= to <= cut.pages and to != cut.number]
+    said = f"{cut.start + 1:,} to {cut.start + shown:,} of {total:,}"
+    return f'<p class="pager"><span>{said}</span> {" ".join(links)}</p>'
+
+
+def select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> str:
+    """Write a list to choose from, each option as its value and its words."""
+    written = "".join(
+        f'<option value="{text(value)}"{" selected" if value == chosen else ""}>{text(words)}</option>'
+        for value, words in options
+    )
+    return f'<label>{label} <select name="{name}">{written}</select></label>'
+
+
+def _navigation(here: Here, around: Surroundings) -> str:
+    mark = ' aria-current="page"'
+    parts = [
+        f'<a href="{path}"{mark if path == here.path else ""}>{name}</a>' for path, name in PAGES.items()
+    ]
+    when = f"read {ago(max(0, around.age))}" if around.live else "from a file"
+    reread = here.link("read again", again="1")
+    return (
+        f'<nav aria-label="Pages"><b>Podium</b> {" ".join(parts)}'
+        f'<span class="age">{when}, {reread}</span></nav>'
+    )
+
+
+def _caution(around: Surroundings) -> str:
+    if not around.unknown:
+        return ""
+    return f'<p class="caution">Not read, and so left out: {text("; ".join(around.unknown))}.</p>\n'

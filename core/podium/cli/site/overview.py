@@ -1,0 +1,189 @@
+"""The first page: how many groups and pods of each priority wait, run or go, and then which."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from podium.cli.render.html import section, table, text, tiles
+from podium.cli.render.words import amounts
+from podium.cli.site.census import STATES, Census, Level, Row
+from podium.cli.site.frame import Here, Surroundings, badge, object_link, page, pager, select, sliced
+from podium.schedulerplugin.preemption.target import Cause
+from podium.why import waiting
+from podium.why.account import State, Wait
+from podium.wording import count, cut, listed
+
+# How many priorities the page shows; docs/ui.md names the number.
+LEVELS = 50
+# Namespaces that the filter offers.
+_OFFERED = 500
+# Bytes of a scheduler's own words in a row: its page has them all.
+_WORDS = 140
+
+GROUPS, PODS = "groups", "pods"
+PREEMPTED, DIVERGING = "preempted", "diverging"
+_CHOICES = (*(state.lower() for state in STATES), PREEMPTED, DIVERGING)
+
+# Why something waits, in a word.
+_IN_A_WORD: Mapping[str, str] = {
+    Cause.GROUP_MISSING: "its group is missing",
+    Cause.LEAVING: "being deleted",
+    Cause.GATED: "gated",
+    Cause.TOO_FEW: "too few pods",
+    Cause.NOT_JUDGED: "not judged",
+    Cause.SEVERAL_SCHEDULERS: "several schedulers",
+    Cause.DIVERGENT: "diverging",
+    waiting.SCHEDULER_SAYS: "no place",
+    waiting.NOT_TRIED: "not tried",
+    waiting.RESERVED_NODE: "victims are leaving",
+    waiting.NO_PREEMPTION: "may not preempt",
+    waiting.NOT_READ: "not known",
+}
+
+
+def chosen(census: Census, query: Mapping[str, str]) -> list[Row]:
+    """Give the rows that a query asks for, in order; what it asks for by a word that is none it does not."""
+    groups = _what(census, query) == GROUPS
+    namespace, state = query.get("namespace", ""), query.get("state", "")
+    return [
+        row
+        for row in census.rows
+        if row.is_group == groups
+        and (not namespace or row.namespace == namespace)
+        and (state not in _CHOICES or _is(row, state))
+    ]
+
+
+def overview(census: Census, here: Here, around: Surroundings, why: Callable[[Row], Wait | None]) -> str:
+    """Write the page; `why` says of a row that waits why it does, and is asked about rows that are shown."""
+    rows = chosen(census, here.query)
+    shown, part = sliced(rows, here.query.get("page", ""))
+    header = f'<p class="eyebrow">{text(around.source)}</p>\n<h1>{_headline(census)}</h1>\n{_numbers(census)}'
+    what = "Groups" if _what(census, here.query) == GROUPS else "Pods in no group"
+    caption = f"{len(rows):,}, the highest priority first"
+    body = "\n".join(
+        [
+            _filter(census, here),
+            table(
+                caption, _HEAD, [_row(row, why(row)) for row in shown], len(shown), len(shown), kind="rows"
+            ),
+            "" if rows else '<p class="cut">There is none of these.</p>',
+            pager(here, part, len(shown), len(rows)),
+        ]
+    )
+    return page("Overview", here, around, header, [_levels(census.levels), section("rows", what, body)])
+
+
+def _headline(census: Census) -> str:
+    """Say the one sentence that counts."""
+    waiting_ = [row for row in census.rows if row.state is State.WAITING]
+    groups = sum(row.is_group for row in waiting_)
+    parts = [count(groups, "group")] if groups else []
+    if lone := len(waiting_) - groups:
+        parts.append(count(lone, "pod") + (" in no group" if groups else ""))
+    if not parts:
+        return "Nothing waits."
+    return f"{listed(parts)} {'waits' if groups + lone == 1 else 'wait'}."
+
+
+def _numbers(census: Census) -> str:
+    groups = [row for row in census.rows if row.is_group]
+    states = Counter(row.state for row in groups)
+    held = sum(sum(level.held.values()) for level in census.levels)
+    return tiles(
+        [
+            ("", "group", "", len(groups)),
+            ("error", "group", "waiting", states[State.WAITING]),
+            ("warning", "group", "preempted", sum(row.preempted for row in groups)),
+            ("error", "group", "diverging", sum(row.differing > 0 for row in groups)),
+            ("", "pod", "in no group", len(census.rows) - len(groups)),
+            ("info", "accelerator", "held", held),
+        ]
+    )
+
+
+def _levels(levels: Sequence[Level]) -> str:
+    head = (
+        '<th scope="col" class="number">Priority</th><th scope="col">Class</th>'
+        '<th scope="col">Groups</th><th scope="col">Pods in no group</th>'
+        '<th scope="col">Accelerators held</th>'
+    )
+    rows = [
+        f'<tr><td class="number">{level.priority}</td><td>{text(", ".join(level.classes)) or "none"}</td>'
+        f"<td>{_states(level.groups)}</td><td>{_states(level.pods)}</td>"
+        f"<td>{text(', '.join(amounts(level.held)))}</td></tr>"
+        for level in levels[:LEVELS]
+    ]
+    body = table("The highest priority first", head, rows, len(levels), LEVELS, kind="rows")
+    return section("levels", "By priority", body) if levels else ""
+
+
+def _states(numbers: Mapping[State, int]) -> str:
+    return ", ".join(f"{numbers[state]:,} {state.lower()}" for state in STATES if numbers.get(state))
+
+
+_HEAD = (
+    '<th scope="col">Name</th><th scope="col">State</th><th scope="col" class="number">Priority</th>'
+    '<th scope="col">Pods</th><th scope="col">Accelerators held</th>'
+)
+
+
+def _row(row: Row, why: Wait | None) -> str:
+    marks = [badge(row.state)]
+    if row.preempted:
+        marks.append('<span class="badge warning">preempted</span>')
+    if row.differing:
+        marks.append(f'<span class="badge error">diverging: {row.differing:,}</span>')
+    if not row.exists:
+        marks.append('<span class="badge error">missing</span>')
+    reason = ""
+    if why is not None:
+        message = cut(why.message, _WORDS)
+        reason = (
+            f'<p>{_IN_A_WORD.get(why.cause, text(why.cause))} <span class="note">{text(message)}</span></p>'
+        )
+    kind = "PodGroup" if row.is_group else "Pod"
+    return (
+        f'<tr><th scope="row">{object_link(kind, row.namespace, row.name)}</th>'
+        f"<td>{' '.join(marks)}{reason}</td>"
+        f'<td class="number">{row.priority} <span class="note">{text(row.class_name)}</span></td>'
+        f"<td>{_pods(row)}</td>"
+        f"<td>{text(', '.join(amounts(row.held)))}</td></tr>"
+    )
+
+
+def _pods(row: Row) -> str:
+    least = f' <span class="note">minCount {row.min_count:,}</span>' if row.min_count is not None else ""
+    return f"{_states(row.pods) or 'none'}{least}" if row.is_group else ""
+
+
+def _what(census: Census, query: Mapping[str, str]) -> str:
+    """Say what is listed: as asked, else groups where there are any."""
+    asked = query.get("what", "")
+    if asked in (GROUPS, PODS):
+        return asked
+    return GROUPS if any(row.is_group for row in census.rows) else PODS
+
+
+def _is(row: Row, state: str) -> bool:
+    if state == PREEMPTED:
+        return row.preempted
+    if state == DIVERGING:
+        return row.differing > 0
+    return row.state.lower() == state
+
+
+def _filter(census: Census, here: Here) -> str:
+    query = here.query
+    namespaces = sorted({row.namespace for row in census.rows})[:_OFFERED]
+    asked = query.get("namespace", "")
+    if asked and asked not in namespaces:
+        namespaces.append(asked)
+    what = [(GROUPS, "groups"), (PODS, "pods in no group")]
+    where = [("", "all"), *((each, each) for each in namespaces)]
+    states = [("", "all"), *((each, each) for each in _CHOICES)]
+    return (
+        '<form class="ask" method="get" action="/">'
+        f"{select('what', 'List', what, _what(census, query))}"
+        f"{select('namespace', 'Namespace', where, asked)}"
+        f"{select('state', 'State', states, query.get('state', ''))}<button>Show</button></form>"
+    )

@@ -1,0 +1,142 @@
+"""The page that asks `podium whatif`: for a pod or group that waits, or a manifest that nobody has applied.
+
+What was entered stays in the form, and an error stands beside it. Times, rules and settings that nobody
+chooses are those of the command.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from podium.cli.render.html import section, text
+from podium.cli.render.whatif_page import plan_sections, verdict
+from podium.cli.render.whatif_words import SEMANTICS, WhatIf
+from podium.cli.site.frame import Here, Surroundings, page, select, unit_link
+from podium.errors import PodiumError
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.scores import Strategy
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+
+# Bytes of a manifest.
+MANIFEST = 1 << 20
+# Pending groups and pods that the form offers; docs/ui.md names the number.
+OFFERED = 300
+# Its form is sent here.
+ACTION = "/whatif/plan"
+
+
+class Form(NamedTuple):
+    """What was entered: for whom (`namespace/name`), objects to be there too, and the options, or nothing."""
+
+    whom: str = ""
+    manifest: str = ""
+    now: str = ""
+    semantics: str = ""
+    budgets: str = ""
+    divergence: str = ""
+    strategy: str = ""
+    evict_only: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was asked."""
+        return not (self.whom or self.manifest)
+
+    def settings(self, semantics: Semantics) -> Settings:
+        """Give the settings that were chosen."""
+        return Settings(
+            semantics=semantics,
+            budgets=Budgets(self.budgets) if self.budgets else Budgets.BEST_EFFORT,
+            divergence=DivergencePolicy(self.divergence)
+            if self.divergence
+            else DivergencePolicy.USE_GROUP_PRIORITY,
+            strategy=Strategy(self.strategy) if self.strategy else Strategy.LEAST_ALLOCATED,
+            evict_only=self.evict_only or None,
+        )
+
+
+class Answer(NamedTuple):
+    """What came of it: a plan and notes on what was added, or an error."""
+
+    report: WhatIf | None = None
+    notes: Sequence[str] = ()
+    error: str = ""
+
+
+def entered(fields: Mapping[str, str]) -> Form:
+    """Read what was entered."""
+    given = {name: fields.get(name, "").strip() for name in Form._fields}
+    # A browser sends every line break as two characters.
+    return Form(**given)._replace(manifest=fields.get("manifest", "").replace("\r\n", "\n"))
+
+
+def check(form: Form) -> None:
+    """Raise PodiumError for what the form does not offer, or does not take."""
+    for label, given, words in (
+        ("Whose rules", form.semantics, tuple(Semantics)),
+        ("Budgets", form.budgets, tuple(Budgets)),
+        ("Divergent groups", form.divergence, tuple(DivergencePolicy)),
+        ("Placing", form.strategy, tuple(Strategy)),
+    ):
+        if given and given not in words:
+            raise PodiumError(f"{label}: there is no {given!r}; choose one of {', '.join(words)}")
+    if len(form.manifest.encode(errors="replace")) > MANIFEST:
+        raise PodiumError(f"the manifest is larger than {MANIFEST >> 20} MiB; ask podium whatif --add FILE")
+
+
+def planning(form: Form, answer: Answer, offered: Sequence[str], here: Here, around: Surroundings) -> str:
+    """Write the page; `offered` are those that wait."""
+    report = answer.report
+    header = "<h1>Who would be preempted?</h1>" if report is None else verdict(report, "h1")
+    notes = "".join(f'<p class="note">{text(note)}</p>' for note in answer.notes)
+    asked = _form(form, answer.error, offered)
+    if report is None:
+        return page("What if", here, around, header, [asked, notes])
+    sections = [notes, *plan_sections(report.plan, named=unit_link), section("again", "Plan again", asked)]
+    return page("What if", here, around, header, sections)
+
+
+def _form(form: Form, error: str, offered: Sequence[str]) -> str:
+    complaint = f'<p class="complaint" id="error" role="alert">{text(error)}</p>' if error else ""
+    wrong = ' aria-describedby="error"' if error else ""
+    names = "".join(f'<option value="{text(name)}"></option>' for name in offered[:OFFERED])
+    rules = [
+        ("", "as the cluster has them"),
+        *((str(each), f"{each}: {SEMANTICS[each]}") for each in Semantics),
+    ]
+    whom = (
+        '<input name="whom" list="pending" placeholder="namespace/name" autocomplete="off" '
+        f'value="{escape(form.whom)}"{wrong}>'
+    )
+    # A browser takes the first line break for its own; what was entered is given back as it was.
+    manifest = "\n" + escape(form.manifest)
+    box = f'<textarea name="manifest" rows="10" spellcheck="false"{wrong}>{manifest}</textarea>'
+    return "\n".join(
+        [
+            f'<form class="ask tall" method="post" action="{ACTION}">',
+            complaint,
+            f"<label>Pending group or pod {whom}</label>",
+            f'<datalist id="pending">{names}</datalist>',
+            f"<label>Objects to be there too: pods, groups, or what makes them (YAML or JSON) {box}</label>",
+            "<fieldset><legend>Options</legend>",
+            select("semantics", "Whose rules", rules, form.semantics),
+            _choice("budgets", "Budgets", tuple(Budgets), form.budgets),
+            _choice("divergence", "Divergent groups", tuple(DivergencePolicy), form.divergence),
+            _choice("strategy", "Placing", tuple(Strategy), form.strategy),
+            _line("evict_only", "Victims of this scheduler only", form.evict_only, "any"),
+            _line("now", "Time of the plan", form.now, "2026-01-31T12:00:00Z"),
+            "</fieldset>",
+            "<button>Plan</button>",
+            "</form>",
+        ]
+    )
+
+
+def _choice(name: str, label: str, words: Sequence[str], chosen: str) -> str:
+    return select(
+        name, label, [("", f"{words[0]} (the default)"), *((each, each) for each in words[1:])], chosen
+    )
+
+
+def _line(name: str, label: str, value: str, hint: str) -> str:
+    return f'<label>{label} <input name="{name}" placeholder="{hint}" value="{escape(value)}"></label>'

@@ -1,0 +1,140 @@
+"""When a cluster is read for `podium ui`: as somebody asks for a page, and not again for some seconds.
+
+A large cluster takes long to list, so a reading is kept ten times as long as it took; who wants to know now
+asks to read again. Files are read once, and again when asked.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from podium.api.events import EVENT_READS
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cli import inputs, whyinput
+from podium.cli.site.desk import Desk
+from podium.documents.load import Scope
+from podium.errors import PodiumError
+
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+    from podium.kube.listing import Watcher
+
+# How long a reading of a cluster is kept at least, and how many times as long as it took.
+KEPT, KEPT_TIMES = timedelta(seconds=5), 10
+
+Clock = Callable[[], datetime]
+
+
+class Source(Protocol):
+    """What is read: `live` says whether it changes by itself."""
+
+    live: bool
+
+    async def reach(self) -> None:
+        """Raise PodiumError if there is nothing to read."""
+
+    async def read(self, clock: Clock) -> Desk:
+        """Read all of it. Raises PodiumError."""
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """Read what events tell of a namespace into a reading, once. Raises PodiumError."""
+
+
+class Files:
+    """Files, with their events if they have some."""
+
+    live = False
+
+    def __init__(self, names: tuple[str, ...], *, strict: bool) -> None:
+        self._names = names
+        self._strict = strict
+        self._begun = False
+
+    async def reach(self) -> None:
+        """Do nothing: whether they can be read is known when they are."""
+
+    async def read(self, clock: Clock) -> Desk:
+        """Read them, standard input once only."""
+        if self._begun and inputs.STDIN_NAME in self._names:
+            raise PodiumError("standard input can be read once only; start podium ui anew to read again")
+        self._begun = True
+        read = whyinput.from_files(self._names, strict=self._strict)
+        return Desk(read, clock(), inputs.source(self._names, read.near), live=False)
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """Do nothing: they were read with the rest."""
+
+
+class Cluster:
+    """A live cluster, or a namespace of it, by get and list only."""
+
+    live = True
+
+    def __init__(self, connection: "Connection", scope: Scope, watcher: "Watcher") -> None:
+        self._connection = connection
+        self._scope = scope
+        self._watcher = watcher
+
+    async def reach(self) -> None:
+        """Ask what it serves."""
+        from podium.kube.discovery import discover  # noqa: PLC0415 - files do without
+
+        await discover(self._connection, SCHEDULING_READS)
+
+    async def read(self, clock: Clock) -> Desk:
+        """List it."""
+        read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
+        return Desk(read, clock(), inputs.source((), read.near), live=True)
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """List them."""
+        if namespace not in desk.events:
+            scope = Scope(namespace)
+            past, missing = await whyinput.past_of(self._connection, scope, self._watcher, EVENT_READS)
+            desk.events[namespace] = past.events, missing
+
+
+class Keeper:
+    """Keeps the newest reading of a source.
+
+    A reading goes on when who asked for it has gone: a browser that loads its page again would else begin it
+    anew each time, and never see the end of a long one.
+    """
+
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self.source = source
+        self._clock = clock
+        self._desk: Desk | None = None
+        self._until = clock()
+        self._reading: asyncio.Task[Desk] | None = None
+
+    async def begin(self) -> None:
+        """See that there is something to read, before anybody asks: files are read. Raises PodiumError."""
+        await self.source.reach()
+        if not self.source.live:
+            await self.desk()
+
+    async def desk(self, *, again: bool = False) -> Desk:
+        """Give a reading that is new enough; who asks while one is under way gets it. Raises PodiumError."""
+        if self._reading is None:
+            if self._desk is not None and not again and self._good():
+                return self._desk
+            self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(self._ended)
+        return await asyncio.shield(self._reading)
+
+    def _good(self) -> bool:
+        return not self.source.live or self._clock() < self._until
+
+    async def _read(self) -> Desk:
+        began = self._clock()
+        desk = await self.source.read(self._clock)
+        self._until = desk.at + max((desk.at - began) * KEPT_TIMES, KEPT)
+        self._desk = desk
+        return desk
+
+    def _ended(self, reading: asyncio.Task[Desk]) -> None:
+        self._reading = None
+        if not reading.cancelled():
+            reading.exception()  # told to whoever still waits for it, who may be nobody

@@ -1,0 +1,18 @@
+"""What pages are played on: the test of docs/NAME.md is `test_name`, and README's is `test_readme`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import commands, pages
+from tests.docs.play import Play
+
+
+@pytest.fixture
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Play]:
+    """The page that the test is called after; in the end nothing of it may be left."""
+    page = pages()[request.node.originalname.removeprefix("test_")]
+    playing = Play(tmp_path, *commands(page))
+    yield playing
+    playing.given("podium cluster down")
+    assert not playing.left

@@ -1,0 +1,82 @@
+"""What the README and the pages of docs/ tell their reader to type.
+
+Commands stand in two kinds of fenced blocks: in `console` each line after `$ ` is a command by itself, with
+what it prints, if that is shown, below it; a block of `sh` is one session. A whole kubectl command in a
+sentence counts as well, for it is copied as readily. Anywhere else is a mistake, which `stray` finds.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+# A capital word stands for something of the reader's own, and dots for what is left out.
+_KUBECTL = re.compile(r"`(kubectl(?:\s+(?!(?:[A-Z/]{2,}|\.\.\.)[\s`])[^\s`]+){2,})`")
+_PROGRAMS = r"(?:podium|kubectl|make|helm|kind|docker|curl|export|git|kustomize|argocd|openssl|python)"
+_TYPED = re.compile(rf"^ *(?:\$ +)?{_PROGRAMS} +[\w$~.<(-].*$", re.MULTILINE)
+
+
+class Command(NamedTuple):
+    """One command, or a session of several lines; `shown` is what the page shows of its output."""
+
+    heading: str
+    text: str
+    shown: tuple[str, ...] = ()
+    session: bool = False
+
+
+@cache
+def pages() -> dict[str, Path]:
+    """Give each page by the name that its test has: README's is `readme`."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return {path.stem.lower().replace("-", "_"): path for path in found}
+
+
+@cache
+def commands(path: Path) -> tuple[Command, ...]:
+    """Give the commands of a page in its order."""
+    text = path.read_text(encoding="utf-8")
+    found = [
+        (fence.start(), each)
+        for fence in _FENCE.finditer(text)
+        if fence["language"] in ("console", "sh")
+        for each in _block(_heading(text, fence.start()), fence)
+    ]
+    prose = _FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
+    found += [
+        (told.start(), Command(_heading(text, told.start()), " ".join(told[1].split())))
+        for told in _KUBECTL.finditer(prose)
+    ]
+    return tuple(command for _, command in sorted(found, key=lambda each: each[0]))
+
+
+def _heading(text: str, end: int) -> str:
+    before = re.findall(r"^#+ (.*)$", _FENCE.sub("", text[:end]), re.MULTILINE)
+    return before[-1] if before else ""
+
+
+def _block(heading: str, fence: "re.Match[str]") -> list[Command]:
+    lines = [line.removeprefix(fence["indent"]) for line in fence["text"].splitlines()]
+    if fence["language"] == "sh":
+        return [Command(heading, "\n".join(lines), session=True)]
+    found: list[Command] = []
+    while lines:
+        line = lines.pop(0).removeprefix("$ ")
+        while line.endswith("\\"):
+            line = f"{line}\n{lines.pop(0)}"
+        shown = []
+        while lines and not lines[0].startswith("$ "):
+            shown.append(lines.pop(0))
+        found.append(Command(heading, line, tuple(shown)))
+    return found
+
+
+def stray(path: Path) -> list[str]:
+    """Give what looks like a command in a block that no test runs: indented, or fenced as something else."""
+    text = path.read_text(encoding="utf-8")
+    rest = _FENCE.sub(lambda fence: "" if fence["language"] in ("console", "sh") else fence[0], text)
+    indented = re.findall(r"^(?: {4}.*\n)+", rest, re.MULTILINE)
+    fenced = [fence["text"] for fence in _FENCE.finditer(rest)]
+    return [line.strip() for block in (*indented, *fenced) for line in _TYPED.findall(block)]

@@ -1,0 +1,128 @@
+"""docs/emergency.md on a real cluster whose webhooks are dead and fail closed: its lines unblock it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.play import Play
+from tests.fixtures.servers import Server, exclusive
+from tests.install.scene import GROUPS, patch, podium, route, stored, webhook
+from tests.reconciler.running import until
+
+from podium.api.groups import FINALIZER
+from podium.cli.schedulerfile import source
+from podium.controlplane.releases import NEWEST
+from podium.ops.doctor.facts import MUTATING, VALIDATING
+from podium.schedulerplugin.scheduling.settings import Mode
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+
+_NOBODY = "https://127.0.0.1:1/mutate"
+_PODS = "/api/v1/namespaces/default/pods"
+_DEPLOYMENTS = "/apis/apps/v1/namespaces/podium-system/deployments"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Server]:
+    """A cluster of one's own with its controllers."""
+    with exclusive(NEWEST, controllers=True) as server:
+        yield server
+
+
+def _group(server: Server, name: str, class_name: str = "", **metadata: Any) -> tuple[int, str]:
+    """Try to make a group."""
+    body = {
+        "apiVersion": "scheduling.podium.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "schedulingPolicy": {"basic": {}},
+            **({"priorityClassName": class_name} if class_name else {}),
+        },
+    }
+    code, answer = server.request("POST", GROUPS, body)
+    return code, str(answer.get("message", ""))
+
+
+def _member(server: Server, name: str) -> tuple[int, str]:
+    """Try to make a pod of a group."""
+    metadata = {"name": name, "labels": {"scheduling.podium.dev/pod-group": "train"}}
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    code, answer = server.request("POST", _PODS, {"metadata": metadata, "spec": spec})
+    return code, str(answer.get("message", ""))
+
+
+def _replicas(server: Server) -> set[int]:
+    return {each["spec"]["replicas"] for each in stored(server, _DEPLOYMENTS)["items"]}
+
+
+def _closed(server: Server) -> None:
+    """Lead API servers to where nobody is, and have pods refused for it, too."""
+    for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
+        webhooks = stored(server, path)["webhooks"]
+        for each in webhooks:
+            each["failurePolicy"] = "Fail"
+            each["clientConfig"] = {"url": _NOBODY, "caBundle": each["clientConfig"]["caBundle"]}
+        patch(server, path, {"webhooks": webhooks})
+    until(lambda: "failed calling webhook" in _member(server, "probe")[1], "pods are refused")
+    assert "failed calling webhook" in _group(server, "probe")[1]
+
+
+def _open(server: Server, number: int) -> None:
+    """Both are taken, at the latest when the API server has heard of it."""
+    until(lambda: _member(server, f"pod-{number}")[0] == 201, "pods are taken")
+    until(lambda: _group(server, f"group-{number}")[0] == 201, "groups are taken")
+
+
+def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
+    """Each line after the trouble that it is for, and what it leaves alone is left alone."""
+    play.at(cluster)
+    with webhook(cluster, tmp_path / "first"):
+        podium(cluster, "install", "--mode=scheduler")
+    play.given("kubectl apply -f manifests/policies/twin.yaml -f manifests/policies/class-use.yaml")
+    _closed(cluster)
+    play.next()
+    _open(cluster, 1)
+    assert _replicas(cluster) == {0}
+    assert [each["metadata"]["name"] for each in stored(cluster, _POLICIES)["items"]] == [
+        "podium-scheduler-deletes"
+    ]
+
+    # With podium at hand, where it is as bad.
+    with webhook(cluster, tmp_path / "second"):
+        play.given("kubectl -n podium-system scale deployment --all --replicas=2")
+        podium(cluster, "install", "--mode=scheduler")
+    _closed(cluster)
+    play.next()
+    _open(cluster, 2)
+    assert cluster.request("GET", _DEPLOYMENTS)[1]["items"] == []
+
+    # In v1beta1 groups can be read, whoever is gone; then back, and rules hold again.
+    play.until("kubectl -n podium-system scale")
+    with webhook(cluster, tmp_path / "third") as webhooks:
+        podium(cluster, "install", "--mode=scheduler")
+        play.given("kubectl -n podium-system scale deployment --all --replicas=0")
+        play.until("kubectl patch mutatingwebhookconfiguration")
+        assert _replicas(cluster) == {2}
+        route(cluster, webhooks[0].url)
+        until(lambda: "no PriorityClass" in _group(cluster, "wrong", "missing")[1], "a rule holds")
+
+    # One part alone. The webhook has ended: groups are refused, until nobody need answer.
+    until(lambda: "failed calling webhook" in _group(cluster, "probe")[1], "groups are refused")
+    play.next()
+    _open(cluster, 3)
+    play.until("kubectl -n podium-system scale deployment podium-controller")
+    assert not stored(cluster, MUTATING)["items"]
+    assert _group(cluster, "train", finalizers=[FINALIZER])[0] == 201
+    assert cluster.request("DELETE", f"{GROUPS}/train")[0] == 200
+    play.until("kubectl -n podium-system get configmap")
+    until(lambda: cluster.request("GET", f"{GROUPS}/train")[0] == 404, "the group is let go")
+    play.next()
+    file = tmp_path / "scheduler.yaml"
+    made = stored(cluster, "/api/v1/namespaces/podium-system/configmaps/podium-scheduler")
+    file.write_text(made["data"]["scheduler.yaml"], "utf-8")
+    assert source(str(file)).read().mode is Mode.OFF
+    play.rest()
+    assert stored(cluster, f"{_DEPLOYMENTS}/podium-scheduler")["spec"]["replicas"] == 0

@@ -1,0 +1,38 @@
+"""What is generated in docs/ is fresh, and generated of everything that there is."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tools.docs import configuration
+from tools.docs.__main__ import PAGES
+from tools.docs.sources import modules
+
+# As it reads: os.environ.get("X"), environ["X"], "X" in os.environ, _base(environ, "X", ...).
+_ASKED = re.compile(
+    r'environ(?:\.get)?[\[(]"([A-Z_]+)"|"([A-Z_]+)" (?:not )?in os\.environ|environ, "([A-Z_]+)"'
+)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_is_fresh(path: Path) -> None:
+    """`make docs` would change nothing."""
+    text = path.read_text("utf-8")
+    assert PAGES[path](text) == text
+
+
+def test_the_environment_is_whole() -> None:
+    """Every variable that the code asks for by its name, and the one that a constant names."""
+    asked = {name for _, source in modules() for names in _ASKED.findall(source) for name in names if name}
+    assert asked | {"KUBEBUILDER_ASSETS"} == set(configuration.ENVIRONMENT)
+
+
+def test_our_keys_stand_in_constants() -> None:
+    """The code has no key of ours that the reference, which looks at constants, would miss."""
+    known = {each.value for each in configuration.label_keys()}
+    for module, source in modules():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Constant) and configuration.OWN in str(node.value):
+                key = str(node.value)
+                assert not configuration.KEY.fullmatch(key) or key in known, (module, key)

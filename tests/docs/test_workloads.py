@@ -1,0 +1,79 @@
+"""The manifests of docs/workloads.md are files of examples/workloads, and API servers take them."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from tests.docs.pages import ROOT
+from tests.fixtures.servers import Server, exclusive
+from tests.webhooks.running import running
+
+from podium.controlplane.releases import RELEASES
+
+_EXAMPLES = ROOT / "examples" / "workloads"
+_FILES = {each.name: each.read_text("utf-8") for each in sorted(_EXAMPLES.iterdir())}
+_PAGE = (ROOT / "docs" / "workloads.md").read_text("utf-8")
+# What any server takes that has Podium's kinds, and what only those with groups of their own.
+_ANYWHERE = ("job.yaml", "auto.yaml", "podium.yaml")
+_NATIVE = {"1.36": "native-1.36.yaml", "1.37": "native-1.37.yaml"}
+
+
+def test_the_page_shows_what_is_in_the_files() -> None:
+    """Word for word, and says of each file what it is for."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert any(block in text for text in _FILES.values()), block
+    for name in _FILES:
+        assert name in _PAGE
+
+
+@pytest.fixture(scope="module", params=["1.36", "1.37", "bare"])
+def webhooks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Each kind of server with Podium's webhook."""
+    bare = request.param == "bare"
+    with (
+        exclusive(RELEASES["1.37" if bare else request.param], workload_api=not bare) as server,
+        running(server, tmp_path_factory.mktemp("webhook")),
+    ):
+        server.kubectl("label", "namespace", "default", "scheduling.podium.dev/auto-groups=true")
+        server.kubectl("apply", "-f", str(_EXAMPLES / "class.yaml"))
+        yield server
+
+
+def _pod(server: Server, job: dict[str, Any]) -> dict[str, Any]:
+    """Make a pod as the Job's controller would, for none runs here; it must be taken."""
+    owner = json.loads(server.kubectl("get", "job", "train", "-o", "json"))["metadata"]
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": owner["uid"]}
+    template = job["spec"]["template"]
+    metadata = {
+        "generateName": "train-",
+        "labels": template.get("metadata", {}).get("labels", {}),
+        "ownerReferences": [{**reference, "controller": True}],
+    }
+    path = "/api/v1/namespaces/default/pods"
+    code, made = server.request("POST", path, {"metadata": metadata, "spec": template["spec"]})
+    assert code == 201, made
+    return dict(made)
+
+
+@pytest.mark.server
+def test_they_are_admitted(webhooks: Server) -> None:
+    """Without a warning; groups and their pods get the integer of the class, and the label its group."""
+    served = webhooks.settings.workload_api
+    for name in (*_ANYWHERE, *([_NATIVE[webhooks.release.minor]] if served else [])):
+        webhooks.kubectl("apply", "--warnings-as-errors", "-f", str(_EXAMPLES / name))
+        for document in yaml.safe_load_all(_FILES[name]):
+            if document["kind"] == "PodGroup":
+                kind = f"podgroups.{document['apiVersion'].partition('/')[0]}"
+                group = json.loads(webhooks.kubectl("get", kind, "train", "-o", "json"))
+                assert group["spec"]["priority"] == 1000
+            else:
+                pod = _pod(webhooks, document)
+                assert pod["spec"]["priority"] == (0 if name == "job.yaml" else 1000)
+                label = pod["metadata"].get("labels", {}).get("scheduling.podium.dev/pod-group")
+                assert label == {"auto.yaml": "train-job", "podium.yaml": "train"}.get(name)
+        webhooks.kubectl("delete", "job", "train")

@@ -1,0 +1,148 @@
+"""A bug about one pod, and a server that refuses one write, are about that one and nobody else."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.preemption.clusters import NOW, NS
+from tests.preemption.scene import node
+from tests.scheduler.objects import running
+from tests.scheduler.recording import Recorded, Write
+from tests.scheduler.rig import World, pod
+
+from podium.kube.connection import RefusedError
+from podium.schedulerplugin.live.loop import Loop
+from podium.schedulerplugin.scheduling.effects import Effect, Moment, Report
+
+
+class BugError(Exception):
+    """Something that nobody thought of."""
+
+
+def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every question about one pod fail, and the scheduler stepped as the loop does it."""
+    scheduler, engine = world.scheduler, world.scheduler.engine
+    step, decide, place = scheduler.step, engine.decide, engine.place_lone
+
+    def stepped(moment: Moment) -> list[Effect]:
+        try:
+            return step(moment)
+        except BugError:
+            return scheduler.stumbled(moment)
+
+    def decided(target: Any, *args: Any) -> Any:
+        if target[-1] == poison:
+            raise BugError
+        return decide(target, *args)
+
+    def placed(targets: Any) -> Any:
+        if poison in [name for _, name in targets]:
+            raise BugError
+        return place(targets)
+
+    monkeypatch.setattr(scheduler, "step", stepped)
+    monkeypatch.setattr(engine, "decide", decided)
+    monkeypatch.setattr(engine, "place_lone", placed)
+
+
+def test_a_bug_about_one_pod_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lone pods are placed many at a time; one that cannot be is left to itself."""
+    world = World(node("n1", 10))
+    buggy(world, "b", monkeypatch)
+    world.run(pod("a"), pod("b"), pod("c"))
+    world.later(5)
+    world.run(pod("d"))
+    world.later(60)
+    assert sorted(world.bound()) == ["a", "c", "d"]
+
+
+def test_what_was_decided_before_a_bug_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those placed in the same step are bound, for they count as such."""
+    world = World(node("n1", 10))
+    place = world.scheduler.engine.place_lone
+    buggy(world, "b", monkeypatch)
+    monkeypatch.setattr(world.scheduler.engine, "place_lone", place)
+    world.run(pod("a"), pod("b", 20), pod("c"))
+    world.later(60)
+    assert sorted(world.bound()) == ["a", "c"]
+
+
+class Told:
+    """Statuses, a history, metrics: whatever is called on it is noted."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+
+    def submit(self, report: Report) -> None:
+        """Take what a pod is told."""
+        self.reports.append(report)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_args, **_kwargs: None
+
+
+async def looped(world: World, writes: Recorded, until: Callable[[Told], bool]) -> Told:
+    """Run the loop on a world until something was told or written."""
+    told: Any = Told()
+    loop = Loop(
+        world.scheduler,
+        writes,
+        statuses=told,
+        history=told,
+        metrics=told,
+        emit=lambda _note: None,
+        clock=lambda: 0.0,
+        now=lambda: NOW,
+        say=lambda _text, _fields: None,
+    )
+    task = asyncio.create_task(loop.run())
+    async with asyncio.timeout(5):
+        while not until(told):  # noqa: ASYNC110 - what is noted sets no event
+            await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    found: Told = told
+    return found
+
+
+def refused(what: str, name: str) -> RefusedError:
+    """Give what a server answers that forbids something, in its own words."""
+    return RefusedError("https://api", f"{what} /x/pods/{name}", 403, "Forbidden", f"pod {name} is kept")
+
+
+async def test_a_preemptor_is_not_told_the_names_of_victims() -> None:
+    """The server's own words about a write that it refused are for the log."""
+    writes = Recorded({Write("delete", "secret"): refused("DELETE", "secret")})
+    world = World(node(cpu=1), running("secret", namespace="other"), pod("high", 1, 10))
+    told = await looped(world, writes, lambda told: bool(told.reports))
+    assert [report.message for report in told.reports if "secret" in report.message] == []
+    assert told.reports[-1].message.endswith("preemption: the API server did not take all of it")
+
+
+async def test_a_pod_that_the_server_does_not_take_is_told_so() -> None:
+    """It keeps its node, and is tried again."""
+    writes = Recorded({Write("bind", "a", "n1"): refused("POST", "a")})
+    told = await looped(World(node(cpu=1), pod("a")), writes, lambda told: bool(told.reports))
+    report = told.reports[0]
+    assert (report.reason, report.nominated) == ("SchedulerError", ((report.pods[0], "n1"),))
+    assert report.message == "binding to node n1 failed: pod a is kept"
+
+
+async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ended over one pod would end each time it begins."""
+    world = World(node(cpu=2))
+    wanted = world.scheduler.entries.wanted
+
+    def asked(key: Any) -> Any:
+        if key == (NS, "b"):
+            raise BugError
+        return wanted(key)
+
+    monkeypatch.setattr(world.scheduler.entries, "wanted", asked)
+    world.apply(pod("a"), pod("b"), pod("c"))
+    writes = Recorded()
+    await looped(world, writes, lambda _told: len(writes.done) == 2)
+    assert {write.pod for write in writes.done} == {"a", "c"}

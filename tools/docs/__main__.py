@@ -1,0 +1,44 @@
+"""`python -m tools.docs` writes anew what in docs/ is made from the code; a test keeps it fresh."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tools.docs import configuration, limits, versions
+from tools.docs.sources import ROOT
+from tools.manifests import metrics
+
+from podium.rules import table
+from podium.rules.audit import table as audit
+
+_PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def _placed(made: Callable[[], str], text: str) -> str:
+    """Put what is made where a page has its place marked. Raises ValueError: it has none, or several."""
+    part = f"\n{made()}\n"
+    written, count = _PLACE.subn(lambda _: part, text)
+    if count != 1:
+        raise ValueError(f"{count} places between <!-- generated --> and <!-- end -->; one is wanted")
+    return written
+
+
+def _from_heading(text: str) -> str:
+    return text.partition(table.HEADING)[0] + table.markdown()
+
+
+# By page, its text made from its text.
+PAGES: dict[Path, Callable[[str], str]] = {
+    ROOT / "docs" / "admission.md": _from_heading,
+    ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),
+    ROOT / "docs" / "limits.md": partial(_placed, limits.reference),
+    ROOT / "docs" / "monitoring.md": metrics.page,
+    ROOT / "docs" / "rules.md": lambda _: audit.markdown(),
+    ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
+}
+
+
+if __name__ == "__main__":
+    for path, made in PAGES.items():
+        path.write_text(made(path.read_text(encoding="utf-8")), encoding="utf-8")

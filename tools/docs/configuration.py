@@ -1,0 +1,152 @@
+"""The reference of docs/configuration.md: files, options, labels, annotations and the environment.
+
+Fields and their words come from the models that read the files, options from the commands, keys of labels and
+annotations from the constants by which the code knows them. Of the environment only the words stand here; a
+test finds which variables the code asks for.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, get_args
+
+import click
+from tools.docs.sources import Constant, constants, fields, modules
+
+from podium.cli.auditfile import AuditModel, IgnoreModel
+from podium.cli.configfile import Strict
+from podium.cli.controllerfile import ControllerModel
+from podium.cli.main import command as podium
+from podium.cli.policyfile import AllowanceModel, PolicyModel
+from podium.cli.schedulerfile import SchedulerModel
+from podium.cli.whatiffile import WhatIfModel
+
+ENVELOPE = ("apiVersion", "kind")
+PROCESSES = ("webhook", "controller", "scheduler")
+
+
+class File(NamedTuple):
+    """A kind of file: who reads it, its model, and the models of its parts by the field that holds them."""
+
+    read_by: str
+    model: type[Strict]
+    parts: Mapping[str, type[Strict]] = {}
+
+
+FILES = (
+    File("`podium scheduler --config`", SchedulerModel),
+    File("`podium controller --config`", ControllerModel),
+    File(
+        "`podium webhook`, `admit` and `manifests` with `--config`", PolicyModel, {"allow[]": AllowanceModel}
+    ),
+    File("`podium audit --config`", AuditModel, {"ignores[]": IgnoreModel}),
+    File("`podium whatif` and `why` with `--config`", WhatIfModel),
+)
+ENVIRONMENT = {
+    "KUBECONFIG": "files to read in the place of `~/.kube/config`, where `--kubeconfig` names none",
+    "KUBERNETES_SERVICE_HOST": "set in a pod: its service account is used where no kubeconfig is named",
+    "POD_NAME": "what a replica calls itself in its Lease and its log; else the host's name",
+    "POD_IP": "where other replicas of the webhook reach this one",
+    "NO_COLOR": "if it is not empty, no colours",
+    "TERM": "`dumb`: neither colours nor the terminal's width",
+    "XDG_CACHE_HOME": "local control planes are built under it; else `~/.cache`",
+    "XDG_STATE_HOME": "running local clusters are kept under it; else `~/.local/state`",
+    "KUBEBUILDER_ASSETS": "a folder with the programs of a local control plane, instead of building them",
+    "PATH": "where `go` is looked for before it is fetched to build a local control plane",
+}
+KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
+OWN = ".podium.dev/"
+# What is no key of a label or annotation, or is nobody's to set.
+OTHERS = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.io/initial-events-end")
+
+
+def reference() -> str:
+    """Give the whole reference in Markdown. Raises ValueError where the code says nothing of something."""
+    parts = [*(_file(each) for each in FILES), *(_options(name) for name in PROCESSES), *_keys()]
+    return "\n".join([*parts, _environment()])
+
+
+def _file(file: File) -> str:
+    (name,) = get_args(file.model.model_fields["kind"].annotation)
+    text = (
+        f"### {name}\n\nRead by {file.read_by}.\n\n| Field | Value | Default | Meaning |\n|---|---|---|---|\n"
+    )
+    text += "".join(_fields(file.model, ""))
+    for place, model in file.parts.items():
+        text += "".join(_fields(model, f"{place}."))
+    return text
+
+
+def _fields(model: type[Strict], prefix: str) -> Iterator[str]:
+    schema = model.model_json_schema()
+    words = fields(model)
+    for name, each in schema["properties"].items():
+        if name not in ENVELOPE:
+            default = f"`{json.dumps(each['default'])}`" if "default" in each else "required"
+            value = _value(each, schema.get("$defs", {}))
+            yield f"| `{prefix}{name}` | {value} | {default} | {words[name]} |\n"
+
+
+def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """Say in words what JSON schema says of a value."""
+    if "$ref" in schema:
+        return _value(known[schema["$ref"].rpartition("/")[2]], known)
+    if "anyOf" in schema:
+        return " or ".join(_value(each, known) for each in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    kind = schema.get("type", "text")
+    if kind == "array":
+        return f"list of {_value(schema['items'], known)}"
+    if isinstance(of := schema.get("additionalProperties"), Mapping):
+        return f"by rule {_value(of, known)}"
+    bounds = [f"from {schema['minimum']}"] if "minimum" in schema else []
+    bounds += [f"to {schema['maximum']}"] if "maximum" in schema else []
+    named = {"string": "text", "object": "what stands below"}.get(kind, kind)
+    return " ".join([schema.get("format", named), *bounds])
+
+
+def _options(name: str) -> str:
+    command = podium.get_command(click.Context(podium), name)
+    assert command is not None
+    rows = "".join(_option(each) for each in command.params if isinstance(each, click.Option))
+    return f"### podium {name}\n\n| Option | Default | Meaning |\n|---|---|---|\n{rows}"
+
+
+def _option(option: click.Option) -> str:
+    told, said = option.get_help_record(click.Context(podium)) or ("", "")
+    default = re.search(r"\[default: ([^;\]]*)", said)
+    meaning = re.sub(r"\s*\[.*", "", said)
+    name = re.sub("(INTEGER|FLOAT) RANGE", "N", told).replace("|", "\\|")
+    return f"| `{name}` | {default[1] if default else ''} | {meaning} |\n"
+
+
+def label_keys() -> list[Constant]:
+    """Give the keys of labels, annotations and finalizers that the code knows, each once."""
+    found = {
+        each.value: each
+        for module, source in modules()
+        for each in constants(module, source)
+        if isinstance(each.value, str) and KEY.fullmatch(each.value) and each.value not in OTHERS
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def _keys() -> Iterator[str]:
+    own = [each for each in label_keys() if OWN in each.value]
+    others = [each for each in label_keys() if each not in own]
+    for title, some in (
+        ("Labels, annotations and finalizers of Podium", own),
+        ("Those of others that it goes by", others),
+    ):
+        rows = ""
+        for each in some:
+            if not each.says:
+                raise ValueError(f"{each.module}.{each.name} has no comment above it")
+            rows += f"| `{each.value}` | {each.says} |\n"
+        yield f"### {title}\n\n| Key | Meaning |\n|---|---|\n{rows}"
+
+
+def _environment() -> str:
+    rows = "".join(f"| `{name}` | {says} |\n" for name, says in ENVIRONMENT.items())
+    return f"### Environment\n\n| Variable | Meaning |\n|---|---|\n{rows}"

@@ -1,0 +1,126 @@
+"""The tables of docs/limits.md: bounds as the code has them, and figures as bench/RESULTS.md has them.
+
+A figure is copied by its section and name, so that a page cannot keep one that was measured anew, and a bound
+is read where it holds.
+"""
+
+import re
+from typing import NamedTuple
+
+from tools.docs.sources import ROOT
+
+from podium.api import records
+from podium.api.convert import MAX_PODIUM_NAME
+from podium.documents import split, textfile, yamldoc
+from podium.ops.makers import MOST_PODS
+from podium.priority import HIGHEST_USER_PRIORITY
+from podium.rules.groupspec import MAX_CLAIMS
+from podium.rules.podgroup import MAX_MESSAGE
+from podium.rules.workload import MAX_TEMPLATES
+from podium.schedulerplugin.scheduling import history
+from podium.service.limits import Limits
+from podium.webhooks import handlers, review
+
+
+class Bound(NamedTuple):
+    """What is bounded, by how much, and what happens beyond."""
+
+    of: str
+    at: str
+    beyond: str
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _bytes(number: int) -> str:
+    mebibytes, rest = divmod(number, 1 << 20)
+    return f"{mebibytes} MiB" if not rest else f"{number >> 10} KiB"
+
+
+_ERROR = "an error that names the place; exit code 1"
+_SHED = "429, and the API server asks again"
+BOUNDS = (
+    Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
+    Bound("nesting of a YAML document", _count(yamldoc.MAX_DEPTH), _ERROR),
+    Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
+    Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
+    Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
+    Bound("an AdmissionReview", _bytes(handlers.ADMISSION_BYTES), "413"),
+    Bound("a ConversionReview", _bytes(handlers.CONVERSION_BYTES), "413"),
+    Bound("connections to the webhook", _count(Limits().connections), _SHED),
+    Bound("requests that wait in the webhook", _count(Limits().waiting), _SHED),
+    Bound("bytes that requests hold in the webhook", _bytes(Limits().held_bytes), _SHED),
+    Bound("one warning; all of a request", f"{review.MAX_WARNING}; {review.MAX_WARNINGS} bytes", "it is cut"),
+    Bound("the name of a Podium group or Workload", f"{MAX_PODIUM_NAME} characters", "422"),
+    Bound("priority of a group", _count(HIGHEST_USER_PRIORITY), "422"),
+    Bound("templates of a Workload", _count(MAX_TEMPLATES), "422"),
+    Bound("resource claims of a group", _count(MAX_CLAIMS), "422"),
+    Bound("a condition's message", _bytes(MAX_MESSAGE), "it is cut"),
+    Bound(
+        "plans in a PreemptionRecord",
+        f"{records.MAX_PLANS}, {_bytes(history.MAX_BYTES)}",
+        "the next object is begun",
+    ),
+    Bound("PreemptionRecords of a scheduler", _count(history.OBJECTS), "the oldest is written over"),
+)
+# By section of bench/RESULTS.md, what is copied.
+FIGURES: dict[str, tuple[str, ...]] = {
+    "Audit": (
+        "`podium audit -o json`, whole process (100,000 pods, 10,000 groups, 5,000 nodes, 1,005 MB)",
+        "audit, peak resident memory",
+    ),
+    "Admission webhook": (
+        "pod of 5.3 KB, Podium, throughput",
+        "PodGroup of 1.6 KB, Podium, throughput",
+        "Podium, after the load above, 10,000 groups, resident",
+    ),
+    "Writes to a real API server": (
+        "create a member pod, p50, difference, round by round",
+        "create a pod in no group, p50, difference, round by round",
+    ),
+    "Reconciler": (
+        "start of the process to every condition",
+        "storm, pod's event to condition, p99",
+        "storm, resident memory at its end",
+    ),
+    "Preemption": (
+        "lone pod preempts, 5,000 nodes, 100,000 pods, p99; target under 10 ms",
+        "gang of 1,000, 5,000 nodes, 100,000 pods, 1,000 budgets, 4,030 pods evicted; target under 300 ms",
+        "100,000 nodes, 1,000,000 pods: gang of 10,000",
+        "100,000 nodes, 1,000,000 pods: peak resident memory",
+    ),
+    "Pods a second beside kube-scheduler": (
+        "SchedulingBasic, 1,000 nodes, 4,000 pods, Podium",
+        "Podium's resident memory, 5,000 nodes, 50,000 pods, 1,000 more bound; target under 500 MiB",
+    ),
+    "Preemptors a second beside kube-scheduler": ("PreemptionBasic, 1,000 nodes, 1,000 preemptors, Podium",),
+    "Gangs that preempt beside kube-scheduler": ("gang of 1,000 over 5 gangs, 1,000 nodes, Podium",),
+    "From nothing to the first gang": (
+        "`podium install --mode scheduler`",
+        "from its start to the first gang on its nodes",
+    ),
+}
+
+
+def reference() -> str:
+    """Give both tables in Markdown. Raises ValueError for a figure that was not measured."""
+    bounds = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in BOUNDS)
+    return (
+        f"### Bounds\n\n| Of | At most | Beyond it |\n|---|---|---|\n{bounds}\n"
+        f"### Measured\n\n| What | Figure |\n|---|---|\n{''.join(_measured())}"
+    )
+
+
+def _measured() -> list[str]:
+    results = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", results, re.MULTILINE | re.DOTALL))
+    rows = []
+    for section, names in FIGURES.items():
+        found = dict(re.findall(r"^\| (.*) \| (.*) \|$", sections.get(section, ""), re.MULTILINE))
+        for name in names:
+            if name not in found:
+                raise ValueError(f"bench/RESULTS.md has no {name!r} under {section!r}")
+            rows.append(f"| {section}: {name.partition('; target')[0]} | {found[name]} |\n")
+    return rows

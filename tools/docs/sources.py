@@ -1,0 +1,70 @@
+"""What the code says of itself where a running program does not know it: words beside fields and constants.
+
+A page that is generated from them cannot say anything else than the person who changes the code reads there.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_ROOTS = ("core", "webhooks", "controllers", "schedulerplugin")
+_NAMED = (ast.Assign, ast.AnnAssign)
+
+
+class Constant(NamedTuple):
+    """A constant of a module: its name and value, and the comment above it or above the lines before it."""
+
+    module: str
+    name: str
+    value: Any
+    says: str
+
+
+def fields(of: type) -> dict[str, str]:
+    """Give the docstring below each field of a class. Raises ValueError where there is none."""
+    (made,) = ast.parse(inspect.getsource(of)).body
+    assert isinstance(made, ast.ClassDef)
+    found = {}
+    for each, after in zip(made.body, [*made.body[1:], ast.Pass()], strict=True):
+        if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
+            continue
+        text = after.value if isinstance(after, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            found[each.target.id] = text.value
+        elif each.target.id not in ("apiVersion", "kind"):
+            raise ValueError(f"{of.__name__}.{each.target.id} has no docstring below it")
+    return found
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    """Give the name of every module of podium, and its source."""
+    for root in _ROOTS:
+        for path in sorted((ROOT / root).rglob("*.py")):
+            yield ".".join(path.relative_to(ROOT / root).with_suffix("").parts), path.read_text("utf-8")
+
+
+def constants(module: str, source: str) -> Iterator[Constant]:
+    """Give the module's constants of one name."""
+    lines = source.splitlines()
+    for each in ast.parse(source).body:
+        if isinstance(each, _NAMED):
+            target = each.targets[0] if isinstance(each, ast.Assign) else each.target
+            if isinstance(target, ast.Name) and hasattr(importlib.import_module(module), target.id):
+                value = getattr(importlib.import_module(module), target.id)
+                yield Constant(module, target.id, value, _comment(lines, each.lineno - 1))
+
+
+def _comment(lines: list[str], at: int) -> str:
+    """Give the comment above a line; of lines without a gap the first one's is said of all."""
+    while at and re.match(r"\w", lines[at - 1]):
+        at -= 1
+    said: list[str] = []
+    while at and lines[at - 1].startswith("# "):
+        at -= 1
+        said.insert(0, lines[at].removeprefix("# "))
+    return " ".join(said)
