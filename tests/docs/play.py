@@ -129,6 +129,9 @@ class Play:
             until(ready, f"{line} is ready")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text("utf-8")
+        except subprocess.TimeoutExpired as error:
+            error.add_note(log.read_text("utf-8"))
+            raise
         finally:
             process.kill()
             process.wait()

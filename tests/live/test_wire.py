@@ -314,6 +314,26 @@ class _Transport:
         return 0
 
 
+async def test_closing_does_not_wait_for_what_was_made_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is cancelled while connecting; uvloop closes what it made by then, and tells no protocol."""
+    made = asyncio.Event()
+
+    async def create_connection(protocol: Callable[[], asyncio.Protocol], *_: Any, **__: Any) -> None:
+        protocol().connection_made(cast("asyncio.Transport", _Transport()))
+        made.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
+    pool = Pool(urlsplit("https://server"), None, None)
+    asked = asyncio.create_task(ask(pool))
+    await made.wait()
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert asked.cancelled()
+    async with asyncio.timeout(30):
+        await pool.close()
+
+
 async def _hear(pieces: list[bytes]) -> Answer | Exception:
     """Give what one request ends with when the server says these pieces and closes."""
     pool = Pool(urlsplit("http://server"), None, None)

@@ -125,19 +125,24 @@ class Pool:
 
     async def _connect(self, seconds: float) -> "_Exchange":
         loop = asyncio.get_running_loop()
+        exchange = _Exchange(self, loop)
         try:
             async with asyncio.timeout(seconds):
-                _, exchange = await loop.create_connection(
-                    lambda: _Exchange(self, loop),
+                await loop.create_connection(
+                    lambda: exchange,
                     self._host,
                     self._port,
                     ssl=self._context,
                     server_hostname=self._name,
                 )
-        except TimeoutError:
+        except BaseException as error:
+            # When we are cancelled, uvloop closes what it may have made already without a word.
+            if exchange in self._all:
+                exchange.abort()
+            exchange.connection_lost(None)
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise OSError(f"cannot connect to {self._authority}: {error}") from None
             raise
-        except OSError as error:
-            raise OSError(f"cannot connect to {self._authority}: {error}") from None
         return exchange
 
 
@@ -226,7 +231,8 @@ class _Exchange(asyncio.Protocol):
                     self._read()
             self._fail(ConnectionError(str(exc or "closed by the server")))
         self._pool.left(self)
-        self.lost.set_result(None)
+        if not self.lost.done():
+            self.lost.set_result(None)
 
     def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
         if message.code < 200 and not message.upgrade:
