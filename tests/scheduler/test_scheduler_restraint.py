@@ -5,10 +5,12 @@ Whoever waits for a moment or a switch is told which, and nothing but that must 
 
 from typing import Any
 
+import pytest
 from tests.preemption.scene import node, priority_class
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
+from podium.schedulerplugin.scheduling.effects import Evict
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 
 
@@ -66,6 +68,67 @@ def test_evictions_have_a_rate() -> None:
     assert world.restraint.room(world.seconds) == (2, 2)
     world.live = LiveSettings()
     assert world.restraint.room(world.seconds) is None
+
+
+def once_in_vain(world: World, deleted: int = 0) -> None:
+    """Have the next preemption end when so many were deleted, for nobody answers."""
+    well = world._evict
+
+    def evict(each: Evict, _failed: str) -> None:
+        world._evict = well  # type: ignore[method-assign]
+        gone = each.victims[:deleted]
+        world.die(*(ref.name for ref in gone))
+        world.effects += world.scheduler.preempted(each.key, gone, "no answer", world.moment, unsure=True)
+
+    world._evict = evict  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("deleted", [0, 1])
+@pytest.mark.parametrize(
+    "later", [LiveSettings(evictions_a_minute=2), LiveSettings()], ids=["2", "unlimited"]
+)
+def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings) -> None:
+    """It need not wait for itself; who was deleted at first counts from then, the others from now."""
+    world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
+    once_in_vain(world, deleted)
+    world.run(pod("high", 2, 10))
+    assert "high" not in world.bound()
+    world.live = later
+    world.later(30)
+    assert world.bound() == {"high": "n1"}
+    assert [evict.again for evict in world.evictions()] == [False, True]
+    went = world.seconds - 30
+    world.live = LiveSettings(evictions_a_minute=2)
+    assert world.restraint.room(world.seconds) == (2, 0)
+    world.seconds = went + 60.0
+    assert world.restraint.room(world.seconds) == (2, deleted)
+
+
+def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
+    """The limit is one of any minute, and nobody knows in which its victims go."""
+    world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
+    once_in_vain(world)
+    world.run(pod("high", 2, 10))
+    world.restraint.restore([], [world.seconds])
+    world.later(30)
+    assert "when the rate of 2 units a minute allows it" in world.message("high")
+    world.later(40)
+    assert world.bound() == {"high": "n1"}
+
+
+def test_a_preemption_that_goes_on_is_no_other_round_of_a_circle() -> None:
+    """It had waited for that before it began."""
+    world = World(node(cpu=1), running("low"))
+    world.run(pod("high", 1, 10))
+    world.die("high")
+    world.run(running("high", priority=0))
+    once_in_vain(world)
+    world.run(pod("low", 1, 5))
+    assert "which evicted it: backing off for 60 s" in world.message("low")
+    world.later(60)
+    assert [evict.key[1] for evict in world.evictions()] == ["high", "low"]
+    world.later(30)
+    assert world.bound() == {"low": "n1"}
 
 
 def _slow() -> Any:

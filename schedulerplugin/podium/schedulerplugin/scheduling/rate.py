@@ -12,8 +12,8 @@ so that it is never starved, and then counts for as many minutes as its units ne
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _MINUTE: Final = 60.0
@@ -43,11 +43,22 @@ class EvictionRate:
         """Give how many units, one by one, may be evicted now."""
         return 0 if self.closed(now) else max(0, limit - len(self._times) + self._over(now))
 
-    def take(self, limit: int | None, units: int, now: float) -> None:
-        """Note a plan of so many units that is carried out."""
+    def take(self, limit: int | None, units: int, now: float) -> list[float]:
+        """Note a plan of so many units that is carried out; give when each counts from."""
         at_once = units if limit is None else limit
         del self._times[: self._over(now)]
-        self.restore([now + _MINUTE * (unit // at_once) for unit in range(units)])
+        times = [now + _MINUTE * (unit // at_once) for unit in range(units)]
+        self.restore(times)
+        return times
+
+    def withdraw(self, times: Iterable[float]) -> list[float]:
+        """Take back what was noted, and give what of that is known still."""
+        known = []
+        for time in times:
+            at = bisect_left(self._times, time)
+            if self._times[at : at + 1] == [time]:
+                known.append(self._times.pop(at))
+        return known
 
     def restore(self, times: Sequence[float]) -> None:
         """Note when units were evicted before this process had its say, in order."""

@@ -61,6 +61,8 @@ class Restraint:
         self._since: dict[Key, datetime] = {}
         # Who waits for the rate: its priority, and until when.
         self._owed: dict[Key, tuple[int, float]] = {}
+        # When the units of its last preemption count from.
+        self._counted: dict[Key, list[float]] = {}
         # How often in a row preemptions failed that had cost somebody, and until when there is no other.
         self._failures: dict[Key, tuple[int, float]] = {}
 
@@ -101,18 +103,11 @@ class Restraint:
         going = words.victims(evict)
         if live.mode is Mode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
-        times, until_then = self._failures.get(evict.key, (0, now))
         # Going on with what was begun costs nobody else.
-        if until_then > now and not evict.again:
-            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
-            return Hold(Why.FAILED, why, until_then)
-        pause = max(
-            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
-        )
-        if pause > 0:
-            why = f"{going} would be evicted, which evicted it: backing off for {math.ceil(pause)} s"
-            return Hold(Why.CIRCLE, why, now + pause)
-        pause = self._rated(live.evictions_a_minute, len(evict.units), wanted.priority, now)
+        hold = None if evict.again else self._regretted(engine, evict, wanted, now)
+        if hold is not None:
+            return hold
+        pause = self._rated(evict, wanted.priority, now)
         if pause > 0:
             self._owed[evict.key] = wanted.priority, now + pause
             why = (
@@ -122,8 +117,11 @@ class Restraint:
         return None
 
     def took(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> None:
-        """Note that a preemption is carried out."""
-        self._rate.take(self._live().evictions_a_minute, len(evict.units), moment.seconds)
+        """Note that a preemption is carried out, for which `hold` gave nothing."""
+        limit, units = self._live().evictions_a_minute, len(evict.units)
+        self._counted[evict.key] = self._rate.take(limit, units, moment.seconds)
+        if evict.again:
+            return
         for by, of in _pairs(engine, evict, wanted):
             self._evictions.note(by, of, moment.seconds)
 
@@ -145,18 +143,41 @@ class Restraint:
 
     def done(self, key: Key) -> None:
         """Note that an entry waits no more."""
-        for memory in (self._since, self._owed, self._failures):
+        for memory in (self._since, self._owed, self._counted, self._failures):
             memory.pop(key, None)
 
-    def _rated(self, limit: int | None, units: int, priority: int, now: float) -> float:
+    def _regretted(self, engine: LiveEngine, evict: Evict, wanted: Wanted, now: float) -> Hold | None:
+        """Say why preemptions of before speak against one: they failed, or the victims would come back."""
+        times, until = self._failures.get(evict.key, (0, now))
+        if until > now:
+            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
+            return Hold(Why.FAILED, why, until)
+        pause = max(
+            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
+        )
+        if pause > 0:
+            why = (
+                f"{words.victims(evict)} would be evicted, which evicted it: "
+                f"backing off for {math.ceil(pause)} s"
+            )
+            return Hold(Why.CIRCLE, why, now + pause)
+        return None
+
+    def _rated(self, evict: Evict, priority: int, now: float) -> float:
         """Give the seconds until the rate allows a plan, 0 for now; who waits for it already goes first.
 
-        Small plans would take each unit as it becomes free, and a large one would wait for ever.
+        Small plans would take each unit as it becomes free, and a large one would wait for ever. Units that
+        were to go before went then or go now: they count once, and from now on if they may go.
         """
+        limit, units = self._live().evictions_a_minute, len(evict.units)
+        counted = self._rate.withdraw(self._counted[evict.key][-units:]) if evict.again else []
         if limit is None:
             return 0.0
         ahead = (until - now for other, until in self._owed.values() if other >= priority)
-        return max(self._rate.wait(limit, units, now), *ahead, 0.0)
+        pause = max(self._rate.wait(limit, units, now), *ahead, 0.0)
+        if pause > 0:
+            self._rate.restore(counted)
+        return pause
 
 
 def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:

@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
-from podium.schedulerplugin.scheduling import words
+from podium.schedulerplugin.scheduling import recovery, words
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
@@ -43,7 +43,6 @@ from podium.schedulerplugin.scheduling.plans import (
     waiting,
 )
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
-from podium.schedulerplugin.scheduling.recovery import begun
 from podium.schedulerplugin.scheduling.reservations import Reservations
 from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
 from podium.schedulerplugin.scheduling.settings import LiveSettings
@@ -94,7 +93,7 @@ class Scheduler:
             preemptors[(pod if group is None else group).metadata.uid or ""] = key
             self._changes.touched.add(key)
         self._settle(effects, moment)
-        for each in begun(self.engine, self.name):
+        for each in recovery.begun(self.engine, self.name):
             found, evict = preemptors.get(each.preemptor), None
             if found is not None and self.queue.pool_of(found) is Pool.ACTIVE:
                 evict = self._resumed(found, each.rows, moment)
@@ -232,11 +231,9 @@ class Scheduler:
     def _cycle(self, key: Key, effects: list[Effect], moment: Moment) -> None:
         """Decide for one entry, and have done what was decided."""
         try:
-            evict = self._resumed(key, self._preempting.unsure(key), moment, again=True)
-            if evict is not None:
-                effects.append(evict)
-                return
-            decision = self.engine.decide(key, moment.now)
+            unsure = self._preempting.unsure(key)
+            begun = self.engine.resume(key, unsure, moment.now) if unsure else None
+            decision = begun or self.engine.decide(key, moment.now)
         except PodiumError:
             # None of it waits any more; what is left of it is seen by the next look at what changed.
             self._changes.touched.add(key)
@@ -250,6 +247,8 @@ class Scheduler:
             self._refuse(key, decision, decision.wanted, effects, moment)
         elif decision.chosen is None:
             self._await(key, decision, decision.wanted, effects, moment)
+        elif begun is not None:
+            self._preempt(key, decision, decision.wanted, effects, moment, again=True)
         elif self._preempt(key, decision, decision.wanted, effects, moment):
             self._preempt_alike(decision, effects, moment)
 
@@ -294,11 +293,18 @@ class Scheduler:
         self._report(key, wanted, words.awaiting(decision), effects, pods)
 
     def _preempt(
-        self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
+        self,
+        key: Key,
+        decision: Decision,
+        wanted: Wanted,
+        effects: list[Effect],
+        moment: Moment,
+        *,
+        again: bool = False,
     ) -> bool:
         """Carry a preemption out, or say why it has to wait; say whether it is carried out."""
         message = words.refusal(decision)
-        evict = eviction(self.engine, key, decision, seconds(moment.now), message)
+        evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(again=again)
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
         if hold is not None:
             self._reservations.end(wanted.rows)
@@ -313,30 +319,26 @@ class Scheduler:
                 elif hold.kind in (Why.RATE, Why.CIRCLE):
                     effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
             return False
-        self._restraint.took(self.engine, evict, wanted, moment)
-        self._carry_out(evict, wanted.rows, moment)
+        self._carry_out(evict, wanted, moment)
         effects.append(evict)
         return True
 
-    def _resumed(
-        self, key: Key, victims: Collection[int], moment: Moment, *, again: bool = False
-    ) -> Evict | None:
+    def _resumed(self, key: Key, victims: Collection[int], moment: Moment) -> Evict | None:
         """Go on with the eviction of these pods (rows), which was begun, if it would be carried out today."""
-        decision = self.engine.resume(key, victims, moment.now) if victims else None
+        decision = self.engine.resume(key, victims, moment.now)
         if decision is None or decision.wanted is None:
             return None
         message = words.refusal(decision)
-        evict = eviction(self.engine, key, decision, seconds(moment.now), message)
-        evict = evict._replace(resumed=not again, again=again)
+        evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(resumed=True)
         if self._restraint.hold(self.engine, evict, decision.wanted, moment) is not None:
             return None
-        self._restraint.took(self.engine, evict, decision.wanted, moment)
-        self._carry_out(evict, decision.wanted.rows, moment)
+        self._carry_out(evict, decision.wanted, moment)
         return evict
 
-    def _carry_out(self, evict: Evict, rows: Iterable[int], moment: Moment) -> None:
+    def _carry_out(self, evict: Evict, wanted: Wanted, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is under way."""
-        self._preempting.begin(evict, rows)
+        self._restraint.took(self.engine, evict, wanted, moment)
+        self._preempting.begin(evict, wanted.rows)
         self._held.pop(evict.key, None)
         self.queue.gate(evict.key, moment.seconds, self._preempting.waiting(evict.key))
 
