@@ -6,14 +6,16 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import uvloop
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 from tests.webhooks.client import Answer, restored_logs, serving
 
+from podium.api.quantity import parse
 from podium.service import logs
 from podium.service.metrics import Reading, new_registry
 from podium.service.probes import LIMITS, Probes
@@ -142,7 +144,41 @@ def test_libraries_speak_the_same_way_when_it_matters(level: str) -> None:
     library.error("worse", exc_info=LookupError("why"))
     odd, worse = lines(stream)
     assert (odd["level"], odd["event"], odd["logger"]) == ("warning", "odd: %d", library.name)
-    assert (worse["level"], worse["exception"]) == ("error", "LookupError: why")
+    assert (worse["level"], worse["error"]) == ("error", "LookupError: why")
+
+
+def _of_a_library() -> None:
+    json.loads("{")
+
+
+def _of_ours() -> None:
+    try:
+        parse("many")
+    except ValueError as error:
+        raise LookupError("nothing\nfound") from error
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("fails, said", [(_of_a_library, []), (_of_ours, ["in parse", "many"])])
+def test_an_error_that_reaches_nobody_is_one_line(
+    fails: Callable[[], None], said: list[str], loop: str, style: logs.Format
+) -> None:
+    """With a traceback where code of ours is in it."""
+
+    async def work() -> None:
+        asyncio.get_running_loop().call_soon(fails)
+        await asyncio.sleep(0)
+
+    stream = io.StringIO()
+    logs.configure(style, "info", stream)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run(work())
+    (line,) = stream.getvalue().splitlines()
+    assert "Exception in callback" in line
+    assert ("Traceback" in line) == bool(said)
+    for each in said or ["JSONDecodeError: Expecting property name"]:
+        assert each in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

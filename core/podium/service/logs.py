@@ -1,11 +1,15 @@
 """Logs of any of our processes: one JSON object a line for machines, aligned lines for a terminal.
 
 Everything goes one way, the libraries' records too. Of those only warnings and worse are let through at any
-level, since below it they write what must never be logged (kubernetes_asyncio: the bodies of responses).
+level, since below it they write what must never be logged (kubernetes_asyncio: the bodies of responses). Each
+is one line; that is also how an event loop tells of an error that reached nobody. With its traceback where
+that leads through code of ours, for then the bug may be ours, too; else a library stumbled by itself, as
+uvloop does over a connection that is given up while it is made.
 """
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TextIO, cast
 
@@ -71,7 +75,22 @@ class _Libraries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a record as an event."""
+        event, *more = record.getMessage().splitlines() or [""]
         said: dict[str, Any] = {"logger": record.name}
-        if record.exc_info:
-            said["exc_info"] = record.exc_info
-        self._log.log(record.levelno, record.getMessage(), **said)
+        if more:
+            said["more"] = "; ".join(more)
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            write = traceback.format_exception if _is_ours(error) else traceback.format_exception_only
+            said["error"] = "".join(write(error)).rstrip()
+        self._log.log(record.levelno, event, **said)
+
+
+def _is_ours(error: BaseException | None) -> bool:
+    """Say whether code of ours was being run when it was raised, or one that it came from."""
+    while error is not None:
+        frames = traceback.walk_tb(error.__traceback__)
+        if any(str(frame.f_globals.get("__name__")).startswith("podium.") for frame, _ in frames):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
