@@ -10,6 +10,7 @@ import pytest
 from tests.faults.scheduling import full_yard
 from tests.fixtures.faults import compact, without_api_server
 from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
+from tests.scheduler.ledger import told
 from tests.scheduler.world import Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
@@ -118,6 +119,21 @@ def test_deletes_that_are_not_taken_cost_nobody_else(fault: Fault, ours: World, 
         assert yard.until_bound(["high"])["high"] == "n0"
         assert len({*yard.evicted_uids()}) == 3
         assert all(name.startswith("low-0-") for name in yard.evicted())
+    assert not scheduler.ended
+
+
+def test_who_stays_is_told_so_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
+    """Who was told to go for one that was deleted, and could not be told more."""
+    spares = yard.pods_where(method="PATCH", end="/status", body="The preemption was given up")
+    with yard.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:
+        with yard.world.proxy.fault(yard.deletes, Refuse(403, "Forbidden")):
+            yard.pod("high", 3, 7)
+            yard.until(lambda: away.hits >= ATTEMPTS, "victims were to be told that they stay")
+            yard.end("high")
+            yard.witness()
+        assert any(map(told, yard.pods().values()))
+    yard.until(lambda: not any(map(told, yard.pods().values())), "they are told")
+    assert yard.evicted() == []
     assert not scheduler.ended
 
 

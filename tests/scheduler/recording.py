@@ -37,7 +37,8 @@ class Recorded(Writes):
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:  # noqa: ARG002 - as a Writes
         await self._take(Write("nominate", pod.name, node or ""))
 
-    async def mark(self, pod: PodRef, condition: Condition) -> None:
+    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
+        assert version is None
         await self._take(Write("mark", pod.name, condition.status or ""))
 
     async def delete(self, pod: PodRef) -> None:

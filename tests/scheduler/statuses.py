@@ -49,11 +49,18 @@ def pod(
     uid: str = "",
     phase: str = "Pending",
     deleted: str | None = None,
+    version: str | None = None,
 ) -> Schedulable:
     """A pod that was told a message, and has a node reserved."""
     told = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
     return Schedulable(
-        metadata=ObjectMeta(name=name, namespace="team", uid=uid or f"uid-{name}", deletionTimestamp=deleted),
+        metadata=ObjectMeta(
+            name=name,
+            namespace="team",
+            uid=uid or f"uid-{name}",
+            deletionTimestamp=deleted,
+            resourceVersion=version,
+        ),
         spec=SchedulableSpec(nodeName=bound),
         status=SchedulableStatus(phase=phase, nominatedNodeName=node or None, conditions=told),
     )
@@ -83,8 +90,11 @@ class Api:
         self.held: asyncio.Event | None = None
         self._outcomes = list(outcomes)
 
-    async def mark(self, pod: PodRef, condition: Condition) -> None:
+    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Take a condition."""
+        if condition.type == "DisruptionTarget":
+            await self._end("spare", pod.name, version or "")
+            return
         await self._end("mark", pod.name, condition.message or "")
         self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]
 

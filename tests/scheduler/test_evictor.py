@@ -200,6 +200,14 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
     assert writes.begun == [*ANNOUNCED, *DELETES][: number + 1]
 
 
+async def test_who_cannot_be_told_that_he_stays_is_given_back() -> None:
+    """The preemptor does not wait until a server that is away was asked about each."""
+    writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
+    carried = await carry_out(EVICT, writes, TOLD, still=lambda: "unwanted")
+    assert carried.untold == (pod("v2"), pod("v3"))
+    assert [each for each in writes.begun if each in SPARES] == SPARES[:2]
+
+
 @given(
     ends=st.dictionaries(st.sampled_from([*ANNOUNCED, *SPARES, *DELETES]), st.sampled_from(["gone", "no"])),
     unwanted=st.booleans(),
@@ -228,8 +236,12 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
     marked = {each.pod for each in writes.begun if each in MARKS} - gone
     if carried.failed:
         told = {each.name for each in carried.deleted}
-        # Withdrawing ends with the server's patience, too, but for whoever has gone.
-        assert withdrawn == marked - told
+        # Whom a server in trouble could not tell is told later, but for whoever has gone.
+        untold = {each.name for each in carried.untold}
+        well = {each.pod for each in writes.done if each in SPARES}
+        none = {each.pod for each in SPARES if isinstance(errors.get(each), GoneError)}
+        assert untold == marked - told - well - (none & withdrawn)
     else:
+        assert carried.untold == ()
         assert withdrawn == set()
         assert {each.pod for each in meant} == {each.name for each in carried.deleted}

@@ -6,10 +6,23 @@ A cluster that is full has ten thousand pods to tell that they wait, at the mome
 import asyncio
 
 import pytest
-from tests.scheduler.statuses import FULL, FULLER, Scene, at_work, pod, ref, refused, report
+from tests.scheduler.statuses import (
+    FULL,
+    FULLER,
+    PREEMPTOR,
+    Scene,
+    at_work,
+    eviction,
+    pod,
+    ref,
+    refused,
+    report,
+)
 
+from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
-from podium.schedulerplugin.live.writes import GoneError
+from podium.schedulerplugin.live.writes import ChangedError, GoneError
+from podium.schedulerplugin.scheduling.effects import Unit
 
 
 async def test_hot_writes_go_first() -> None:
@@ -106,3 +119,60 @@ async def test_what_is_said_again_while_it_is_on_its_way_is_said_though_that_fai
         scene.api.held.set()
         await scene.advance(1.0)
         assert scene.api.told == {ref("a"): (FULL, "")}
+
+
+AWAY = (refused(500), PodiumError("no answer"), refused(503))
+
+
+async def test_who_stays_is_told_so_when_the_server_is_back() -> None:
+    """By the version of the pod that is known by then."""
+    async with at_work(*AWAY, ChangedError("it has changed")) as scene:
+        scene.state.apply(pod("a", bound="node-1", version="1"))
+        scene.statuses.spare([ref("a")])
+        assert scene.statuses.depth == 1
+        await scene.advance()
+        scene.state.apply(pod("a", bound="node-1", version="2"))
+        for _ in range(10):
+            await scene.advance(1.0)
+        assert scene.api.log == [("spare", "a", "1"), *[("spare", "a", "2")] * 4]
+        assert scene.statuses.depth == 0
+
+
+NOBODY = {
+    "another of its name": pod("a", bound="node-1", uid="uid-later"),
+    "gone": None,
+}
+
+
+@pytest.mark.parametrize("after", NOBODY.values(), ids=NOBODY.keys())
+async def test_nobody_else_is_told_that_he_stays(after: Schedulable | None) -> None:
+    async with at_work(*AWAY) as scene:
+        scene.state.apply(pod("a", bound="node-1"))
+        scene.statuses.spare([ref("a")])
+        await scene.advance()
+        scene.state.remove(pod("a"))
+        if after is not None:
+            scene.state.apply(after)
+        await scene.advance(60.0)
+        assert (len(scene.api.log), scene.statuses.depth) == (1, 0)
+
+
+async def test_who_is_to_go_for_another_is_not_told_that_he_stays() -> None:
+    """Not after that was decided; a write that was on its way by then is refused."""
+    async with at_work(*AWAY) as scene:
+        scene.state.apply(pod("a", bound="node-1"))
+        scene.statuses.spare([ref("a")])
+        await scene.advance()
+        victim = Unit("Pod", "team", "a", "uid-a", 1, (ref("a"),))
+        scene.statuses.began(eviction(victim, key=("team", PREEMPTOR.name)))
+        await scene.advance(60.0)
+        assert (len(scene.api.log), scene.statuses.depth) == (1, 0)
+
+
+@pytest.mark.parametrize("error", [refused(403), GoneError("gone")], ids=str)
+async def test_what_the_server_means_is_not_asked_again(error: PodiumError) -> None:
+    async with at_work(error) as scene:
+        scene.state.apply(pod("a", bound="node-1"))
+        scene.statuses.spare([ref("a")])
+        await scene.advance(60.0)
+        assert (len(scene.api.log), scene.statuses.depth) == (1, 0)

@@ -16,7 +16,7 @@ from podium.errors import PodiumError
 from podium.findings import ObjectRef
 from podium.kube.connection import RefusedError, connect
 from podium.kube.fenced import LeaseOverError, StaleError
-from podium.schedulerplugin.live.writes import RESULTS, GoneError, TakenError, Writes
+from podium.schedulerplugin.live.writes import RESULTS, ChangedError, GoneError, TakenError, Writes
 from podium.schedulerplugin.live.writes import WRITES as KINDS
 from podium.schedulerplugin.scheduling.effects import PodRef
 
@@ -157,6 +157,10 @@ async def _mark(writes: Writes) -> None:
     await writes.mark(POD, CONDITION)
 
 
+async def _mark_version(writes: Writes) -> None:
+    await writes.mark(POD, CONDITION, "7")
+
+
 async def _delete(writes: Writes) -> None:
     await writes.delete(POD)
 
@@ -220,6 +224,17 @@ WRITES: list[tuple[str, Work, Sent]] = [
         ),
     ),
     (
+        "mark",
+        _mark_version,
+        Sent(
+            "PATCH",
+            f"{PATH}/status",
+            STRATEGIC,
+            OURS,
+            {"metadata": {"uid": "uid-p", "resourceVersion": "7"}, "status": {"conditions": [WRITTEN]}},
+        ),
+    ),
+    (
         "delete",
         _delete,
         Sent(
@@ -269,6 +284,7 @@ NOT_FOUND = _says(404, "NotFound", "no such pod")
 # long was waited between.
 ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]] = [
     ("bound", _bind, [_ok], None, "written", "POST", []),
+    ("mark what has changed", _mark_version, [CONFLICT], ChangedError, "failed", "PATCH", []),
     ("bind no more", _bind, [NOT_FOUND], GoneError, "gone", "POST", []),
     ("bind another of its name", _bind, [CONFLICT, _stored(uid="2")], GoneError, "gone", "POST GET", []),
     ("bind what goes", _bind, [CONFLICT, _stored(deleted="now")], GoneError, "gone", "POST GET", []),

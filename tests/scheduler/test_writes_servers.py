@@ -15,7 +15,7 @@ from podium.api.meta import Condition
 from podium.findings import ObjectRef
 from podium.kube.connection import connect
 from podium.kube.fenced import StaleError
-from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
+from podium.schedulerplugin.live.writes import ChangedError, GoneError, TakenError, Writes
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 pytestmark = pytest.mark.server
@@ -125,6 +125,16 @@ async def test_a_mark_is_one_condition_more(server: Server, namespace: str, writ
     }
     await writes.mark(pod, Condition(TARGET.type, "False", TARGET.reason, "no more", NOW))
     assert _conditions(_read(server, pod))["DisruptionTarget"] == ("False", "PreemptionByScheduler")
+
+
+async def test_a_mark_may_be_of_one_version(server: Server, namespace: str, writes: Writes) -> None:
+    """What was written since is not undone."""
+    pod = _make(server, namespace, nodeName="n1")
+    version = _read(server, pod)["metadata"]["resourceVersion"]
+    await writes.mark(pod, TARGET, version)
+    with pytest.raises(ChangedError):
+        await writes.mark(pod, Condition(TARGET.type, "False", TARGET.reason, "no more", NOW), version)
+    assert _conditions(_read(server, pod))["DisruptionTarget"][0] == "True"
 
 
 async def test_a_status_is_of_one_pod(server: Server, namespace: str, writes: Writes) -> None:

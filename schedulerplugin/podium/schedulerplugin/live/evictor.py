@@ -12,7 +12,6 @@ it needs, so deletes are asked for until it is back.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from podium.api.meta import Condition
@@ -35,12 +34,14 @@ class Carried(NamedTuple):
     `error` says that a write failed; a preemption that was not wanted any more is none.
     `unsure` says that others may be going, too, for nobody answered whether they were deleted: here, or in
     what this goes on with. Asked a second time in vain, there may be another way that costs no more.
+    `untold` are pods that stay and could not be told so.
     """
 
     deleted: tuple[PodRef, ...]
     failed: str = ""
     error: bool = False
     unsure: bool = False
+    untold: tuple[PodRef, ...] = ()
 
 
 class Conditions(NamedTuple):
@@ -74,6 +75,7 @@ class _Preemption:
         self._marked: dict[PodRef, None] = {}
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
+        self._untold: list[PodRef] = []
         self._asked = self._unanswered = False
 
     async def carry_out(self, still: Callable[[], str]) -> Carried:
@@ -86,7 +88,8 @@ class _Preemption:
             await self._spare()
         why = unwanted if failed is None else str(failed)
         unsure = not self._asked if self._evict.again else self._unanswered
-        return Carried(tuple(self._deleted), why, error=failed is not None, unsure=unsure)
+        untold = tuple(self._untold)
+        return Carried(tuple(self._deleted), why, error=failed is not None, unsure=unsure, untold=untold)
 
     def _announcements(self) -> list[Job]:
         nominations = [self._nomination(pod, node) for pod, node in self._evict.nominations]
@@ -139,14 +142,22 @@ class _Preemption:
                 return
 
     async def _spare(self) -> None:
-        """Take back what victims that stay were told; one that cannot be reached says it a while longer."""
+        """Take back what victims that stay were told; a server that is away is not waited for."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:
                 condition = self._told.spared(pod)
-                if condition is not None:
-                    with suppress(PodiumError):
+                if condition is None:
+                    return
+                try:
+                    if not self._untold:
                         await self._writes.mark(pod, condition)
+                        return
+                except GoneError:
+                    return
+                except PodiumError:
+                    pass
+                self._untold.append(pod)
 
             return work
 

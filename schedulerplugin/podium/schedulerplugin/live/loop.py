@@ -219,6 +219,7 @@ class Loop:
             }
             self._say("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
+            self._statuses.spare(carried.untold)
         # The server's words name victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
         for report in self._scheduler.preempted(
@@ -262,7 +263,7 @@ class Loop:
         return spared(pod, self._now())
 
     async def _spare(self, pods: tuple[PodRef, ...]) -> None:
-        """Tell pods that they stay; who cannot be told says what is not so a while longer."""
+        """Tell pods that they stay; who cannot be told now is told later."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:
@@ -272,6 +273,7 @@ class Loop:
                         await self._writes.mark(pod, condition)
                 except PodiumError as error:
                     self._say("a condition was not withdrawn", {"error": str(error)})
+                    self._statuses.spare((pod,))
 
             return work
 

@@ -7,6 +7,10 @@ written a few at a time at a bounded rate, while the writes that bind and evict 
 
 What was written is believed here for some seconds, for the state shows it only when the watch brings it: a
 status that is compared with an older one would be left wrong.
+
+A pod that was told to go, and stays, is told so here when the evictor could not reach the server. By then it
+may be to go for another preemption. So what it is told names the version of the pod that was looked at, and
+cannot undo what was written since.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
@@ -33,6 +37,7 @@ from podium.schedulerplugin.scheduling.conditions import (
     group_of,
     ours,
     same,
+    spared,
     target_message,
     unscheduled,
 )
@@ -157,6 +162,7 @@ class Statuses:
         self._say = say
         self._rate = Rate(_BURST, _SECONDS)
         self._wanted: dict[Name, _Told] = {}
+        self._spared: dict[Name, PodRef] = {}
         self._news: dict[GroupKey, _News] = {}
         self._pods = _Memory[Name, _Told]()
         self._groups = _Memory[GroupKey, _Applied]()
@@ -165,7 +171,7 @@ class Statuses:
     @property
     def depth(self) -> int:
         """How many pods and groups have something to be told."""
-        return len(self._wanted) + len(self._news)
+        return len(self._wanted) + len(self._spared) + len(self._news)
 
     def submit(self, report: Report) -> None:
         """Tell pods why they wait, and their group."""
@@ -185,6 +191,8 @@ class Statuses:
         Nominations and clearings are the evictor's to write, and no older report undoes them.
         """
         now = self._clock()
+        for pod in evict.victims:
+            self._spared.pop(pod.key, None)
         for pod, node in evict.nominations:
             told = _Told(pod, UNSCHEDULABLE, evict.message, node)
             self._lament(told, self._shown(pod))
@@ -200,6 +208,13 @@ class Statuses:
     def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:
         """Tell the groups that a preemption was to evict that they stay, but for those that lost pods."""
         self._tell_targets(evict, "", deleted)
+
+    def spare(self, pods: Iterable[PodRef]) -> None:
+        """Tell pods that were told to go that they stay, as soon as the server takes it."""
+        for pod in pods:
+            if len(self._spared) < _ROOM:
+                self._spared[pod.key] = pod
+                self._queue.add(pod.key)
 
     async def run(self) -> None:
         """Write what has to be told, until cancelled; what is not told by then never is."""
@@ -232,6 +247,9 @@ class Statuses:
                 await self._turn()
             await self._write_group(key)
         else:
+            if key in self._spared:
+                await self._turn()
+                await self._write_spared(key)
             if key in self._wanted and self._waiting(self._wanted[key].pod) is not None:
                 await self._turn()
             await self._write_pod(key)
@@ -262,6 +280,21 @@ class Statuses:
         if self._wanted.get(key) == told:
             del self._wanted[key]
 
+    async def _write_spared(self, key: Name) -> None:
+        pod, stored = self._spared.get(key), self._view.pods.get(key)
+        if pod is None:
+            return
+        if isinstance(stored, Schedulable) and stored.metadata.uid == pod.uid:
+            condition = spared(stored, self._now())
+            try:
+                await self._writes.mark(pod, condition, stored.metadata.resourceVersion)
+            except GoneError:
+                pass
+            except PodiumError as error:
+                self._give_up(error)
+        if self._spared.get(key) is pod:
+            del self._spared[key]
+
     async def _write_group(self, key: GroupKey) -> None:
         news, group = self._news.get(key), self._view.groups.get(key)
         if news is None or group is None:
@@ -290,16 +323,20 @@ class Statuses:
             return False
         except PodiumError as error:
             memory.doubt(key, before, self._clock())
-            if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
-                raise
-            # A right is missing, or what we say is not taken.
-            if error.code not in self._said:
-                self._said.add(error.code)
-                self._say("status not written", {"error": str(error)})
+            self._give_up(error)
             return False
         self._said.clear()
         memory.keep(key, after, self._clock())
         return True
+
+    def _give_up(self, error: PodiumError) -> None:
+        """Say once why something is not written. Raises it where asking again may help."""
+        if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
+            raise error
+        # A right is missing, or what we say is not taken.
+        if error.code not in self._said:
+            self._said.add(error.code)
+            self._say("status not written", {"error": str(error)})
 
     def _lament(self, told: _Told, shown: _Told) -> None:
         """Tell of a failure in an event, if it is another than was told."""

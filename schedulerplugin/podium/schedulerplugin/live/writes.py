@@ -56,6 +56,10 @@ class TakenError(PodiumError):
         self.node = node
 
 
+class ChangedError(PodiumError):
+    """The pod is not as it was when this was decided."""
+
+
 class _Meta(msgspec.Struct):
     uid: str = ""
     deletionTimestamp: str | None = None
@@ -131,10 +135,19 @@ class Writes:
             status["conditions"] = [condition_value(condition)]
         await self._perform("nominate", lambda: self._patch(pod, status))
 
-    async def mark(self, pod: PodRef, condition: Condition) -> None:
-        """Set a condition of a pod. Raises GoneError."""
+    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
+        """Set a condition of a pod, if it is of that version still. Raises GoneError and ChangedError."""
         status = {"conditions": [condition_value(condition)]}
-        await self._perform("mark", lambda: self._patch(pod, status))
+
+        async def attempt() -> None:
+            try:
+                await self._patch(pod, status, version)
+            except StaleError as error:
+                if version is None or error.gone:
+                    raise
+                raise ChangedError(str(error)) from None
+
+        await self._perform("mark", attempt)
 
     async def delete(self, pod: PodRef) -> None:
         """Delete a pod, in the time that its own grace period gives it; one that has gone is done."""
@@ -187,12 +200,12 @@ class Writes:
             try:
                 async with self._slots:
                     return await attempt()
-            except (GoneError, TakenError, LeaseOverError):
+            except (GoneError, TakenError, ChangedError, LeaseOverError):
                 raise
             except StaleError as error:
                 if error.gone:
                     raise
-                # None of our writes names a resourceVersion: the server has met too many others' writes.
+                # The write names no resourceVersion: the server has met too many others' writes.
                 pause = backoff.next()
             except RefusedError as error:
                 if error.code not in _AGAIN:
@@ -205,8 +218,9 @@ class Writes:
         async with self._slots:
             return await attempt()
 
-    async def _patch(self, pod: PodRef, status: dict[str, Any]) -> None:
-        document = {"metadata": {"uid": pod.uid}, "status": status}
+    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> None:
+        metadata = {"uid": pod.uid} if version is None else {"uid": pod.uid, "resourceVersion": version}
+        document = {"metadata": metadata, "status": status}
         await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
 
     async def _send(
