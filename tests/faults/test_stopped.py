@@ -1,0 +1,258 @@
+"""Each process is told to stop at any moment of its start and its work: it ends, in order and in seconds.
+
+The processes' own code runs here, on the loop that they run on, and every task of it counts its steps: from
+one await to the next. So a moment is a number of steps, and what a signal can hit, this hits. A hang that
+one stop in a hundred shows needs many stops; that is why none of them starts a process.
+"""
+
+import asyncio
+import gc
+import io
+import os
+import random
+import signal
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from structlog.typing import FilteringBoundLogger
+from tests.fixtures.proxy import ANY, Cut, Fault, Hold, Proxy, Refuse
+from tests.fixtures.servers import FULL, Server, exclusive
+from tests.reconciler.running import install
+from tests.scheduler.world import TERMS
+from tests.webhooks.client import restored_logs
+
+from podium.cli.schedulerfile import source
+from podium.controllers import process as controller
+from podium.controllers.manager import Rules
+from podium.controlplane.releases import NEWEST
+from podium.errors import PodiumError
+from podium.schedulerplugin.live import process as scheduler
+from podium.service import logs
+from podium.service.replica import Options
+from podium.webhooks import process as webhook
+from podium.webhooks.registration import Endpoint
+
+pytestmark = [
+    pytest.mark.server,
+    # A connection that is given up while it is made uvloop leaves to the end of the loop, or the collector.
+    pytest.mark.filterwarnings("ignore:unclosed (resource|transport):ResourceWarning"),
+]
+
+# Stops of one process in `make test`.
+MOMENTS = 30
+# Of the loop, in which all hear of a stop, and end.
+_TURNS = 100
+# A process that does nothing for so long waits for the world.
+_QUIET_SECONDS = 0.3
+_PATIENCE_SECONDS = 30.0
+
+Work = Coroutine[Any, Any, None]
+# What a process does, given its kubeconfig, a name that no run had before, a folder and its log.
+Process = Callable[[Path, str, Path, FilteringBoundLogger], Work]
+
+
+def _options(kubeconfig: Path, name: str) -> Options:
+    return Options(kubeconfig=str(kubeconfig), lease=("default", name), terms=TERMS)
+
+
+def _scheduler(kubeconfig: Path, name: str, _folder: Path, log: FilteringBoundLogger) -> Work:
+    return scheduler.run(_options(kubeconfig, name), source(None), log)
+
+
+def _controller(kubeconfig: Path, name: str, _folder: Path, log: FilteringBoundLogger) -> Work:
+    return controller.run(_options(kubeconfig, name), Rules(), log)
+
+
+def _webhook(kubeconfig: Path, _name: str, folder: Path, log: FilteringBoundLogger) -> Work:
+    settings = webhook.Settings(
+        certificates=webhook.Folder(folder),
+        kubeconfig=str(kubeconfig),
+        port=0,
+        metrics_port=0,
+        register=Endpoint(url="https://127.0.0.1:9"),
+        drain_seconds=0.0,
+    )
+    return webhook.run(settings, log)
+
+
+PROCESSES: dict[str, Process] = {"scheduler": _scheduler, "controller": _controller, "webhook": _webhook}
+
+
+class _Steps(Coroutine[Any, Any, Any]):
+    """A task's work; `told` hears of each step, and says for how many turns of the loop it is held up."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], told: Callable[[], int]) -> None:
+        self._work = work
+        self._told = told
+        self._held = 0
+        self._value: Any = None
+
+    def send(self, value: Any) -> Any:
+        if not self._held:
+            self._held, self._value = self._told() + 1, value
+        self._held -= 1
+        return None if self._held else self._work.send(self._value)
+
+    def throw(self, *error: Any) -> Any:
+        self._held = 0
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._work.__await__()
+
+
+class Run:
+    """One run of a process, told to stop at its step number `moment`, or else when it is quiet.
+
+    What is about to be done in that step is done first, or (`late`) when all others have heard.
+    """
+
+    def __init__(self, moment: int = 0, *, late: bool = False) -> None:
+        # Until it was told to stop.
+        self.steps = 0
+        self._moment = moment
+        self._late = late
+        self._told = False
+        self._stream = io.StringIO()
+
+    @property
+    def log(self) -> str:
+        return self._stream.getvalue()
+
+    def through(self, work: Callable[[FilteringBoundLogger], Work], trouble: Callable[[], None]) -> None:
+        """Run it to its end; `trouble` is made when it is quiet, right before it is told to stop."""
+        log = logs.configure("json", "info", self._stream)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_task_factory(self._task)
+            runner.run(self._bounded(work(log), trouble))
+        # A scheduler has frozen what there was.
+        gc.unfreeze()
+
+    async def _bounded(self, work: Work, trouble: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._look, 0, trouble)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await work
+
+    def _look(self, seen: int, trouble: Callable[[], None]) -> None:
+        """Stop it if nothing was done since there were so many steps."""
+        if self._told:
+            return
+        if self.steps == seen:
+            trouble()
+            self._stop()
+        else:
+            asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._look, self.steps, trouble)
+
+    def _task(self, loop: Any, work: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(_Steps(work, self._step), loop=loop, **options)
+
+    def _step(self) -> int:
+        self.steps += not self._told
+        if self._told or self.steps != self._moment:
+            return 0
+        self._stop()
+        return _TURNS * self._late
+
+    def _stop(self) -> None:
+        if not self._told:
+            self._told = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Stage:
+    """Where runs of one process happen, one after the other."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self._kind = kind
+        self._folder = folder
+        self._count = 0
+
+    def stopped(
+        self,
+        kubeconfig: Path,
+        moment: int = 0,
+        *,
+        late: bool = False,
+        trouble: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Run the process until it is told to stop, and has ended in order; give its steps until then."""
+        self._count += 1
+        name = f"{self._kind}-{self._count}"
+        folder = self._folder / name
+        folder.mkdir()
+        run = Run(moment, late=late)
+        with restored_logs():
+            process = PROCESSES[self._kind]
+            try:
+                run.through(lambda log: process(kubeconfig, name, folder, log), trouble)
+            except (TimeoutError, PodiumError) as error:
+                when = f"at step {moment} ({late=})" if moment else "when it was quiet"
+                raise AssertionError(f"told to stop {when}: {error!r}\n{run.log}") from error
+        assert "Traceback" not in run.log, run.log
+        return run.steps
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with Podium's kinds, at which webhooks may be registered that nobody serves any more."""
+    with exclusive(NEWEST) as made:
+        install(made)
+        yield made
+
+
+@pytest.fixture(params=PROCESSES)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    yield Stage(request.param, tmp_path)
+    # What is left of it is nobody else's to be warned of.
+    gc.collect()
+
+
+def test_at_any_moment(stage: Stage, server: Server) -> None:
+    """Of its start, and when it has nothing to do; others in every run, all of them where there is time."""
+    steps = stage.stopped(server.kubeconfig)
+    # The first step is over when signals are listened to.
+    moments = [(moment, late) for moment in range(2, steps + 1) for late in (True, False)]
+    for moment, late in moments if FULL else random.SystemRandom().sample(moments, MOMENTS):
+        stage.stopped(server.kubeconfig, moment, late=late)
+    leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
+    assert [each for each in leases if each["spec"].get("holderIdentity")] == []
+
+
+TROUBLES: dict[str, Fault] = {
+    "silent": Hold(lost=True),
+    "away": Cut(answered=False),
+    "in trouble": Refuse(503, "ServiceUnavailable", retry_after=3600),
+    "forbids all": Refuse(403, "Forbidden"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(server: Server) -> Iterator[Proxy]:
+    with Proxy(server).running() as made:
+        yield made
+
+
+@pytest.mark.parametrize("from_the_start", [True, False], ids=["from the start", "later"])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_while_the_server_is(
+    trouble: str, stage: Stage, proxy: Proxy, tmp_path: Path, *, from_the_start: bool
+) -> None:
+    """Whatever it would have to be told at the end, or is asked meanwhile."""
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            stack.enter_context(proxy.fault(ANY, TROUBLES[trouble]))
+
+        kubeconfig = proxy.kubeconfig(tmp_path)
+        if from_the_start:
+            begin()
+            stage.stopped(kubeconfig)
+        else:
+            stage.stopped(kubeconfig, trouble=begin)
