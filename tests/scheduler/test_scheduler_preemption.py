@@ -9,7 +9,9 @@ from tests.preemption.scene import node, priority_class
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
+from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+from podium.schedulerplugin.settings import Settings
 
 
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
@@ -22,6 +24,18 @@ def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
     world.die("low")
     world.run()
     assert world.bound() == {"high": "n1"}
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("evict_only", ["podium-scheduler", None])
+def test_pods_of_kube_system_are_never_victims(semantics: Semantics, evict_only: str | None) -> None:
+    """By whosever rules is planned, and whoever else may go."""
+    low = running("low", "n1", namespace="kube-system")
+    engine = Settings(semantics=semantics, evict_only=evict_only)
+    world = World(node(cpu=1), low, pod("high", 1, 10), engine=engine)
+    world.run()
+    world.later(600)
+    assert world.evictions() == []
 
 
 def test_reservations_are_counted_by_whose_they_are() -> None:

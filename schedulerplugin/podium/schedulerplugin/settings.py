@@ -31,7 +31,8 @@ class Settings(NamedTuple):
 
     `evict_only` limits victims to pods of one schedulerName (None: of any). `preemption_priority` lets an
     annotation on a Podium group raise the priority at which it may be preempted. `reserved` is a label of
-    nodes, `key` or `key=value`: no others are used, if it is given.
+    nodes, `key` or `key=value`: no others are used, if it is given. `spares_system` says that nobody in
+    kube-system is a victim, whoever would evict him.
     """
 
     semantics: Semantics = Semantics.KEP
@@ -41,3 +42,4 @@ class Settings(NamedTuple):
     evict_only: str | None = None
     preemption_priority: bool = False
     reserved: str = ""
+    spares_system: bool = False

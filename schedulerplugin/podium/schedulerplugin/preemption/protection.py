@@ -2,7 +2,8 @@
 
 Podium protects more than kube-scheduler does: the pods that run the cluster, those of another scheduler where
 the administrator says so, and those of whose class nobody can say what it tolerates. What a released
-kube-scheduler evicts is evicted here too when its semantics are asked for.
+kube-scheduler evicts is evicted here too when its semantics are asked for; but a scheduler of ours that goes
+by them leaves the cluster's own pods alone.
 """
 
 from collections.abc import Mapping
@@ -30,10 +31,11 @@ def protected(
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
-    if settings.semantics is not Semantics.KEP:
-        return None
-    if pod.metadata.namespace == SYSTEM_NAMESPACE:
+    as_specified = settings.semantics is Semantics.KEP
+    if pod.metadata.namespace == SYSTEM_NAMESPACE and (as_specified or settings.spares_system):
         return "it is one of the cluster's own, which are never evicted"
+    if not as_specified:
+        return None
     if resolve(classes, class_name) is None:
         return f"its PriorityClass {class_name} does not exist, so its preemption toleration is unknown"
     return None

@@ -29,7 +29,10 @@ from podium.view import Name, View
 
 
 class LiveEngine(Engine):
-    """An engine that goes by its own intents, which begin empty unless they are given."""
+    """An engine that goes by its own intents, which begin empty unless they are given.
+
+    By whosever rules it plans, what it plans is done: kube-system is spared.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,8 @@ class LiveEngine(Engine):
         intents: Intents | None = None,
     ) -> None:
         self.intents = intents or Intents()
-        super().__init__(view, settings, minor, self.intents)
+        spares = (settings or Settings())._replace(spares_system=True)
+        super().__init__(view, spares, minor, self.intents)
 
     def resume(self, target: Name | GroupKey, victims: Collection[int], now: datetime) -> Decision | None:
         """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
