@@ -12,6 +12,7 @@ from tests.preemption.scene import group, node
 from tests.scheduler.objects import gang, running
 from tests.scheduler.rig import World, pod
 
+from podium.api.membership import key_of
 from podium.schedulerplugin.scheduling.effects import Bind
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
@@ -229,3 +230,30 @@ def test_use_group_priority_lets_a_divergent_group_preempt() -> None:
     )
     world.run()
     assert world.bound() == {"g-0": "n1"}
+
+
+@pytest.mark.parametrize(("needs", "size", "satisfied"), [(2, 1, False), (2, 2, True), (2, 3, True)])
+def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
+    needs: int, size: int, satisfied: bool
+) -> None:
+    """What its group is told for good; another of its members waits, and one has failed."""
+    made = group("g", 10, needs)
+    failed = running("g-failed", group="g", status={"phase": "Failed"})
+    here = [running(f"g-{at}", priority=10, group="g") for at in range(size)]
+    world = World(node(cpu=size), made, failed, here, pod("g-waits", 1, 10, group="g"))
+    world.run()
+    assert world.scheduler.entries.satisfied(key_of(made)) == satisfied
+
+
+def test_a_gang_whose_bind_failed_is_not_scheduled() -> None:
+    """Members on the way to a node count until then."""
+    world = World(node(cpu=2), group("g", 10, 2), gang("g", size=2, priority=10))
+    world.hold_binds = True
+    world.run()
+    key = key_of(group("g"))
+    assert world.scheduler.entries.satisfied(key)
+    (bind,) = world.held
+    assert isinstance(bind, Bind)
+    pod_of_it, where = bind.pods[0]
+    world.scheduler.binds.failed(key, pod_of_it, where, settled=False)
+    assert not world.scheduler.entries.satisfied(key)

@@ -6,8 +6,8 @@ Whoever waits for a moment or a switch is told which, and nothing but that must 
 from typing import Any
 
 import pytest
-from tests.preemption.scene import node, priority_class
-from tests.scheduler.objects import running
+from tests.preemption.scene import group, node, priority_class
+from tests.scheduler.objects import gang, running
 from tests.scheduler.rig import World, pod
 
 from podium.schedulerplugin.scheduling.effects import Evict
@@ -152,6 +152,15 @@ def test_a_window_is_not_begun_anew_by_another_process() -> None:
     assert "waiting until 2026-01-01T12:00:30Z for new nodes" in world.message("high")
 
 
+# What a gang's annotation says, its class, and the seconds that follow.
+WINDOWS = {
+    "the group's": ("90s", "", 90),
+    "its class's": (None, "slow", 90),
+    "the longer one: the group's": ("2m", "slow", 120),
+    "the longer one: its class's": ("30s", "slow", 90),
+}
+
+
 def test_a_window_waits_for_an_autoscaler() -> None:
     """Nobody goes before its end, which the message names."""
     slow = _slow()
@@ -162,6 +171,20 @@ def test_a_window_waits_for_an_autoscaler() -> None:
     assert not world.evictions()
     world.later(20)
     assert world.bound() == {"high": "n1"}
+
+
+@pytest.mark.parametrize(("own", "class_name", "window"), WINDOWS.values(), ids=WINDOWS)
+def test_a_group_has_a_window(own: str | None, class_name: str, window: int) -> None:
+    made = group("g", 10, 2, priority_class_name=class_name)
+    if own is not None:
+        made.metadata.annotations = {"scheduling.podium.dev/preemption-delay": own}
+    world = World(node(cpu=2), _slow(), running("low", cpu=2), made, gang("g", size=2, priority=10))
+    world.run()
+    world.later(window - 1)
+    assert "for new nodes before anything is evicted" in world.message("g-0")
+    assert not world.evictions()
+    world.later(2)
+    assert world.bound().keys() == {"g-0", "g-1"}
 
 
 def test_a_toleration_window_ends_without_any_event() -> None:

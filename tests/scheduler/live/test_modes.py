@@ -57,6 +57,22 @@ def test_off_is_off(plain: World) -> None:
         assert yard.touched() == []
 
 
+def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
+    """Nobody is told anything until it ends, or whoever asked for it takes that back."""
+    name, annotation = "podium-patient", "scheduling.podium.dev/preemption-delay"
+    with plain.scheduling(schedulerName=name), plain.yard(name) as yard:
+        full(yard)
+        yard.group("gang", 5, 2, annotations={annotation: "1h"})
+        members = yard.members("gang", 2, 4, 5)
+        for member in members:
+            yard.until_said(member, "for new nodes before anything is evicted")
+        yard.witness()
+        assert yard.touched() == []
+        yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {annotation: None}}})
+        yard.until_bound(members)
+        assert len(yard.evicted()) == 2
+
+
 def test_a_rate_is_kept(plain: World) -> None:
     """One unit a minute: the second preemptor waits for its turn and evicts nobody till then."""
     # Without a lease the first would have to wait, too.
