@@ -14,7 +14,12 @@ os.environ["COLUMNS"] = "100"
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-pytest_plugins = ["tests.fixtures.calling", "tests.fixtures.browser", "tests.fixtures.servers"]
+pytest_plugins = [
+    "tests.fixtures.calling",
+    "tests.fixtures.browser",
+    "tests.fixtures.servers",
+    "tests.fixtures.workers",
+]
 
 # A deadline judges the machine, not the code; `make soak` runs many more examples.
 settings.register_profile("default", deadline=None)
