@@ -4,7 +4,6 @@ A server's Priority and PodGroupWorkloadExists plugins look into caches that lag
 So after each write they depend on, a dry run asks until the answer shows that the cache has caught up.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +13,7 @@ from tests.differential.recording import CURRENT, UID, Exchange, Header, Op, Rec
 from tests.differential.scene import DIALECTS, GROUP, Document
 
 from podium.api.reads import READS
+from podium.controlplane import process
 
 # A cache that lags this long is a broken server.
 _PATIENCE_SECONDS = 20.0
@@ -249,10 +249,8 @@ def _class_resolution(item: Document) -> tuple[str, int, str]:
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise UnexpectedAnswerError(f"waited {_PATIENCE_SECONDS} s for {what}")
+    if not process.wait_until(condition, seconds=_PATIENCE_SECONDS):
+        raise UnexpectedAnswerError(f"waited {_PATIENCE_SECONDS} s for {what}")
 
 
 def _must(server: Requests, method: str, path: str, body: Any = None) -> Any:

@@ -1,13 +1,13 @@
 """Objects on a real server for tests that read them back, and users who may do only so much."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.fixtures.servers import Server
 
+from podium.controlplane import process
 from podium.controlplane.client import Client
 
 # The version in which each minor stores a group, and how it writes that members go all together.
@@ -115,6 +115,4 @@ def kubeconfig_of(
 
 def _wait(reached: Callable[[], bool]) -> None:
     """Ask until a server's caches have caught up."""
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline
+    assert process.wait_until(reached, seconds=60)

@@ -5,13 +5,14 @@ So whatever is written here is waited for: a dry run of a group says when it is 
 """
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.parity.case import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, template, workload
 from tests.parity.sides import Document, Side, Sides, Way
+
+from podium.controlplane import process
 
 NAMESPACE = "parity"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -92,9 +93,8 @@ def probe(name: str, namespace: str = NAMESPACE) -> Document:
 
 def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for a cache to follow."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {_PATIENCE_SECONDS:.0f} s for {what}"
+    reached = process.wait_until(condition, seconds=_PATIENCE_SECONDS)
+    assert reached, f"waited {_PATIENCE_SECONDS:.0f} s for {what}"
 
 
 def until_unknown(side: Side, name: str, namespace: str) -> None:
