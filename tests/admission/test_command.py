@@ -201,6 +201,18 @@ def test_policy_file(write: Write) -> None:
     assert [result["code"] for result in results] == [201, 403, 403]
 
 
+@pytest.mark.parametrize("off", ["off", False], ids=["quoted", "as YAML reads it"])
+def test_a_rule_that_is_off(write: Write, off: object) -> None:
+    """With or without quotes, which a YAML reader takes for a boolean."""
+    levels = {"levels": {"basic-with-group-disruption": off}}
+    path = write(
+        {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy", **levels}, name="policy.yaml"
+    )
+    document = group({"schedulingPolicy": {"basic": {}}, "disruptionMode": {"all": {}}}, native=False)
+    assert report("-f", write(document))[0]["code"] == 403
+    assert report("-f", write(document), "--config", path)[0]["code"] == 201
+
+
 @pytest.mark.parametrize(
     "change, says",
     [

@@ -20,13 +20,19 @@ import pytest
 import yaml
 from tools.manifests import chart, render
 
-from podium.cli.controllerfile import read_rules
+from podium.api.groups import RESERVED
+from podium.cli.configfile import Strict
+from podium.cli.controllerfile import ControllerModel, read_rules
+from podium.cli.policyfile import PolicyModel
+from podium.cli.schedulerfile import SchedulerModel, source
 from podium.cli.webhookoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
 from podium.controlplane import golang, programs
 from podium.controlplane.releases import NEWEST
 from podium.rules.policy import Allowance, Level, Policy
+from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
+from podium.schedulerplugin.settings import Settings
 
 pytestmark = pytest.mark.server
 
@@ -111,44 +117,75 @@ def test_the_chart_installs_what_kustomize_builds() -> None:
         assert documents == _read(render.combined(_kubectl(), ordered)), sorted(toggles)
 
 
-def test_values_go_where_they_belong() -> None:
-    """Each of them changes what it says, and only that."""
+def test_values_are_what_an_overlay_says(tmp_path: Path) -> None:
+    """Image, replicas and issuer of the chart are those of an overlay with all else as it is."""
     on = frozenset({"scheduler", "certManager"})
-    plain, changed, everywhere = _filled(
+    (changed,) = _filled(
         [
-            _values(on),
             _values(
                 on,
-                image__repository="example.com/podium",
-                image__tag="1.2",
+                image__repository="example.com:5000/podium",
+                image__tag="1.10",
                 replicas=3,
                 certManager__issuer__kind="Issuer",
-                certManager__issuer__name="ours",
-                scheduler__preemption="enforce",
-                scheduler__evictionsPerMinute=7,
-                scheduler__reservedNodes="pool=podium",
+                certManager__issuer__name="12",
                 namespace__create=False,
-            ),
-            _values(on, scheduler__preemption="off", scheduler__reservedNodes=""),
+            )
         ]
     )
-    del plain["Namespace", "podium-system"]
-    assert changed.keys() == plain.keys()
-    for (kind, _), document in changed.items():
-        if kind == "Deployment":
-            assert document["spec"]["replicas"] == 3
-            assert document["spec"]["template"]["spec"]["containers"][0]["image"] == "example.com/podium:1.2"
-    issuer = {"group": "cert-manager.io", "kind": "Issuer", "name": "ours"}
-    assert changed["Certificate", "podium-webhook"]["spec"]["issuerRef"] == issuer
-    assert _scheduler(changed) == {
-        **_scheduler(plain),
-        "preemption": "enforce",
-        "evictionsPerMinute": 7,
-        "reservedNodes": "pool=podium",
+    shutil.copytree(render.MANIFESTS, tmp_path / "manifests")
+    issuer = [
+        {"op": "replace", "path": f"/spec/issuerRef/{name}", "value": value}
+        for name, value in (("kind", "Issuer"), ("name", "12"))
+    ]
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["manifests/base"],
+        "components": ["manifests/components/scheduler", "manifests/components/cert-manager"],
+        "images": [{"name": "podium", "newName": "example.com:5000/podium", "newTag": "1.10"}],
+        "replicas": [
+            {"name": f"podium-{each}", "count": 3} for each in ("webhook", "controller", "scheduler")
+        ],
+        "patches": [{"target": {"kind": "Certificate"}, "patch": yaml.safe_dump(issuer)}],
     }
-    # YAML reads `off` as false; the file's reader knows.
-    assert _scheduler(everywhere)["preemption"] is False
-    assert _scheduler(everywhere)["reservedNodes"] is None
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    built = _read(render.build(_kubectl(), tmp_path))
+    del built["Namespace", "podium-system"]
+    assert changed == built
+
+
+def _on(reserved: str) -> Settings:
+    return LiveSettings().engine._replace(reserved=reserved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "want"),
+    [
+        ({}, LiveSettings(_on(RESERVED), mode=Mode.OBSERVE, evictions_a_minute=5)),
+        (
+            {"preemption": "enforce", "evictionsPerMinute": 1_000_000, "reservedNodes": "pool=podium"},
+            LiveSettings(_on("pool=podium"), mode=Mode.ENFORCE, evictions_a_minute=1_000_000),
+        ),
+        (
+            {"preemption": "off", "reservedNodes": "1", "evictionsPerMinute": None},
+            LiveSettings(_on("1"), mode=Mode.OFF),
+        ),
+        # What YAML makes of `off` without quotes, in the values as in the file.
+        (
+            {"preemption": False, "reservedNodes": None, "configuration": {"shadow": True}},
+            LiveSettings(mode=Mode.OFF, evictions_a_minute=5, shadow=True),
+        ),
+    ],
+    ids=["as it is installed", "all changed", "what YAML takes for something else", "off, everywhere, more"],
+)
+def test_what_the_scheduler_is_told(changes: dict[str, Any], want: LiveSettings, tmp_path: Path) -> None:
+    """As its own reader reads the file."""
+    toggles = frozenset({"scheduler"})
+    (told,) = _filled([_values(toggles, **{f"scheduler__{name}": value for name, value in changes.items()})])
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(told["ConfigMap", "podium-scheduler"]["data"][file.name], encoding="utf-8")
+    assert source(str(file)).read() == want
 
 
 def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
@@ -165,7 +202,7 @@ def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
                 tolerations=taints,
                 controller__resources=asks,
                 webhook__configuration={
-                    "levels": {"member-priority": "inherit"},
+                    "levels": {"member-priority": "inherit", "class-allowed": False},
                     "allow": [{"namespaces": ["team-*"], "pods": ["low"]}],
                 },
                 controller__configuration={"writers": 4, "writeConditions": "always"},
@@ -185,12 +222,10 @@ def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
     for file, name in ((policy, "podium-webhook"), (controller, "podium-controller")):
         file.write_text(told["ConfigMap", name]["data"][file.name], encoding="utf-8")
     allowed = Allowance(namespaces=("team-*",), pods=("low",))
-    assert policy_of(str(policy)) == Policy(levels={"member-priority": Level.INHERIT}, allow=(allowed,))
+    assert policy_of(str(policy)) == Policy(
+        levels={"member-priority": Level.INHERIT, "class-allowed": Level.OFF}, allow=(allowed,)
+    )
     assert read_rules(str(controller)) == Rules(write=Write.ALWAYS, writers=4)
-
-
-def _scheduler(documents: dict[tuple[str, str], Any]) -> Any:
-    return yaml.safe_load(documents["ConfigMap", "podium-scheduler"]["data"]["scheduler.yaml"])
 
 
 def test_the_overlay_in_the_docs_builds(tmp_path: Path) -> None:
@@ -231,17 +266,63 @@ def test_another_namespace_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "place"),
     [
-        {"replicas": 0},
-        {"replica": 2},
-        {"scheduler": {"preemption": False}},
-        {"image": {"tag": "a b"}},
-        {"imagePullSecrets": ["pull"]},
-        {"webhook": {"configuration": {"kind": "AdmissionPolicy"}}},
+        ({"replicas": 0}, "$.replicas"),
+        ({"replicas": "two"}, "$.replicas"),
+        ({"replicas": None}, "$.replicas"),
+        ({"replica": 2}, "$"),
+        ({"scheduler": None}, "$.scheduler"),
+        ({"scheduler__preemption": "sometimes"}, "$.scheduler.preemption"),
+        ({"scheduler__evictionsPerMinute": 0}, "$.scheduler.evictionsPerMinute"),
+        ({"scheduler__reservedNodes": "a b: c"}, "$.scheduler.reservedNodes"),
+        ({"scheduler__configuration": {"preemption": "enforce"}}, "$.scheduler.configuration"),
+        ({"scheduler__configuration": {"budgets": "loose"}}, "$.scheduler.configuration.budgets"),
+        ({"certManager__enabled": "yes"}, "$.certManager.enabled"),
+        ({"certManager__issuer__kind": "Vault"}, "$.certManager.issuer.kind"),
+        ({"certManager__issuer__name": 12}, "$.certManager.issuer.name"),
+        ({"networkPolicy": True}, "$.networkPolicy"),
+        ({"image__tag": "a b"}, "$.image.tag"),
+        ({"image__tag": None}, "$.image.tag"),
+        ({"image__repository": 'podium"'}, "$.image.repository"),
+        ({"imagePullSecrets": ["pull"]}, "$.imagePullSecrets[0]"),
+        ({"nodeSelector": {"pool": 1}}, "$.nodeSelector.pool"),
+        ({"tolerations": [{"efect": "NoSchedule"}]}, "$.tolerations[0]"),
+        ({"webhook__resources": {"request": {}}}, "$.webhook.resources"),
+        ({"webhook__configuration": {"kind": "AdmissionPolicy"}}, "$.webhook.configuration"),
+        ({"webhook__configuration": {"levels": {"a": "on"}}}, "$.webhook.configuration.levels.a"),
+        ({"webhook__configuration": {"allow": [{"pods": ["low"]}]}}, "$.webhook.configuration.allow[0]"),
+        ({"controller__configuration": {"writers": 257}}, "$.controller.configuration.writers"),
     ],
-    ids=["no replica", "a misspelt key", "an unquoted off", "no tag", "no secret", "a kind of one's own"],
+    ids=str,
 )
-def test_the_schema_refuses(wrong: dict[str, Any]) -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, _SCHEMA)
+def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
+    """Each by its place among values that are else right."""
+    with pytest.raises(jsonschema.ValidationError) as caught:
+        _values(**wrong)
+    assert caught.value.json_path == place
+
+
+@pytest.mark.parametrize(
+    ("process", "model"),
+    [("webhook", PolicyModel), ("controller", ControllerModel), ("scheduler", SchedulerModel)],
+)
+def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict]) -> None:
+    """Each field, but for those that are values by themselves, and by the same words."""
+    about = _SCHEMA["properties"][process]["properties"]
+    asked = about["configuration"]["properties"]
+    alone = about.keys() & model.model_fields.keys()
+    assert asked.keys() | alone | {"apiVersion", "kind"} == model.model_fields.keys()
+    assert not asked.keys() & alone
+    told = model.model_json_schema()
+    for name, field in [*asked.items(), *((each, about[each]) for each in alone)]:
+        assert _words(field, _SCHEMA) == _words(told["properties"][name], told), name
+
+
+def _words(about: dict[str, Any], schema: dict[str, Any]) -> set[str]:
+    """Give the words that may stand somewhere below a place of a schema."""
+    if "$ref" in about:
+        places = schema.get("definitions") or schema["$defs"]
+        return _words(places[about["$ref"].rpartition("/")[2]], schema)
+    found = {each for each in about.get("enum", ()) if isinstance(each, str)}
+    return found.union(*(_words(each, schema) for each in about.values() if isinstance(each, dict)))

@@ -3,7 +3,8 @@
 A build without any toggle is compared with one build for each toggle: a document that only the latter has
 stands in an `if`, and so do the lines in which a document differs. The few values that are no toggles are
 holes in known lines. Templates use what Go's text/template has, and of Helm's own functions only `fail` and
-`toJson`, so a test can fill them with that very library.
+`toJson`, so a test can fill them with that very library. What a person writes goes through `toJson`: else
+"12" would be a number to YAML, and a million, which Helm has as a float, 1e+06.
 """
 
 import difflib
@@ -23,6 +24,9 @@ TOGGLES = {
     "networkPolicy": "network-policy",
     "policyTwin": "policy-twin",
 }
+
+# What of the scheduler's file is a value by itself.
+SCHEDULER = ("preemption", "evictionsPerMinute", "reservedNodes")
 
 _GUARD = (
     '{{- if ne .Release.Namespace "podium-system" }}'
@@ -49,7 +53,7 @@ _HOLES = (
         r"image: podium:\S+",
         'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"',
     ),
-    Hole("Deployment/.*", r"replicas: 2", "replicas: {{ .Values.replicas }}"),
+    Hole("Deployment/.*", r"replicas: 2", "replicas: {{ toJson .Values.replicas }}"),
     Hole(
         "Deployment/.*",
         r"resources:\n( {10,}\S.*\n)+",
@@ -66,26 +70,21 @@ _HOLES = (
     Hole(
         "Certificate/.*",
         r"kind: ClusterIssuer\n    name: podium",
-        r"kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ .Values.certManager.issuer.name }}",
+        "kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ toJson .Values.certManager.issuer.name }}",
     ),
     Hole(
-        "ConfigMap/podium-(webhook|controller)",
+        "ConfigMap/podium-(webhook|controller|scheduler)",
         r"    kind: \w+\n",
         r"\g<0>{{- range $name, $value := .Values.PROCESS.configuration }}\n"
         r"    {{ $name }}: {{ toJson $value }}\n{{- end }}\n",
     ),
-    Hole(
-        "ConfigMap/podium-scheduler", r"preemption: observe", "preemption: {{ .Values.scheduler.preemption }}"
-    ),
-    Hole(
-        "ConfigMap/podium-scheduler",
-        r"evictionsPerMinute: 5",
-        "evictionsPerMinute: {{ .Values.scheduler.evictionsPerMinute }}",
-    ),
-    Hole(
-        "ConfigMap/podium-scheduler",
-        r"reservedNodes: \S+",
-        "reservedNodes: {{ .Values.scheduler.reservedNodes }}",
+    *(
+        Hole(
+            "ConfigMap/podium-scheduler",
+            rf"{each}: \S+",
+            f"{each}: {{{{ toJson .Values.scheduler.{each} }}}}",
+        )
+        for each in SCHEDULER
     ),
 )
 
@@ -147,9 +146,9 @@ def chart(version: str) -> str:
 
 
 def _default(about: Mapping[str, Any]) -> Any:
-    if "properties" in about:
-        return {name: _default(each) for name, each in about["properties"].items()}
-    return about["default"]
+    if "default" in about:
+        return about["default"]
+    return {name: _default(each) for name, each in about["properties"].items()}
 
 
 def _document(each: Identity, text: str, variants: Mapping[str, Mapping[Identity, str]]) -> str:

@@ -1,6 +1,6 @@
 """Reading Podium's own files: one document each; an unknown field is an error, and errors say where."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -14,6 +14,11 @@ class Strict(pydantic.BaseModel):
     """A part of a file, in which nothing may stand that we do not know."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
+
+
+def unquoted(value: Any) -> Any:
+    """Take `off` for what it says: a YAML reader makes a boolean of it."""
+    return "off" if value is False else value
 
 
 def read_config(path: str, model: type[M]) -> M:

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.cli.configfile import Strict, read_config
+from podium.cli.configfile import Strict, read_config, unquoted
 from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 
@@ -35,7 +35,9 @@ def _known(levels: Mapping[str, Level]) -> Mapping[str, Level]:
     return levels
 
 
-Levels = Annotated[dict[str, Level], pydantic.AfterValidator(_known)]
+Levels = Annotated[
+    dict[str, Annotated[Level, pydantic.BeforeValidator(unquoted)]], pydantic.AfterValidator(_known)
+]
 
 
 class AllowanceModel(Strict):

@@ -8,12 +8,12 @@ reservedNodes: scheduling.podium.dev/reserved
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.configfile import Strict, read_config
+from podium.cli.configfile import Strict, read_config, unquoted
 from podium.cli.inputs import STDIN_NAME
 from podium.rules.names import dns_label, label_value, qualified_name
 from podium.schedulerplugin.live.switch import Source
@@ -24,11 +24,6 @@ from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
 # What --evictions-per-minute may say beside a number.
 UNLIMITED: Literal["unlimited"] = "unlimited"
-
-
-def _mode(value: Any) -> Any:
-    """Take `preemption: off` for what it says: a YAML reader makes a boolean of it."""
-    return Mode.OFF if value is False else value
 
 
 def _label(text: str) -> str:
@@ -52,7 +47,7 @@ class SchedulerModel(Strict):
     kind: Literal["SchedulerConfiguration"]
     schedulerName: Annotated[str, pydantic.Field(min_length=1)] = PODIUM_SCHEDULER
     """Pods that say this in `spec.schedulerName` are scheduled."""
-    preemption: Annotated[Mode, pydantic.BeforeValidator(_mode)] = Mode.ENFORCE
+    preemption: Annotated[Mode, pydantic.BeforeValidator(unquoted)] = Mode.ENFORCE
     """What becomes of a preemption: carried out, only planned and recorded, or not even planned."""
     evictionsPerMinute: Annotated[pydantic.StrictInt, pydantic.Field(ge=1)] | None = None
     """Units (a group, or a lone pod) that may be evicted in any minute; null is without a limit."""
