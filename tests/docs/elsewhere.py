@@ -68,7 +68,7 @@ ELSEWHERE = (
     ),
     Elsewhere(
         r"helm ",
-        "needs Helm; tests/manifests/test_fresh.py fills the chart with the templates' own language",
+        "needs Helm, run by hand; tests/manifests/test_fresh.py fills the chart with the templates' language",
         _names_the_chart,
     ),
     Elsewhere(r"kind ", "needs kind and Docker", _names_an_image),
