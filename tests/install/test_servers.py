@@ -54,6 +54,7 @@ def test_from_nothing_to_nothing(bare: Server, tmp_path: Path) -> None:
         assert _failure_policies(json_of(bare, _REGISTRATION)) == _failure_policies(meant)
         again = podium(bare, "install", "--mode=scheduler")
         assert f"podium: installed: {len(documents)} unchanged\n" in again.stderr
+        assert podium(bare, "install", "--mode=scheduler", "--diff").stdout == ""
     podium(bare, "uninstall", "--delete-groups", "--yes")
     assert settled(bare) == before
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from prometheus_client import generate_latest
 from tests.manifests.test_monitoring import _ALERTS, _RULES
+from tools.manifests import metrics
 from tools.manifests.render import ROOT
 
 pytestmark = pytest.mark.server
@@ -285,3 +287,11 @@ def test_an_alert_tells_what_is_wrong(scene: Scene, tmp_path: Path) -> None:
 def test_each_alert_is_seen_to_tell_and_to_be_silent() -> None:
     told = {(scene.alert, scene.fires is not None) for scene in _SCENES}
     assert told == {(rule["alert"], tells) for rule in _RULES for tells in (True, False)}
+
+
+@pytest.mark.parametrize("process", metrics.exposed())
+def test_metrics_are_named_as_prometheus_has_them(process: str) -> None:
+    """Units, suffixes and help, of what a process exposes before anything has happened."""
+    text = generate_latest(metrics.registries()[process])
+    done = subprocess.run([_promtool(), "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
