@@ -1,4 +1,4 @@
-"""How counts and lists of names are said, the same in a condition, a finding and a report."""
+"""How counts, lists of names and words of others are said, alike in a condition, a finding and a report."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,3 +32,8 @@ def cut(text: str, limit: int) -> str:
         return encoded.decode()
     room = limit - len(ELLIPSIS.encode())
     return encoded[:room].decode(errors="ignore") + ELLIPSIS if room > 0 else ""
+
+
+def one_line(text: str) -> str:
+    """Bring somebody else's words into one line."""
+    return " ".join(text.split())

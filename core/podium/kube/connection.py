@@ -11,13 +11,10 @@ or DELETE again when the kept connection turns out to be dead; HTTP calls both i
 """
 
 import asyncio
-import logging
-import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -26,7 +23,8 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.failures import no_connection
-from podium.wording import some
+from podium.kube.kubeconfig import Target, chosen
+from podium.wording import one_line
 
 if TYPE_CHECKING:
     from podium.kube.wire import Pool
@@ -40,7 +38,6 @@ _READ_BYTES = 2 << 20
 _LONGEST_WAIT_SECONDS = 30.0
 _AGAIN = (429, 500, 503, 504)
 _JSON = "application/json"
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -57,7 +54,7 @@ class RefusedError(PodiumError):
         """`request` is the method and the path."""
         answer = f"{code} {reason}" if reason else str(code)
         mend = "; its credential is unknown there, or has expired: renew it" if code == 401 else ""
-        super().__init__(_one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}{mend}"))
+        super().__init__(one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}{mend}"))
         self.code = code
         self.reason = reason
         self.message = message
@@ -66,14 +63,6 @@ class RefusedError(PodiumError):
 
 class SilentError(PodiumError):
     """No answer, or no more of one, came in time."""
-
-
-class Target(NamedTuple):
-    """What a kubeconfig says: the library's configuration, the context's name and its namespace."""
-
-    configuration: Any
-    context: str
-    namespace: str
 
 
 class _Status(msgspec.Struct):
@@ -273,25 +262,25 @@ class Connection:
         try:
             yield
         except TimeoutError:
-            raise SilentError(_one_line(f"{self.server}: no answer to {call} in time")) from None
+            raise SilentError(one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
             raise PodiumError(
-                _one_line(f"{self.server}: the connection was lost during {call} ({error})")
+                one_line(f"{self.server}: the connection was lost during {call} ({error})")
             ) from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
             raise PodiumError(
-                _one_line(f"{self.server}: not a URL; the kubeconfig's server is https://HOST:PORT")
+                one_line(f"{self.server}: not a URL; the kubeconfig's server is https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = no_connection(error, self.server) or str(error)
-            raise PodiumError(_one_line(f"{self.server}: {call} failed: {said}")) from None
+            raise PodiumError(one_line(f"{self.server}: {call} failed: {said}")) from None
 
     async def _credential(self) -> str:
         """Give the Authorization header as it is now; empty for none."""
         try:
             settings = await self._configuration.auth_settings()
         except Exception as error:  # noqa: BLE001 - a plugin or a token file fails in any way it likes
-            raise PodiumError(_one_line(f"context {self.context}: its credential: {error}")) from None
+            raise PodiumError(one_line(f"context {self.context}: its credential: {error}")) from None
         value: str = settings.get("BearerToken", {}).get("value", "")
         return value
 
@@ -309,12 +298,12 @@ async def connect(
 
     from podium.kube.connector import Connector  # noqa: PLC0415 - it imports aiohttp
 
-    target = await _target(kubeconfig, context)
+    target = await chosen(kubeconfig, context)
     try:
         client = RESTClientObject(target.configuration)
     except OSError as error:
         said = "one cannot be read" if isinstance(error, ssl.SSLError) else str(error)
-        raise PodiumError(_one_line(f"context {target.context}: its certificates: {said}")) from None
+        raise PodiumError(one_line(f"context {target.context}: its certificates: {said}")) from None
     options: dict[str, Any] = {
         "proxy": client.proxy or _environment_proxy(target.configuration.host),
         "proxy_headers": client.proxy_headers,
@@ -359,76 +348,6 @@ def _environment_proxy(server: str) -> str | None:
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
-async def _target(kubeconfig: str | None, context: str | None) -> Target:
-    from kubernetes_asyncio import config  # noqa: PLC0415 - slow to import; only live commands pay
-    from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415 - as above
-
-    # It logs what it also raises; one line is enough.
-    logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
-    files = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    configuration = Configuration()
-    if not _exists(files):
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            return _in_cluster(config, configuration)
-        raise PodiumError(f"{files}: no such kubeconfig; name another with --kubeconfig")
-    try:
-        loader = await config.load_kube_config(
-            config_file=files, context=_context(files, context), client_configuration=configuration
-        )
-        current: Any = loader.current_context
-        namespace = current["context"].get("namespace") or "default"
-        return Target(configuration, current["name"], namespace)
-    except PodiumError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the library trips over a bad file in any way it likes
-        said = _said(error)
-        raise PodiumError(_one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
-
-
-def _context(files: str, asked: str | None) -> str | None:
-    """Give the context that is asked for, or the current-context of the first file that has one.
-
-    So does kubectl (the library: the last). Raises PodiumError for one that is not there.
-    """
-    from kubernetes_asyncio.config.kube_config import KubeConfigMerger  # noqa: PLC0415 - as above
-
-    contents = KubeConfigMerger(files).config_files.values()
-    if asked is None:
-        return next((each["current-context"] for each in contents if each.get("current-context")), None)
-    there = [each["name"] for content in contents for each in content.get("contexts") or ()]
-    if asked not in there:
-        raise PodiumError(f"{files}: there is no context {asked}; there is {some(there) or 'none'}")
-    return asked
-
-
-def _said(error: Exception) -> str:
-    """Say in a few words what the library trips over in a kubeconfig."""
-    match error:
-        case AttributeError() | TypeError() | LookupError() | AssertionError():
-            return "it is malformed"
-        case UnicodeError():
-            return "it is not text"
-        case FileNotFoundError():
-            return f"{error.filename}, which gives the credential, is not found; install it, or see PATH"
-        case OSError(strerror=str(reason)):
-            return reason
-        case _:
-            return str(error)
-
-
-def _exists(files: str) -> bool:
-    return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
-
-
-def _in_cluster(config: Any, configuration: Any) -> Target:
-    try:
-        config.load_incluster_config(client_configuration=configuration)
-        namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
-    except (config.ConfigException, OSError) as error:
-        raise PodiumError(_one_line(f"no kubeconfig, and the pod's service account: {error}")) from None
-    return Target(configuration, "in-cluster", namespace)
-
-
 @lru_cache(64)
 def _query(items: tuple[tuple[str, str], ...]) -> str:
     """Give what stands behind a path; most writes have the same there."""
@@ -445,7 +364,3 @@ def _status(body: bytes) -> _Status:
 def _wait(seconds: str) -> float:
     """Give how long to wait by a Retry-After header; a date in it (no API server sends one) is one second."""
     return min(float(seconds) if seconds.isdigit() else 1.0, _LONGEST_WAIT_SECONDS)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -31,7 +31,7 @@ from podium.ops.doctor.facts import (
     Trial,
     Unread,
 )
-from podium.wording import cut
+from podium.wording import cut, one_line
 
 K = TypeVar("K")
 
@@ -189,7 +189,7 @@ def _document(path: str, reply: Reply | Unread) -> Answer:
 def _refused(reply: Reply | Unread) -> Unread:
     if isinstance(reply, Unread):
         return reply
-    said = cut(" ".join(reply.message.split()), _LONGEST)
+    said = cut(one_line(reply.message), _LONGEST)
     return Unread(reply.code, said or f"the server answered {reply.code}")
 
 
