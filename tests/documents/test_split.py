@@ -13,6 +13,7 @@ from podium.documents.split import ReadError, split
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+TEMPLATE = "looks like a template ({{ ... }}), not YAML; render it first, as `helm template` does"
 
 
 def _json(value: Any, indent: int | None = None) -> bytes:
@@ -187,6 +188,22 @@ REFUSED: list[tuple[str, bytes, str]] = [
         "bad YAML",
         b"a: 1\nb: [\n",
         "f, document 1, line 3: malformed YAML: did not find expected node content",
+    ),
+    (
+        "a template",
+        b"kind: Pod\nmetadata:\n  name: {{ .Values.name }}\n",
+        "f, document 1, line 3: " + TEMPLATE,
+    ),
+    ("a template from its first line", b"{{- if\n .on }}\na: 1\n", "f, document 1, line 1: " + TEMPLATE),
+    (
+        "a block of a template",
+        b"a: 1\nb:\n  {{- toYaml .Values.b | nindent 2 }}\n",
+        "f, document 1, line 3: " + TEMPLATE,
+    ),
+    (
+        "bad YAML below text of a template",
+        b'a: "{{ $labels.pod }}"\nb: c: d\n',
+        "f, document 1, line 2: malformed YAML: mapping values are not allowed in this context",
     ),
     (
         "bad YAML in a later document",

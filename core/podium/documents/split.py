@@ -31,6 +31,9 @@ _HEADER = re.compile(
 )
 _AT = re.compile(r"(.*?)(?: - at `(.*?)`)?", re.DOTALL)
 _GOT = re.compile(r"got `(\w+)`$")
+# What Helm and its like fill in; to YAML it is a mapping as the key of another, which kubectl never takes.
+_TEMPLATE = b"{{"
+_RENDER = "looks like a template ({{ ... }}), not YAML; render it first, as `helm template` does"
 # What msgspec calls a type, what JSON calls it, and what Python decodes it to.
 _NAMES = {
     "int": ("integer", int),
@@ -217,7 +220,9 @@ def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Ite
             number += 1
     except yamldoc.YamlError as error:
         line = textfile.line_breaks(text, section.start) + error.line if error.line else None
-        raise ReadError(Origin(file, number), f"malformed YAML: {error.problem}", line=line) from None
+        template = line and _TEMPLATE in bytes(text).split(b"\n")[line - 1]
+        problem = _RENDER if template else f"malformed YAML: {error.problem}"
+        raise ReadError(Origin(file, number), problem, line=line) from None
 
 
 def _flatten(
