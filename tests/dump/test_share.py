@@ -18,7 +18,7 @@ from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNod
 from podium.api.v1alpha2 import ControllerRef
 from podium.ops import share
 from podium.ops.selecting import selected_keys, selections
-from podium.ops.share import Filter, pseudonyms
+from podium.ops.share import Filter, known_kinds, pseudonyms
 
 RENAME = pseudonyms(b"key")
 PLAIN = Filter(frozenset(), None)
@@ -408,6 +408,18 @@ def test_under_pseudonyms_only_who_preempted_whom_is_left_of_words() -> None:
     }
     event.message = "The node was low on memory. Container secret was using 10Gi"
     assert "message" not in renamed.share(event)
+
+
+def test_an_owner_in_a_record_has_the_kind_that_pods_say() -> None:
+    """A record does not say of which API group an owner is; what pods are owned by does."""
+    own = OwnerReference("acme.example/v1", "AcmeTrain", "a", "1")
+    known = OwnerReference("kubeflow.org/v1", "PyTorchJob", "b", "2")
+    pods = [Pod(metadata=ObjectMeta(ownerReferences=[each])) for each in (own, known)]
+    owners = [Owner("AcmeTrain", "a", "1"), Owner("PyTorchJob", "b", "2")]
+    shared = Filter(frozenset(), RENAME, past=True, kinds=known_kinds(pods))
+    for pod, recorded in zip(pods, owners, strict=True):
+        (owner,) = shared.share(pod)["metadata"]["ownerReferences"]
+        assert shared.share(recorded) == {key: owner[key] for key in ("kind", "name", "uid")}
 
 
 def test_a_record_under_pseudonyms_has_nobodys_name() -> None:

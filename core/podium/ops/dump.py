@@ -7,6 +7,7 @@ cluster finds, and a plan what a plan would find there: pods and nodes are in it
 """
 
 import gzip
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +22,7 @@ from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
 from podium.ops.selecting import selected_keys
-from podium.ops.share import NAMING_KEYS, Filter, Rename
+from podium.ops.share import NAMING_KEYS, Filter, Rename, known_kinds
 
 # How many events a dump has at most: an hour in which a large cluster was preempted twice over.
 MOST_EVENTS = 20_000
@@ -80,9 +81,10 @@ def _write(file: IO[bytes], name: str, recorder: Recorder, info: ClusterInfo, re
 
 def lines(recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:
     """Give the dump as JSON, an object a line."""
-    kept = NAMING_KEYS | selected_keys(value for objects in recorder.objects.values() for value in objects)
+    everything = list(itertools.chain.from_iterable(recorder.objects.values()))
+    kept = NAMING_KEYS | selected_keys(everything)
     past = any(served.read.kind is Kind.EVENT for served in recorder.objects)
-    shared = Filter(kept, rename, past=past)
+    shared = Filter(kept, rename, past=past, kinds=known_kinds(everything) if past else frozenset())
     info = msgspec.structs.replace(info, labels=sorted(kept))
     yield b'{"apiVersion":"v1","kind":"List","items":[\n'
     yield msgspec.json.encode(_shared_info(info, shared, pseudonyms=rename is not None))

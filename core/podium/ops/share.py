@@ -13,7 +13,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -234,10 +234,17 @@ class Filter:
     """Turns a read into what may be shared of it. Without `rename` names stay as they are.
 
     With `past` schedulers' and kubelets' words on pods and groups are shared, too; with `rename` as well only
-    who preempted whom is left of them.
+    who preempted whom is left of them. Of owners that a record names `kinds` stay as they are.
     """
 
-    def __init__(self, label_keys: frozenset[str], rename: Rename | None, *, past: bool = False) -> None:
+    def __init__(
+        self,
+        label_keys: frozenset[str],
+        rename: Rename | None,
+        *,
+        past: bool = False,
+        kinds: frozenset[str] = frozenset(),
+    ) -> None:
         self._label_keys = NAMING_KEYS | label_keys
         self._past = past
         self._pseudonyms = rename is not None
@@ -256,7 +263,7 @@ class Filter:
             **dict.fromkeys(_VALUES_FIELDS, self._names),
             (ContainerPort, "hostIP"): self._address,
             (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
-            (Owner, "kind"): lambda kind: kind if kind in _OWNERS else self._rename(kind),
+            (Owner, "kind"): lambda kind: kind if kind in _OWNERS or kind in kinds else self._rename(kind),
             (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
                 self._rename(name): time for name, time in pods.items()
             },
@@ -351,6 +358,13 @@ class Filter:
         if not self._pseudonyms or _KNOWN_GROUPS.fullmatch(group):
             return {}
         return {**renamed, "kind": self._rename(owner.kind or "")}
+
+
+def known_kinds(objects: Iterable[Any]) -> frozenset[str]:
+    """Give the kinds of well-known projects that own any of these objects: what a record names must be it."""
+    owners = (owner for value in objects for owner in value.metadata.ownerReferences or ())
+    kinds = {(owner.kind, owner.apiVersion.rpartition("/")[0]) for owner in owners}
+    return frozenset(kind for kind, group in kinds if _KNOWN_GROUPS.fullmatch(group))
 
 
 def _is_plain(key: str) -> bool:
