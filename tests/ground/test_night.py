@@ -138,6 +138,22 @@ def test_what_is_no_kubeconfig(asked: Sequence[str], tmp_path: Path, monkeypatch
         assert words in said
 
 
+@pytest.mark.parametrize(
+    "asked", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
+)
+def test_who_has_no_kubeconfig_is_told_of_files(asked: Sequence[str], tmp_path: Path) -> None:
+    """By the commands that read some, and no others."""
+    said = line(*asked, "--kubeconfig", str(tmp_path / "missing"))
+    assert said.endswith("; -f FILE reads a dump or manifests instead") == (asked[0] in OF_FILES)
+
+
+@pytest.mark.parametrize("name", ["audit", "dump -o -", "preflight --to 1.37", "report", "ui"])
+def test_what_is_no_namespace(name: str) -> None:
+    done = run(*name.split(), "-n", "Team A")
+    assert done.exit_code == 2
+    assert "-n: 'Team A' cannot be the name of a namespace." in done.output
+
+
 def always(made: web.Response) -> Answer:
     """Answer whatever is asked with the same."""
 

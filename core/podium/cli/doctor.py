@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from podium.cli.inputs import output_options
+from podium.cli.inputs import KubeOptions, output_options, server_options
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.data import as_json, as_yaml, document
 from podium.cli.render.output import deliver, layout
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster.")
-@click.option("--context", metavar="NAME", help="The context in it.")
+@server_options()
 @output_options("table", "json", "yaml")
-def command(kubeconfig: str | None, context: str | None, output: str, output_file: str | None) -> None:
+def command(kube: KubeOptions, output: str, output_file: str | None) -> None:
     """Check a cluster: the server, what is installed, certificates, rights, and who else is at work there.
 
     Writes nothing; what you may not read is said, and not concluded from. Exit code: 0 no problem, 3
@@ -35,7 +34,7 @@ def command(kubeconfig: str | None, context: str | None, output: str, output_fil
     from podium.ops.doctor.check import Level  # noqa: PLC0415 - as above
     from podium.ops.doctor.diagnosis import diagnose  # noqa: PLC0415 - as above
 
-    facts = asyncio.run(_look(kubeconfig, context))
+    facts = asyncio.run(_look(kube))
     checks = diagnose(facts)
     if output == "table":
         text = _table(checks, layout(to_file=output_file is not None))
@@ -47,7 +46,7 @@ def command(kubeconfig: str | None, context: str | None, output: str, output_fil
         sys.exit(EXIT_FINDINGS)
 
 
-async def _look(kubeconfig: str | None, context: str | None) -> "Facts":
+async def _look(kube: KubeOptions) -> "Facts":
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
     from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
@@ -55,7 +54,7 @@ async def _look(kubeconfig: str | None, context: str | None) -> "Facts":
 
     # What an install with everything in it applies.
     installation = Installation(manifests("scheduler", None))
-    async with connect(kubeconfig, context) as connection:
+    async with connect(kube.kubeconfig, kube.context) as connection:
         click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
         return await gather(
             connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)

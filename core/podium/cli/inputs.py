@@ -16,7 +16,7 @@ from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS, Kind, Reads
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 from podium.documents.split import Document, split
-from podium.errors import PodiumError
+from podium.errors import NoKubeconfigError, PodiumError
 from podium.wording import some
 
 if TYPE_CHECKING:
@@ -36,11 +36,19 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
-def file_options(function: Function) -> Function:
-    """Add -f/--filename (`filenames`) and --strict (`strict`)."""
-    function = click.option(
+def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -f/--filename (`filenames`) and --strict (`strict`), and name -f to who has no kubeconfig."""
+
+    @functools.wraps(function)
+    def hinting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NoKubeconfigError as error:
+            raise PodiumError(f"{error}; -f FILE reads a dump or manifests instead") from None
+
+    decorated = click.option(
         "--strict", is_flag=True, help="Refuse input of kinds Podium does not read, instead of counting it."
-    )(function)
+    )(hinting)
     return click.option(
         "-f",
         "--filename",
@@ -50,7 +58,7 @@ def file_options(function: Function) -> Function:
         callback=lambda _context, _parameter, names: stdin_once(names),
         help="Read objects from a file, the manifests directly in a folder, or stdin (JSON, YAML, gzip). "
         "May be given several times.",
-    )(function)
+    )(decorated)
 
 
 def stdin_once(names: Sequence[str]) -> Sequence[str]:
@@ -86,15 +94,44 @@ def gathered(
     parameter: str,
     made: type[tuple[Any, ...]],
 ) -> Callable[..., Any]:
-    """Add options as one parameter: a NamedTuple, `made`, whose fields have their names."""
+    """Add options as one parameter: a NamedTuple, `made`, whose fields have their names.
+
+    A field for which there is no option keeps its default.
+    """
     names: tuple[str, ...] = made._fields  # type: ignore[attr-defined] # no type says "a NamedTuple"
 
     @functools.wraps(function)
     def gathering(*args: Any, **kwargs: Any) -> Any:
-        values = {name: kwargs.pop(name) for name in names}
+        values = {name: kwargs.pop(name) for name in names if name in kwargs}
         return function(*args, **kwargs, **{parameter: made(**values)})
 
     return functools.reduce(lambda decorated, option: option(decorated), reversed(options), gathering)
+
+
+def _namespace(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    if name and not _NAMESPACE.fullmatch(name):
+        raise click.UsageError(f"-n: {name!r} cannot be the name of a namespace.")
+    return name
+
+
+def namespace_option(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give -n/--namespace; `words` say what it does."""
+    return click.option("-n", "--namespace", metavar="NAME", callback=_namespace, help=words)
+
+
+SERVER_OPTIONS = (
+    click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster."),
+    click.option("--context", metavar="NAME", help="The context in it."),
+)
+
+
+def server_options(*more: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the flags that choose a cluster, and others of KubeOptions, as one parameter, `kube`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        return gathered(function, (*SERVER_OPTIONS, *more), "kube", KubeOptions)
+
+    return decorate
 
 
 def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,18 +141,13 @@ def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*args: Any, kube: KubeOptions, **kwargs: Any) -> Any:
         if kube.namespace is not None and kube.all_namespaces:
             raise click.UsageError("-n and -A exclude each other.")
-        if kube.namespace and not _NAMESPACE.fullmatch(kube.namespace):
-            raise click.UsageError(f"-n: {kube.namespace!r} cannot be the name of a namespace.")
         return function(*args, kube=kube, **kwargs)
 
-    options = (
-        click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read."),
-        click.option("--context", metavar="NAME", help="The context in it."),
-        click.option("-n", "--namespace", metavar="NAME", help="Read one namespace, not the context's."),
+    return server_options(
+        namespace_option("Read one namespace, not the context's."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces."),
         click.option("-l", "--selector", metavar="LABELS", help="Read only what has these labels."),
-    )
-    return gathered(checked, options, "kube", KubeOptions)
+    )(checked)
 
 
 def output_options(*formats: str) -> Callable[[Function], Function]:

@@ -59,8 +59,7 @@ _OPTIONS = (
     click.option(
         "--timeout", type=_Duration(), default="5m", show_default=True, help="How long all of it may take."
     ),
-    click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster."),
-    click.option("--context", metavar="NAME", help="The context in it."),
+    *inputs.SERVER_OPTIONS,
 )
 
 

@@ -55,9 +55,7 @@ class Span(click.ParamType[timedelta]):
 
 @click.command("report", short_help="Sum up who was preempted for whom, and what would have been.")
 @inputs.file_options
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
-@click.option("--context", metavar="NAME", help="The context in it.")
-@click.option("-n", "--namespace", metavar="NAME", help="Read the records of one namespace, not of all.")
+@inputs.server_options(inputs.namespace_option("Read the records of one namespace, not of all."))
 @click.option(
     "--since", type=Span(), default="7d", show_default=True, metavar="TIME", help="How far back: 7d, 36h."
 )
@@ -66,9 +64,7 @@ def command(
     *,
     filenames: tuple[str, ...],
     strict: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
+    kube: inputs.KubeOptions,
     since: timedelta,
     output: str,
     output_file: str | None,
@@ -81,7 +77,6 @@ def command(
     from podium.cli.render.history_table import history_table  # noqa: PLC0415 - numpy, as below
     from podium.schedulerplugin.scheduling.summary import summarize  # noqa: PLC0415 - `--help` needs no numpy
 
-    kube = inputs.KubeOptions(kubeconfig, context, namespace)
     records = _from_files(filenames, kube, strict=strict) if filenames else _live(kube)
     until = _newest(records) if filenames else datetime.now(UTC)
     summary = summarize(records, _before(until, since), until)

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("ui", short_help="Show groups, divergences and preemptions as pages in your browser.")
 @inputs.file_options
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
-@click.option("--context", metavar="NAME", help="The context in it.")
-@click.option("-n", "--namespace", metavar="NAME", help="Read one namespace, not all.")
+@inputs.server_options(inputs.namespace_option("Read one namespace, not all."))
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -40,9 +38,7 @@ def command(
     *,
     filenames: tuple[str, ...],
     strict: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
+    kube: inputs.KubeOptions,
     port: int,
     opens: bool,
 ) -> None:
@@ -51,7 +47,6 @@ def command(
     The cluster is read from files (-f) or live as a page is asked for, by get and list only. The link that is
     printed lets one browser in; other users of this machine, and other sites, are refused.
     """
-    kube = inputs.KubeOptions(kubeconfig, context, namespace)
     if filenames:
         kube.refuse_with_files()
         from podium.cli.site.reading import Files  # noqa: PLC0415 - `--help` needs no numpy
@@ -64,7 +59,7 @@ def command(
 
         await _serve(Cluster(connection, scope, watcher), port, opens=opens)
 
-    inputs.ask_live(kube._replace(all_namespaces=namespace is None), ask)
+    inputs.ask_live(kube._replace(all_namespaces=kube.namespace is None), ask)
 
 
 async def _serve(source: "Source", port: int, *, opens: bool) -> None:

@@ -4,15 +4,16 @@ import time
 
 import click
 
+from podium.cli import inputs
+
 
 @click.command()
 @click.option(
     "--delete-groups", is_flag=True, help="Delete Podium's groups, Workloads and PreemptionRecords, too."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster.")
-@click.option("--context", metavar="NAME", help="The context in it.")
-def command(*, delete_groups: bool, yes: bool, kubeconfig: str | None, context: str | None) -> None:
+@inputs.server_options()
+def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None:
     """Take away what an install made, and the namespace podium-system with all that is in it.
 
     Registration goes first: from then on no write is refused for want of an answer. Custom resources are kept
@@ -24,7 +25,7 @@ def command(*, delete_groups: bool, yes: bool, kubeconfig: str | None, context: 
     from podium.ops import uninstalling  # noqa: PLC0415 - as above
 
     async def run() -> None:
-        async with connect(kubeconfig, context) as connection:
+        async with connect(kube.kubeconfig, kube.context) as connection:
             _say(f"context {connection.context}, server {connection.server}")
             planned = await uninstalling.look(connection, delete_groups=delete_groups)
             for step in planned.steps:

@@ -64,8 +64,7 @@ class Answer(NamedTuple):
 
 @click.command("whatif", short_help="Show who would be preempted for a pod or group, and why.")
 @inputs.file_options
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
-@click.option("--context", metavar="NAME", help="The context in it.")
+@inputs.server_options()
 @click.option("--add", metavar="FILE", help="Objects to be there too: pods, groups, or what makes them.")
 @click.option("--pod", metavar="NS/NAME", help="Plan for this pending pod.")
 @click.option("--group", metavar="NS/NAME", help="Plan for this pending PodGroup.")
@@ -87,8 +86,7 @@ def command(
     *,
     filenames: tuple[str, ...],
     strict: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    kube: inputs.KubeOptions,
     add: str | None,
     pod: str | None,
     group: str | None,
@@ -115,7 +113,7 @@ def command(
     inputs.stdin_once([*filenames, add or "", config or ""])
     question = Question(filenames, pod, group, victim, kind, semantics, config, tenant, max_victims)
     # Whoever reads a part of a cluster sees room where there is none.
-    kube = inputs.KubeOptions(kubeconfig, context, all_namespaces=not filenames)
+    kube = kube._replace(all_namespaces=not filenames)
     loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
     whatifinput.check_whole(loaded)
     moment = whatifinput.moment(now, loaded.state, datetime.now(UTC), live=not filenames)

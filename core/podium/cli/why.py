@@ -66,8 +66,7 @@ class Told(NamedTuple):
 @click.argument("kind", type=click.Choice(["pod", "group"]))
 @click.argument("name", metavar="NAMESPACE/NAME")
 @inputs.file_options
-@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig of the cluster to read.")
-@click.option("--context", metavar="NAME", help="The context in it.")
+@inputs.server_options()
 @click.option("--config", metavar="FILE", help="A WhatIfConfiguration: budgets, victims, divergence.")
 @click.option("--tenant", metavar="NS", help="Show objects of other namespaces by UID only.")
 @inputs.output_options("table", "json", "yaml")
@@ -77,8 +76,7 @@ def command(
     name: str,
     filenames: tuple[str, ...],
     strict: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    kube: inputs.KubeOptions,
     config: str | None,
     tenant: str | None,
     output: str,
@@ -94,7 +92,6 @@ def command(
         raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
     inputs.stdin_once([*filenames, config or ""])
     question = Question(kind, named, config, tenant, live=not filenames)
-    kube = inputs.KubeOptions(kubeconfig, context)
     read = _read(question, filenames, kube, strict=strict)
     with collector_paused(), read.near.origins.placed():
         account = tell(question, read, datetime.now(UTC)).account
