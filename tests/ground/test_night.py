@@ -144,7 +144,7 @@ def test_what_is_no_kubeconfig(asked: Sequence[str], tmp_path: Path, monkeypatch
 def test_who_has_no_kubeconfig_is_told_of_files(asked: Sequence[str], tmp_path: Path) -> None:
     """By the commands that read some, and no others."""
     said = line(*asked, "--kubeconfig", str(tmp_path / "missing"))
-    assert said.endswith("; -f FILE reads a dump or manifests instead") == (asked[0] in OF_FILES)
+    assert said.endswith(", or read a dump or manifests with -f FILE") == (asked[0] in OF_FILES)
 
 
 @pytest.mark.parametrize("name", ["audit", "dump -o -", "preflight --to 1.37", "report", "ui"])

@@ -1,4 +1,4 @@
-"""The pages in a real browser, served by the command: all five, by mouse and by keyboard, in peace.
+"""The pages in a real browser, served by the command: all of them, by mouse and by keyboard, in peace.
 
 Screenshots go to the folder PODIUM_SCREENSHOTS when that is set: look at them after a change of style.
 """
@@ -22,6 +22,9 @@ PATHS = {
     "history": "/history",
     "whatif": "/whatif",
     "plan": "/whatif?whom=research%2Ftrain",
+    "threats": "/threats?name=team-b%2Fsweep",
+    "threatened nobody": "/threats?name=nobody%2Fnothing",
+    "no page": "/nothing",
     "error": "/pod?name=nobody%2Fnothing",
 }
 MANIFEST = """\
@@ -71,6 +74,13 @@ def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
     page.get_by_role("button", name="Plan").click()
     expect(page.locator("h1")).to_contain_text("PodGroup research/train fits after preemption")
     expect(page.get_by_label("Pending group or pod")).to_have_value("research/train")
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="team-b/sweep").click()
+    page.get_by_role("link", name="What would evict it").click()
+    expect(page.locator("h1")).to_contain_text("can be preempted by priority")
+    page.get_by_label("Running group or pod").fill("team-b/swep")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is no pod or PodGroup team-b/swep")
     tab.in_peace(site_of(preemption))
 
 
@@ -140,6 +150,15 @@ def test_it_reads_without_script(browser: Browser, training: str) -> None:
     tab = enter(browser, training, java_script_enabled=False)
     tab.page.get_by_role("link", name="Divergences").click()
     expect(tab.page.locator("h1")).to_have_text("4 groups have pods of another priority.")
+
+
+def test_a_wrong_address_leads_back(browser: Browser, training: str) -> None:
+    """What no page answers looks like one, and has a way on."""
+    page = enter(browser, training).page
+    page.goto("/grups")
+    expect(page.locator("h1")).to_have_text("There is no such page.")
+    page.get_by_role("link", name="Overview").click()
+    expect(page).to_have_title("Overview - Podium")
 
 
 def test_another_browser_is_not_let_in(browser: Browser, training: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.servers import Server
 from tests.ui.running import serving
 
-from podium.cli.site import frame, history, one, overview, planning
+from podium.cli.site import frame, history, one, overview, planning, threatened
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "ui.md").read_text("utf-8")
@@ -19,7 +19,7 @@ CUTS = {
     "priorities": overview.LEVELS,
     "who made it go; preemptions for it": one.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
-    "pending groups and pods that the form offers": planning.OFFERED,
+    "pending groups and pods that the form offers, and running ones": planning.OFFERED,
 }
 LINES = [
     shlex.split(line, comments=True)[2:]
@@ -36,6 +36,7 @@ def test_cuts_are_documented() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {shown} |" for what, shown in CUTS.items()]
     assert one.GAINS == one.DEPARTURES
+    assert threatened.OFFERED == planning.OFFERED
     assert planning.MANIFEST == 1 << 20
     assert "A manifest is 1 MiB\nat most" in DOCS
 

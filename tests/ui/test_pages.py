@@ -8,12 +8,14 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from click import UsageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ui.clusters import AROUND, NOW, Objects, desk, mixed
 from tests.why.objects import group, node, party, plan, pod, record
 
 from podium.cli.render.words import visible
+from podium.cli.site import threatened
 from podium.cli.site.census import Census, Row
 from podium.cli.site.desk import Desk
 from podium.cli.site.diverging import diverging
@@ -23,6 +25,7 @@ from podium.cli.site.one import one
 from podium.cli.site.overview import chosen, overview
 from podium.cli.site.planning import Answer, Form, entered, planning
 from podium.errors import PodiumError
+from podium.why.account import State
 
 VOID = frozenset(("meta", "link", "input", "br", "rect"))
 # What a page is made of, and no more; a hostile word could bring only what is not here.
@@ -102,7 +105,13 @@ def one_of(made: Desk, kind: str, name: tuple[str, str], **query: str) -> str:
 
 
 def plan_of(made: Desk, form: Form) -> str:
-    return planning(form, made.plan(form, NOW), made.pending, Here("/whatif", {}), AROUND)
+    return planning(form, made.plan(form, NOW), made.named(State.WAITING), Here("/whatif", {}), AROUND)
+
+
+def threats_of(made: Desk, name: str, kind: str = "") -> str:
+    answer = threatened.Answer(made.threat(kind, name, NOW))
+    here = Here(threatened.PATH, {"name": name, "kind": kind})
+    return threatened.threatened(answer, made.named(State.RUNNING), here, AROUND)
 
 
 def every(made: Desk) -> Iterator[str]:
@@ -115,6 +124,8 @@ def every(made: Desk) -> Iterator[str]:
         yield one_of(made, "group" if row.is_group else "pod", (row.namespace, row.name))
         if row.state == "Waiting" and row.exists:
             yield plan_of(made, Form(whom=f"{row.namespace}/{row.name}"))
+        if row.state == "Running":
+            yield threats_of(made, f"{row.namespace}/{row.name}")
 
 
 @pytest.fixture
@@ -163,6 +174,8 @@ def test_what_was_entered_stays_in_the_form(fields: dict[str, str]) -> None:
     form = entered(fields)
     page = planning(form, Answer(error=f"no {form.whom}"), ["a/<b>"], Here("/whatif", {}), AROUND)
     reader = Reader(page)
+    named = Here(threatened.PATH, {"name": form.whom})
+    assert Reader(threatened.threatened(threatened.Answer(error=form.whom), ["a/<b>"], named, AROUND)).text
     box = page.partition("<textarea")[2].partition(">\n")[2].partition("</textarea>")[0]
     assert "<" not in box
     assert reader.text
@@ -287,6 +300,41 @@ def test_a_waiting_group_shows_its_plan(made: Desk) -> None:
     running = Reader(one_of(made, "group", ("a", "sweep"))).text
     assert "What it would take" not in running
     assert "do not have priority 100" in running or "does not have priority 100" in running
+
+
+def test_who_runs_leads_to_what_would_evict_it(made: Desk) -> None:
+    """As `podium whatif --victim` says, back to its own page; who waits is threatened by nobody."""
+    target = "/threats?kind=group&name=a%2Fsweep"
+    assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
+    assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
+    reader = Reader(threats_of(made, "a/sweep", "group"))
+    assert (
+        "can be preempted by priority 101 or higher, of the classes here high (1000) and above" in reader.text
+    )
+    assert "Classes that may preempt it high 1000" in reader.text.replace("Class Priority ", "")
+    assert "/group?name=a%2Fsweep" in reader.links
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("", "sweep", "Running group or pod: 'sweep' is not NAMESPACE/NAME"),
+        ("", "a/ghost", "there is no pod or PodGroup a/ghost in what was read"),
+        ("pod", "a/sweep", "there is no pod a/sweep in what was read"),
+        ("", "a/lone", "pod a/lone runs on no node that is known, so nothing can preempt it"),
+    ],
+)
+def test_nothing_threatens_who_does_not_run(kind: str, name: str, says: str, made: Desk) -> None:
+    with pytest.raises((PodiumError, UsageError), match=re.escape(says)):
+        made.threat(kind, name, NOW)
+
+
+def test_a_group_goes_before_a_pod_of_its_name(tmp_path: Path) -> None:
+    """Where nobody says which is meant; a link does."""
+    objects = [node(), group("x", least=1), pod("x-0", group="x", node="n1"), pod("x", node="n1")]
+    made = desk(objects, tmp_path)
+    found = [made.threat(kind, "a/x", NOW)[0].kind for kind in ("", "group", "pod")]
+    assert found == ["PodGroup", "PodGroup", "Pod"]
 
 
 def test_a_pod_leads_to_its_group(made: Desk) -> None:

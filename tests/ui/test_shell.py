@@ -17,7 +17,7 @@ from podium.cli.site.reading import Keeper
 from podium.cli.site.shell import FORM_BYTES
 from podium.errors import PodiumError
 
-PATHS = ("/", "/divergences", "/history", "/whatif", "/group?name=a/train", "/pod?name=a/lone")
+PATHS = ("/", "/divergences", "/history", "/whatif", "/threats", "/group?name=a/train", "/pod?name=a/lone")
 
 
 class Tray:
@@ -116,6 +116,7 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
             },
         )
         assert said.status == 413
+        assert "The form holds more than 4 MiB." in said.text
         body = urlencode({"whom": "a/train", "manifest": "#" * (planning.MANIFEST + 1)}).encode()
         said = await visitor.post("/whatif/plan", body)
         assert said.status == 200
@@ -140,6 +141,8 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
         ("GET", "/?page=99999999999999999999", 200),
         ("GET", "/history?mode=%22%3E&page=x", 200),
         ("GET", "/whatif?whom=nobody&semantics=9", 200),
+        ("GET", "/threats?name=a/nobody", 200),
+        ("GET", "/threats?name=%ff&kind=%ff", 200),
     ],
 )
 async def test_no_address_breaks_it(method: str, target: str, status: int, tray: Tray) -> None:
@@ -148,6 +151,8 @@ async def test_no_address_breaks_it(method: str, target: str, status: int, tray:
         with structlog.testing.capture_logs() as logs:
             said = await visitor.ask(method, target, b"", {})
         assert said.status == status, said.text
+        assert said.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert 'href="/"' in said.text
         assert logs == []
         assert "<script" not in said.text
         assert "Traceback" not in said.text

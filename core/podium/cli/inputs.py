@@ -44,7 +44,7 @@ def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except NoKubeconfigError as error:
-            raise PodiumError(f"{error}; -f FILE reads a dump or manifests instead") from None
+            raise PodiumError(f"{error}, or read a dump or manifests with -f FILE") from None
 
     decorated = click.option(
         "--strict", is_flag=True, help="Refuse input of kinds Podium does not read, instead of counting it."

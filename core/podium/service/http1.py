@@ -24,7 +24,7 @@ from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessa
 
 from podium.kube.wire import UNHINDERED
 from podium.service.limits import Limits, Load
-from podium.service.messages import REFUSALS, Ask, Reply, Route, Tally, head, is_of, plain, target
+from podium.service.messages import REFUSALS, Ask, Reply, Route, Tally, Worded, head, is_of, target
 
 # What is handed to a transport, and taken from it, at once.
 _PIECE = 64 << 10
@@ -41,6 +41,7 @@ class Shared(Protocol):
     load: Load
     routes: Mapping[str, Route]
     tally: Tally
+    worded: Worded
     turn: "Turn"
     # Serving on, but every connection closes with its next answer.
     draining: bool
@@ -254,7 +255,7 @@ class Exchange(asyncio.Protocol):
         elif route is None:
             self._refuse("path")
         elif message.method != route.method:
-            self._refuse("method", {"Allow": route.method})
+            self._refuse("method", Allow=route.method)
         elif route.content_type and not is_of(headers.get("Content-Type", ""), route.content_type):
             self._refuse("content type")
         elif message.chunked:
@@ -331,13 +332,13 @@ class Exchange(asyncio.Protocol):
         assert self._task is not None
         self._task.cancel()
         self._shared.tally("late")
-        self._answer(plain(504))
+        self._answer(self._shared.worded(504))
         self._go_on()
 
     def _failed(self, error: BaseException) -> Reply:
         self._shared.tally("exception")
         _log.error("handler failed", path=self._path, exc_info=error)
-        return plain(500)
+        return self._shared.worded(500)
 
     def _answer(self, reply: Reply) -> None:
         self._settle()
@@ -346,13 +347,14 @@ class Exchange(asyncio.Protocol):
             self._shared.proven(self)
         self._send(reply)
 
-    def _refuse(self, why: str, headers: Mapping[str, str] | None = None) -> None:
+    def _refuse(self, why: str, **headers: str) -> None:
         """Answer what no handler shall see; half a request makes it the connection's last answer."""
         self._expect_nothing()
         self._shared.tally(why)
         half = self._state is not _State.BODY or not self._payload.is_eof()
         self._last = self._last or half
-        self._send(plain(REFUSALS[why], headers), linger=half)
+        reply = self._shared.worded(REFUSALS[why])
+        self._send(reply._replace(headers={**reply.headers, **headers}), linger=half)
 
     def _send(self, reply: Reply, *, linger: bool = False) -> None:
         self._last = self._last or self._shared.draining

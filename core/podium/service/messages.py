@@ -81,11 +81,13 @@ class Route(NamedTuple):
     anybody: bool = False
 
 
-def plain(status: int, headers: Mapping[str, str] | None = None) -> Reply:
+# How an answer that no handler gives is worded, by its status.
+Worded = Callable[[int], Reply]
+
+
+def plain(status: int) -> Reply:
     """Give an answer that says its status and no more; of a 429, that one may ask again."""
-    said = {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}
-    if status == 429:
-        said |= RETRY
+    said = {"Content-Type": "text/plain; charset=utf-8", **(RETRY if status == 429 else {})}
     return Reply(status, f"{HTTPStatus(status).phrase}\n".encode(), said)
 
 

@@ -18,7 +18,7 @@ import structlog
 from podium.errors import PodiumError
 from podium.service.http1 import Exchange, Turn
 from podium.service.limits import Limits, Load
-from podium.service.messages import Route, Tally
+from podium.service.messages import Route, Tally, Worded, plain
 
 # Closing waits this long for the peer's goodbye, and for what it has not read.
 _GOODBYE_SECONDS = 1.0
@@ -33,7 +33,7 @@ class Server:
     """Serves routes by path on one port, with TLS when there is a context.
 
     `accepts` judges a peer once, after the handshake; who is not accepted is answered 403, but on the routes
-    for anybody.
+    for anybody. What no handler answers is `worded`.
     """
 
     def __init__(
@@ -44,10 +44,12 @@ class Server:
         *,
         context: ssl.SSLContext | None = None,
         accepts: Callable[[ssl.SSLObject], bool] | None = None,
+        worded: Worded = plain,
     ) -> None:
         self.routes = routes
         self.limits = limits
         self.tally = tally
+        self.worded = worded
         self.load = Load()
         self.turn: Turn
         self.draining = False

@@ -83,19 +83,28 @@ def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
 
 def threat_page(threat: Threat, basis: Basis, made: Surroundings) -> str:
     """Write the answer as one HTML page."""
+    header = f"<header>\n{threat_verdict(threat, basis)}\n</header>"
+    footer = f"Made by podium {text(made.version)} on {text(made.made)}, from {text(basis.input)}."
+    return whole(f"Podium whatif: {priority_line(threat)}", header, threat_sections(threat), footer)
+
+
+def threat_verdict(threat: Threat, basis: Basis) -> str:
+    """Write the lines that open the answer."""
     lines = [size_line(threat), shield_line(threat)]
     unknown = unknown_line(basis)
     kind = "clear" if threat.minimal is None else "blocked"
-    header = "\n".join(
+    return "\n".join(
         [
-            "<header>",
             f'<p class="eyebrow">{text(rules_line(basis))}</p>',
-            f'<h1 class="{kind}">{text(priority_line(threat))}</h1>',
+            f'<h1 class="{kind} long">{text(priority_line(threat))}</h1>',
             f'<p class="caution">{text(unknown)}</p>' if unknown else "",
             *(f"<p>{text(line)}</p>" for line in lines if line),
-            "</header>",
         ]
     )
+
+
+def threat_sections(threat: Threat) -> list[str]:
+    """Write the lists under them, empty where there is nothing in one."""
     sections = []
     for heading, names, rows, limit, right in _lists(threat):
         ranks = [' class="number"' if at in right else "" for at in range(len(names))]
@@ -107,8 +116,7 @@ def threat_page(threat: Threat, basis: Basis, made: Surroundings) -> str:
         written = [f"<tr>{row}</tr>" for row in cells]
         body = table(heading, head, written, len(rows), limit * PAGE, kind="units")
         sections.append(section(names[0].lower().replace(" ", "-"), heading, body) if rows else "")
-    footer = f"Made by podium {text(made.version)} on {text(made.made)}, from {text(basis.input)}."
-    return whole(f"Podium whatif: {priority_line(threat)}", header, sections, footer)
+    return sections
 
 
 def priority_line(threat: Threat) -> str:

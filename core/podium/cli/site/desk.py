@@ -16,7 +16,7 @@ from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.audit import audit, choose_minor
 from podium.cli import whatif, whatifinput, why
-from podium.cli.render.whatif_words import WhatIf
+from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.cli.site.census import STATES, Census, Row, census
 from podium.cli.site.diverging import ABOUT
 from podium.cli.site.history import newest_first
@@ -29,6 +29,7 @@ from podium.documents.split import split
 from podium.errors import PodiumError
 from podium.report import AuditReport
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.threat import Threat, threat
 from podium.schedulerplugin.scheduling.history import moment_of
 from podium.schedulerplugin.scheduling.summary import Summary, summarize
 from podium.schedulerplugin.settings import Settings
@@ -72,12 +73,9 @@ class Desk:
         with collector_paused():
             return census(self.state)
 
-    @functools.cached_property
-    def pending(self) -> list[str]:
-        """Name the groups and lone pods that wait, in order."""
-        return sorted(
-            {f"{row.namespace}/{row.name}" for row in self.census.rows if row.state is State.WAITING}
-        )
+    def named(self, state: State) -> list[str]:
+        """Name the groups and lone pods that are at this, in order."""
+        return sorted({f"{row.namespace}/{row.name}" for row in self.census.rows if row.state is state})
 
     @functools.cached_property
     def divergences(self) -> AuditReport:
@@ -170,6 +168,23 @@ class Desk:
             made = engine.plan(target, moment.at)
             basis = whatif.basis_of(rules, moment, self.source, loaded)
             return Answer(whatif.report_of(made, target, loaded.state, basis), notes)
+
+    def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
+        """Say what would evict who is named: a `kind` (pod or group), or else a group or a pod of the name.
+
+        Raises PodiumError and click.UsageError.
+        """
+        loaded = self.read.near
+        whatifinput.check_whole(loaded)
+        name = whatifinput.full_name("Running group or pod", victim)
+        is_group = whatifinput.find_group(loaded.state, name) is not None
+        target = whatifinput.find_victim(victim, kind or ("group" if is_group else None), loaded.state, None)
+        moment = whatifinput.moment(None, loaded.state, clock, live=self.live)
+        rules = self._rules_of(target)
+        with collector_paused(), loaded.origins.placed():
+            engine = self._engine(loaded.state, Settings(semantics=rules.semantics), rules.minor)
+            found = threat(engine, target, moment.at)
+        return found, whatif.basis_of(rules, moment, self.source, loaded)
 
     def _meant(self, form: Form, added: tuple[Target, ...], loaded: Loaded) -> Target:
         """Find for whom: a group or else a pod of the name, or the one that was added."""

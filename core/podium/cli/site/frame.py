@@ -20,6 +20,7 @@ PAGES = {
     "/divergences": "Divergences",
     "/history": "History",
     "/whatif": "What if",
+    "/threats": "Threats",
 }
 # How much of a list a page shows; docs/ui.md names these numbers.
 ROWS = 100
@@ -87,7 +88,9 @@ def problem(what: str, here: Here, around: Surroundings) -> str:
 def refusal(status: int, what: str, fix: str) -> str:
     """Write the page for who is not served: what is wrong, and what to do."""
     said = f'<h1 class="blocked long">{text(_sentence(what))}</h1>\n<p>{text(_sentence(fix))}</p>'
-    return _bare(str(status), said)
+    # Who has not been let in gets no further there.
+    onward = f"\n<p>{link('Overview', '/')}</p>" if status != 403 else ""
+    return _bare(str(status), said + onward)
 
 
 def entry() -> str:

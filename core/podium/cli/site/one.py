@@ -8,8 +8,19 @@ from podium.cli.render.html import first_of, section, table, text
 from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.whatif_words import WhatIf
 from podium.cli.render.why_words import departure_line, source_line, values, when
-from podium.cli.site.frame import Here, Surroundings, badge, object_link, page, pager, sliced, unit_link
-from podium.why.account import Account, Counted, Departure, Gain, State, Wait
+from podium.cli.site.frame import (
+    Here,
+    Surroundings,
+    badge,
+    link,
+    object_link,
+    page,
+    pager,
+    sliced,
+    unit_link,
+)
+from podium.cli.site.threatened import PATH
+from podium.why.account import Account, Counted, Departure, Gain, State, Subject, Wait
 from podium.wording import count
 
 # How much of each list the page shows; docs/ui.md names these numbers.
@@ -56,11 +67,17 @@ def _header(account: Account, kin: Kin) -> str:
     subject = account.object
     about = f"<p>{text('; '.join(subject.about))}.</p>" if subject.about else ""
     group = f"<p>Its group: {object_link('PodGroup', *kin.group)}.</p>" if kin.group is not None else ""
+    threat = f"<p>{_threat(subject)}</p>" if account.state is State.RUNNING else ""
     style = _STYLES.get(account.state, "")
     return (
         f'<p class="eyebrow">{badge(account.state)} {text(subject.kind)}</p>\n'
-        f'<h1 class="{style} long">{text(account.summary)}</h1>\n{about}{group}'
+        f'<h1 class="{style} long">{text(account.summary)}</h1>\n{about}{group}{threat}'
     )
+
+
+def _threat(subject: Subject) -> str:
+    kind = "group" if subject.kind == "PodGroup" else "pod"
+    return link("What would evict it", PATH, kind=kind, name=f"{subject.namespace}/{subject.name}")
 
 
 def _fix(fix: str) -> str:

@@ -6,6 +6,7 @@ desk and the pages. Whatever is wrong with an input becomes a page that says wha
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -13,7 +14,7 @@ import click
 
 from podium.api.times import written
 from podium.cli.render.html import policy
-from podium.cli.site import frame
+from podium.cli.site import frame, threatened
 from podium.cli.site.desk import Desk
 from podium.cli.site.diverging import diverging
 from podium.cli.site.frame import Here, Surroundings
@@ -28,6 +29,7 @@ from podium.errors import PodiumError
 from podium.service.limits import Limits
 from podium.service.messages import Ask, Reply, Route
 from podium.service.server import Server
+from podium.why.account import State
 
 HOST = "127.0.0.1"
 # A form holds a manifest, percent-encoded.
@@ -37,6 +39,15 @@ LIMITS = Limits(connections=64, waiting=32, default_seconds=900.0, longest_secon
 
 _FORM = "application/x-www-form-urlencoded"
 _HTML = {**HEADERS, "Content-Type": "text/html; charset=utf-8"}
+
+_BEGIN = "begin at the overview"
+_UNHEARD = {
+    404: ("there is no such page", "see how its address is spelt, or begin at the overview"),
+    405: ("this is not asked for in this way", "send forms with their button, and begin at the overview"),
+    413: (f"the form holds more than {FORM_BYTES >> 20} MiB", "go back, and ask podium whatif --add FILE"),
+    500: ("podium failed, which is a bug of ours", "what it failed at stands in the terminal of podium ui"),
+    504: ("the cluster took too long to answer", "load this page again, or see one namespace: podium ui -n"),
+}
 
 Make = Callable[[Desk, Here, Surroundings], Awaitable[str]]
 
@@ -60,7 +71,7 @@ class Site:
 
     async def serve(self, port: int, secrets: Secrets) -> tuple[Server, Guard]:
         """Listen (port 0 is any free one), and give the links to it. Raises PodiumError."""
-        server = Server(self._routes(), LIMITS, lambda _why: None)
+        server = Server(self._routes(), LIMITS, lambda _why: None, worded=_unheard)
         await server.start(HOST, port)
         self._guard = Guard(server.port, **secrets._asdict())
         return server, self._guard
@@ -77,6 +88,7 @@ class Site:
             "/divergences": self._divergences,
             "/history": self._history,
             "/whatif": self._whatif,
+            threatened.PATH: self._threats,
         }
         return {
             **{path: Route("GET", partial(self._answer, make)) for path, make in pages.items()},
@@ -92,7 +104,7 @@ class Site:
         try:
             query = frame.fields(ask.query)
         except ValueError:
-            return _refused(Refusal(400, "this address cannot be read", "begin at the overview"))
+            return _refused(Refusal(400, "this address cannot be read", _BEGIN))
         if ask.path == "/" and "token" in query:
             return self._entered(query["token"])
         refused = self._guard.known(ask)
@@ -173,7 +185,16 @@ class Site:
                 answer = desk.plan(form, self._clock())
             except (PodiumError, click.UsageError) as error:
                 answer = Answer(error=_said(error))
-        return planning(form, answer, desk.pending, here, around)
+        return planning(form, answer, desk.named(State.WAITING), here, around)
+
+    async def _threats(self, desk: Desk, here: Here, around: Surroundings) -> str:
+        answer = threatened.Answer()
+        if name := here.query.get("name", "").strip():
+            try:
+                answer = threatened.Answer(desk.threat(here.query.get("kind", ""), name, self._clock()))
+            except (PodiumError, click.UsageError) as error:
+                answer = threatened.Answer(error=_said(error))
+        return threatened.threatened(answer, desk.named(State.RUNNING), here, around)
 
 
 def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
@@ -183,6 +204,12 @@ def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -
         **(headers or {}),
     }
     return Reply(status, html.encode("utf-8", "backslashreplace"), given)
+
+
+def _unheard(status: int) -> Reply:
+    """Answer what never came to a page; it tells nothing of a cluster, so whoever asks may have it."""
+    why, fix = _UNHEARD.get(status, (f"this was not answered: {HTTPStatus(status).phrase.lower()}", _BEGIN))
+    return _refused(Refusal(status, why, fix))
 
 
 def _refused(refusal: Refusal) -> Reply:
