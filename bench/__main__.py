@@ -8,7 +8,18 @@ parts anew and leaves the figures of the others as they are.
 import sys
 from pathlib import Path
 
-from bench import breakdown, commands, controller, firsts, gangs, latency, preemption, throughput, webhook
+from bench import (
+    breakdown,
+    commands,
+    controller,
+    firsts,
+    gangs,
+    latency,
+    pages,
+    preemption,
+    throughput,
+    webhook,
+)
 from bench.results import machine, merged, render
 
 from podium.errors import PodiumError
@@ -18,6 +29,7 @@ PARTS = {
     "start": commands.start,
     "rules": commands.rules,
     "audit": commands.audits,
+    "ui": pages.measure,
     "webhook": webhook.measure,
     "http": breakdown.measure,
     "writes": latency.measure,

@@ -48,7 +48,7 @@ def _items(size: Size, rng: random.Random) -> Any:
                 "value": value,
             }
         )
-    node, group, pod = _text(_node()), _text(group_document()), _text(pod_document())
+    node, group, pod = _text(node_document()), _text(group_document()), _text(pod_document())
     for index in range(size.nodes):
         yield node.replace("@node@", f"node-{index:05d}")
     names = list(CLASSES)
@@ -80,7 +80,8 @@ def _text(value: dict[str, Any]) -> str:
     return "        " + text.replace("\n", "\n        ")
 
 
-def _node() -> dict[str, Any]:
+def node_document() -> dict[str, Any]:
+    """Give a node with a hole for its name (@node@)."""
     resources = {"cpu": "96", "memory": "1056270428Ki", "nvidia.com/gpu": "8", "pods": "110"}
     status = {"heartbeat": "2026-11-01T00:00:00Z", "lastTransitionTime": "2026-11-01T00:00:00Z"}
     kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")

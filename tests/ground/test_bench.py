@@ -1,13 +1,16 @@
 """The bench measures what it says: its requests get a patch, its sections replace themselves and no other."""
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from bench import __main__ as bench
-from bench import results, reviews, stages, workloads
+from bench import pages, results, reviews, stages, workloads
 from bench.results import Row, Section
+from tests.fixtures.shell import run
 
 from podium.service.messages import Ask, Reply
 
@@ -102,3 +105,14 @@ def test_the_bare_loop_writes_what_a_scheduler_must(workload: workloads.Workload
     assert max(load.values()) <= 4000
     assert len(load) <= workload.nodes
     assert all(load[victim["spec"]["nodeName"]] + _milli(victim) > 4000 for victim in gone)
+
+
+def test_pages_are_asked_for_on_a_full_cluster(tmp_path: Path) -> None:
+    """Each is there, and the groups that wait have to preempt: the bench would time nothing else."""
+    dump = tmp_path / "cluster.json"
+    pages.write(dump, pages.Size(nodes=4, running=2, waiting=2, waiting_pods=8))
+    visit = pages.visit(dump)
+    assert set(visit.pages) == set(pages.PAGES)
+    assert visit.peak > 0
+    done = run(["podium", "whatif", "-f", str(dump), "--group", "team/wait-1", "-o", "json"], tmp_path)
+    assert json.loads(done.stdout)["outcome"] == "FitsAfterPreemption", done.stderr
