@@ -100,7 +100,7 @@ def test_a_diff_is_an_audit_of_new_against_one_of_old(podium: Podium) -> None:
     by_report["summary"]["baseline"]["name"] = old
     assert run.json == by_report
     judged = "judging for Kubernetes 1.37: assumed: no node says its version"
-    assert run.stderr.splitlines() == [f"old.json: {judged}", f"new.json: {judged}"]
+    assert run.stderr.splitlines() == [f"podium: {name}: {judged}" for name in ("old.json", "new.json")]
 
 
 def test_what_a_diff_ignores_is_ignored_in_both(podium: Podium) -> None:

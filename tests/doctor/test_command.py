@@ -13,10 +13,11 @@ from tests.doctor.scene import leaf, well
 from tests.doctor.test_checks import CASES
 
 from podium.cli import doctor
+from podium.cli.inputs import KubeOptions
 from podium.cli.render.text import Layout
 from podium.kube.discovery import ServerVersion
 from podium.ops.doctor.diagnosis import diagnose
-from podium.ops.doctor.facts import Facts
+from podium.ops.doctor.facts import PODS, Facts, Unread
 from podium.ops.doctor.server import MINIMA
 
 _PODIUM = Path(sys.executable).with_name("podium")
@@ -52,7 +53,7 @@ def test_the_contract(
 ) -> None:
     """Envelope, versions, numbers by level and each check; the exit code tells of problems."""
 
-    async def look(_kubeconfig: str | None, _context: str | None) -> Facts:
+    async def look(_kube: KubeOptions) -> Facts:
         return facts
 
     monkeypatch.setattr(doctor, "_look", look)
@@ -96,6 +97,15 @@ def test_the_table_fits(width: int | None) -> None:
     assert lines[4].startswith("certificate  Secret podium-system/podium-webhook expired 24 hours ago")
     assert "  fix: kubectl -n podium-system logs deployment/podium-webhook" in text
     assert width is None or max(map(len, lines)) <= width
+
+
+def test_what_could_not_be_looked_at_is_no_all_clear() -> None:
+    """The first line counts what was; the rest is in the notes."""
+    made = well()
+    made.answers[PODS] = Unread(403, "no")
+    checks = diagnose(made.facts())
+    first = doctor._table(checks, Layout(width=None, colour=False)).splitlines()[0]
+    assert first == f"No problem in {len(checks) - 1} checks; 1 check could not be made."
 
 
 def test_names_of_others_do_not_act_on_the_terminal() -> None:

@@ -147,6 +147,14 @@ def test_who_has_no_kubeconfig_is_told_of_files(asked: Sequence[str], tmp_path: 
     assert said.endswith(", or read a dump or manifests with -f FILE") == (asked[0] in OF_FILES)
 
 
+@pytest.mark.parametrize(("wrong", "meant"), [("adit", "audit"), ("what-if", "whatif"), ("xyz", "")])
+def test_a_command_that_is_not_there(wrong: str, meant: str) -> None:
+    done = run(wrong)
+    assert done.exit_code == 2
+    assert f"No such command '{wrong}'." in done.output
+    assert (f"Did you mean {meant}?" in done.output) == bool(meant)
+
+
 @pytest.mark.parametrize("name", ["audit", "dump -o -", "preflight --to 1.37", "report", "ui"])
 def test_what_is_no_namespace(name: str) -> None:
     done = run(*name.split(), "-n", "Team A")

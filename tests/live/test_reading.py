@@ -369,6 +369,21 @@ async def test_progress_is_for_a_person_who_watches(
     assert said.endswith("\r\x1b[K")
 
 
+async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path: Path) -> None:
+    """An empty one would be an all-clear for who mistyped it; who may not know reads what may be read."""
+    codes = {"gone": (404, "NotFound", 'namespaces "gone" not found'), "theirs": (403, "Forbidden", "no")}
+    for name, answer in codes.items():
+
+        async def refuse(_: web.Request, answer: tuple[int, str, str] = answer) -> web.StreamResponse:
+            return status(*answer)
+
+        fake.answers[f"/api/v1/namespaces/{name}"] = refuse
+    said = await _refusal(fake, tmp_path, all_namespaces=False, namespace="gone")
+    assert said.endswith(": there is no namespace gone; choose one with -n")
+    read = await _load(fake, tmp_path, all_namespaces=False, namespace="theirs")
+    assert read.scope.namespace == "theirs"
+
+
 async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path: Path) -> None:
     """An empty one would be an all-clear; the rights that are missing are said, with where to find them."""
 
@@ -379,7 +394,8 @@ async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path
         for plural, *_ in resources:
             fake.answers[f"{root}/{plural}"] = refuse
     said = await _refusal(fake, tmp_path)
-    assert said.startswith("nothing may be read there: missing permission: list nodes")
-    assert said.endswith("; docs/dump.md has the rights")
+    assert said.startswith('nothing may be read there: missing permission: list pods (API group "") cluster')
+    assert said.endswith(" and 4 more; docs/dump.md has the rights")
+    assert len(said) < 160
     del fake.answers["/api/v1/nodes"]
     assert "Pod" in (await _load(fake, tmp_path)).state.unread

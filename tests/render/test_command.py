@@ -117,7 +117,7 @@ def test_report_is_all_of_standard_output(podium: Podium) -> None:
     assert run.json["summary"]["objects"] == {"Pod": 1, "PodGroup": 1, "PriorityClass": 1}
     assert run.json["summary"]["skipped"] == {"v1 ConfigMap": 1}
     assert run.json["groups"][0]["divergent"] == [{"pod": "train-0", "priority": 0, "role": ""}]
-    assert run.stderr == "judging for Kubernetes 1.37: assumed: no node says its version\n"
+    assert run.stderr == "podium: judging for Kubernetes 1.37: assumed: no node says its version\n"
 
 
 def test_output_file_gets_what_standard_output_would(podium: Podium) -> None:

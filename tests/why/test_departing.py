@@ -290,7 +290,7 @@ NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "nobody at all": (
         [pod("x")],
         "pod a/nobody",
-        "there is no pod a/nobody, and nothing is known of one (Event: not in the input; PreemptionRecord: ",
+        "nothing is known of one (Event: not in the input (podium dump --events); PreemptionRecord: ",
     ),
 }
 

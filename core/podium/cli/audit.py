@@ -133,7 +133,7 @@ class Judge(NamedTuple):
     def report(self, loaded: Loaded, triage: Triage, name: str) -> AuditReport:
         """Audit what was read; stderr says for which minor, and of which input where it has a name."""
         minor, chosen_by = _minor(self.kubernetes, loaded)
-        click.echo(f"{name and f'{name}: '}judging for Kubernetes {minor}: {chosen_by}", err=True)
+        click.echo(f"podium: {name and f'{name}: '}judging for Kubernetes {minor}: {chosen_by}", err=True)
         with collector_paused(), loaded.origins.placed():
             return audit(
                 loaded.state,

@@ -86,7 +86,9 @@ def _table(checks: "list[Check]", layout: "Layout") -> str:
     counts = _counts(checks)
     bad = {"problem": "error", "warning": "warning"}
     found = [count(number, level) for level, number in counts.items() if number and level in bad]
-    layout.paragraph(f"{listed(found) or 'No problem'} in {count(len(checks), 'check')}.", style="bold")
+    made = sum(each.made for each in checks)
+    unmade = f"; {count(len(checks) - made, 'check')} could not be made" if made < len(checks) else ""
+    layout.paragraph(f"{listed(found) or 'No problem'} in {count(made, 'check')}{unmade}.", style="bold")
     for level, number in counts.items():
         rows = []
         for each in checks:

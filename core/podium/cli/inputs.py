@@ -224,8 +224,9 @@ def read_live(
     """Read a live cluster into a collector of one's own. Raises PodiumError."""
 
     async def read(connection: "Connection", scope: Scope, watcher: "Watcher") -> "tuple[C, ClusterInfo]":
-        from podium.kube.listing import read_cluster  # noqa: PLC0415 - as in `ask_live`
+        from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
 
+        await check_namespace(connection, scope)
         return await read_cluster(connection, scope, watcher, begin, reads)
 
     return ask_live(kube, read)
@@ -239,9 +240,12 @@ def check_read(info: ClusterInfo, reads: Reads) -> None:
     from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - as in `ask_live`
 
     kinds = {read.kind for read in reads.values()}
-    refused = {why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED}
     if kinds <= info.unread.keys():
-        raise PodiumError(f"nothing may be read there: {some(refused, 1)}; docs/dump.md has the rights")
+        refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]
+        # The reason of a kind that is of several resources is as many sentences.
+        said = min(refused, key=lambda why: (len(why), why))
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        raise PodiumError(f"nothing may be read there: {said}{more}; docs/dump.md has the rights")
 
 
 def ask_live(kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Coroutine[Any, Any, T]]") -> T:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Page, Watcher
 
+# A dump that was taken for an audit has none of it.
+_NO_PAST = f"{NOT_IN_INPUT} (podium dump --events)"
 _PAST_KINDS = (Kind.EVENT, Kind.PREEMPTION_RECORD)
 # Of its namespace, whatever a plan would want beside.
 _NEAR_KINDS = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.CLAIM, Kind.VOLUME)
@@ -112,7 +114,7 @@ def from_files(filenames: Sequence[str], *, strict: bool) -> Read:
         return (document for document in documents if not heap.take(document))
 
     loaded = load_state(rest(inputs.read_documents(filenames)), strict=strict, reads=SCHEDULING_READS)
-    unread = {kind: NOT_IN_INPUT for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
+    unread = {kind: _NO_PAST for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
     read = Read(loaded, heap.past(), _missing(unread, *_PAST_KINDS), _everybody)
     return _with_whole(read, loaded)
 

@@ -220,7 +220,8 @@ def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Ite
             number += 1
     except yamldoc.YamlError as error:
         line = textfile.line_breaks(text, section.start) + error.line if error.line else None
-        template = line and _TEMPLATE in bytes(text).split(b"\n")[line - 1]
+        # The end of a text is a line to YAML, too.
+        template = line and any(_TEMPLATE in each for each in bytes(text).split(b"\n")[line - 1 : line])
         problem = _RENDER if template else f"malformed YAML: {error.problem}"
         raise ReadError(Origin(file, number), problem, line=line) from None
 

@@ -78,6 +78,23 @@ class Watcher(Protocol):
 C = TypeVar("C", bound=Collector)
 
 
+async def check_namespace(connection: Connection, scope: Scope) -> None:
+    """Raise PodiumError where the scope is a namespace that is not there, of which a list would be empty.
+
+    Who may not know is not told.
+    """
+    if not scope.namespace:
+        return
+    try:
+        await connection.get(f"/api/v1/namespaces/{scope.namespace}")
+    except RefusedError as error:
+        # Whatever else is wrong is told of what is read.
+        if error.code == 404 and error.message.startswith("namespaces "):
+            raise PodiumError(
+                f"{connection.server}: there is no namespace {scope.namespace}; choose one with -n"
+            ) from None
+
+
 async def read_cluster(
     connection: Connection,
     scope: Scope,

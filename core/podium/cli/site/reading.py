@@ -79,7 +79,9 @@ class Cluster:
     async def reach(self) -> None:
         """Ask what it serves."""
         from podium.kube.discovery import discover  # noqa: PLC0415 - files do without
+        from podium.kube.listing import check_namespace  # noqa: PLC0415 - as above
 
+        await check_namespace(self._connection, self._scope)
         await discover(self._connection, SCHEDULING_READS)
 
     async def read(self, clock: Clock) -> Desk:

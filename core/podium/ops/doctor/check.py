@@ -19,9 +19,13 @@ class Level(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One check and its outcome, each text in one line; `fix` is empty where there is nothing to do."""
+    """One check and its outcome, each text in one line; `fix` is empty where there is nothing to do.
+
+    `made` is false where it could not be looked at.
+    """
 
     name: str
     level: Level
     fact: str
     fix: str = ""
+    made: bool = True

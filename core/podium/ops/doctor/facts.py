@@ -203,7 +203,7 @@ REGISTRATIONS = {"MutatingWebhookConfiguration": MUTATING, "ValidatingWebhookCon
 def unseen(name: str, what: str, unread: Unread) -> Check:
     """Say that something was not looked at, and how it could be."""
     fix = "have somebody run it who may read this" if unread.code in (401, 403) else "try again"
-    return Check(name, Level.NOTE, f"{what} not read: {unread.why}", fix)
+    return Check(name, Level.NOTE, f"{what} not read: {unread.why}", fix, made=False)
 
 
 def given(deployment: Document, option: str) -> str:
