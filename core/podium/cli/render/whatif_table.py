@@ -63,18 +63,19 @@ def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int)
     if not units:
         return
     layout.heading(f"{title}: {count(len(units), 'unit')}")
-    rows = [
-        (
-            unit.kind,
-            visible(unit_name(unit)),
-            str(unit.priority),
-            visible(pods_words(unit.pods)),
-            "violated" if unit.violatesBudget else "",
-            visible(unit.reason),
-        )
-        for unit in units[:limit]
-    ]
-    layout.columns(("KIND", "NAME", "PRIORITY", "PODS", "BUDGET", "WHY"), rows, right=(2,))
+    shown = units[:limit]
+    columns: dict[str, list[str]] = {
+        "KIND": [unit.kind for unit in shown],
+        "NAME": [visible(unit_name(unit)) for unit in shown],
+        "PRIORITY": [str(unit.priority) for unit in shown],
+        "PODS": [visible(pods_words(unit.pods)) for unit in shown],
+        "BUDGET": ["violated" if unit.violatesBudget else "" for unit in shown],
+        "WHY": [visible(unit.reason) for unit in shown],
+    }
+    if not any(columns["BUDGET"]):
+        # Most have none, and the others want the room.
+        del columns["BUDGET"]
+    layout.columns(tuple(columns), list(zip(*columns.values(), strict=True)), right=(2,))
     _cut(layout, len(units), limit)
 
 
