@@ -145,7 +145,7 @@ def test_dump(play: Play, team: Server) -> None:
 
 def test_history(play: Play, bare: Server) -> None:
     """What the last command prints is on the page."""
-    play.at(bare).given(_KINDS)
+    play.at(bare).given(f"{_KINDS}kubectl create namespace podium-system >/dev/null\n")
     play.rest()
 
 
