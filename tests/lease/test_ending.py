@@ -189,13 +189,16 @@ def test_a_candidate_that_is_told_to_stop_writes_nothing() -> None:
         assert set(methods(world).split()) == {"GET"}
 
 
-def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind() -> None:
-    with World(fates=[FINE, Fate(back=3.0)]) as world:
+@pytest.mark.parametrize("fate", [Fate(back=3.0), HUNG, Fate(there=0.07), Fate(there=2.0)])
+def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind(fate: Fate) -> None:
+    """Whether the server has heard of the bid or is yet to."""
+    with World(fates=[FINE, fate]) as world:
         world["a"].start()
-        world.run(1.0)
-        assert world.server.holder == "a"
+        # 30 ms after the bid was sent.
+        world.run(0.05)
+        assert methods(world) == ("GET POST" if fate.there < 0.03 else "GET")
         world["a"].stop()
-        world.run(1.0)
+        world.run(10.0)
         assert not world["a"].runs()
         assert world.server.holder == ""
         assert not world["a"].led

@@ -8,7 +8,8 @@ holder has stopped acting `lease_seconds - renew_seconds` before anybody else ma
 
 A write whose answer was lost may land later. It names the UID and the resourceVersion that it rests on, so it
 lands on what we saw or not at all, and the Lease is read again before anything else is believed. (A PUT
-without a UID would make a Lease anew that was deleted.)
+without a UID would make a Lease anew that was deleted.) Who is told to stop while one is under way hears its
+end first: what it takes later than we look, nobody would give back.
 
 Needs get, create and update on leases of coordination.k8s.io.
 """
@@ -85,6 +86,7 @@ class Elector:
         self._seen: Seen | None = None
         self._unsure = True  # whether a write of ours may have changed what we have seen
         self._term: Record | None = None  # what we hold, or may hold
+        self._sending: asyncio.Future[bytes] | None = None  # the last write
         self._until = _NEVER
         self._began = _NEVER  # when the last attempt did
         self._failure = ""
@@ -111,6 +113,7 @@ class Elector:
                 self._term, self._until = None, _NEVER
             elif self._term is not None:
                 await self._release(self._term)
+            self._give_up()
 
     async def _work(self, lead: Callable[[], Awaitable[None]]) -> None:
         keeping = asyncio.ensure_future(self._keep())
@@ -171,6 +174,7 @@ class Elector:
         except LostError:
             raise
         except TimeoutError:
+            self._give_up()
             failure = "no answer in time"
         except PodiumError as error:
             failure = str(error)
@@ -226,6 +230,8 @@ class Elector:
         self._until = _NEVER
         try:
             async with asyncio.timeout(self._patience):
+                if self._sending is not None:
+                    await asyncio.wait([self._sending], timeout=self._patience / 2)
                 while is_of((seen := await self._known()).record, term):
                     if await self._write(seen, released(seen.record, self._now())):
                         self._say("lease released", {"lease": self._where})
@@ -271,7 +277,10 @@ class Elector:
                     "metadata": {"name": self._name},
                     "spec": spec,
                 }
-            body = await self._connection.send(method, path, document, patient=False)
+            self._sending = asyncio.ensure_future(
+                self._connection.send(method, path, document, patient=False)
+            )
+            body = await asyncio.shield(self._sending)
         except RefusedError as error:
             # 409: changed, deleted, or made in the meantime. A 404 to a POST is of its namespace.
             if error.code == 409 or (error.code == 404 and seen.document):
@@ -279,6 +288,11 @@ class Elector:
             raise
         self._take(body)
         return True
+
+    def _give_up(self) -> None:
+        """Hear no more of a write that is under way."""
+        if self._sending is not None:
+            self._sending.cancel()
 
     def _take(self, body: bytes) -> Seen:
         """Remember what was read."""
