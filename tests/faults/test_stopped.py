@@ -221,6 +221,8 @@ def test_at_any_moment(stage: Stage, server: Server) -> None:
     moments = [(moment, late) for moment in range(2, steps + 1) for late in (True, False)]
     for moment, late in moments if FULL else random.SystemRandom().sample(moments, MOMENTS):
         stage.stopped(server.kubeconfig, moment, late=late)
+    leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
+    assert [each for each in leases if each["spec"].get("holderIdentity")] == []
 
 
 TROUBLES: dict[str, Fault] = {
