@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from podium.api.times import micro_time
 from podium.service import lease, leaserecord
 from podium.service.leaserecord import Record, Seen, Terms
 
@@ -105,10 +106,7 @@ def test_a_renewal_is_never_the_same_as_the_one_before() -> None:
 def test_times_are_written_as_api_servers_take_them() -> None:
     """UTC, six digits, Z: they refuse anything else."""
     east = timezone(timedelta(hours=2))
-    assert (
-        leaserecord.micro_time(datetime(2026, 11, 21, 2, 0, 0, 5, tzinfo=east))
-        == "2026-11-21T00:00:00.000005Z"
-    )
+    assert micro_time(datetime(2026, 11, 21, 2, 0, 0, 5, tzinfo=east)) == "2026-11-21T00:00:00.000005Z"
 
 
 def test_a_term_is_ours_by_who_began_it_and_when() -> None:

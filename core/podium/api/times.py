@@ -20,6 +20,11 @@ def written(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def micro_time(moment: datetime) -> str:
+    """Write a moment of any zone as metav1.MicroTime, of which an API server takes no other form."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def written_at(second: int) -> str:
     """Write a second since 1970, up to LAST_SECOND."""
     return written(datetime.fromtimestamp(second, UTC))

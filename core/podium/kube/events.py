@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from podium.api.times import micro_time
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff, Rate
 from podium.kube.connection import Connection, RefusedError, Sleep
@@ -188,7 +189,7 @@ class Recorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": ref.namespace, "name": _name(ref.name, note.token)},
-            "eventTime": f"{self._now():%Y-%m-%dT%H:%M:%S.%fZ}",
+            "eventTime": micro_time(self._now()),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "type": note.type,

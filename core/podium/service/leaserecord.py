@@ -8,10 +8,12 @@ one that has stopped renewing.
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
+
+from podium.api.times import micro_time
 
 
 class Terms(NamedTuple):
@@ -136,8 +138,3 @@ def released(record: Record, now: datetime) -> Record:
     """Give the record of a lease that is given back; a second is the shortest duration there is."""
     stamp = micro_time(now)
     return Record("", 1, stamp, stamp, record.leaseTransitions)
-
-
-def micro_time(moment: datetime) -> str:
-    """Write a time as metav1.MicroTime, of which an API server takes no other form."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
