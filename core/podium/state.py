@@ -90,6 +90,18 @@ class State:
             self._leave(before)
         self._tell(before, None)
 
+    def copy(self) -> "State":
+        """Give another state of the same objects, which nobody observes yet."""
+        copy = State(native_served=self.native_served, unread=self.unread)
+        indices = (
+            *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
+            *(self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
+        )
+        for index in indices:
+            for each in index.values():
+                copy.apply(each)
+        return copy
+
     def serve_native(self, served: bool) -> None:
         """Note whether the API server stores the native field now; every pod's group is told anew."""
         if served == self.native_served:

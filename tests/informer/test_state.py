@@ -74,6 +74,17 @@ def test_an_object_that_was_removed_leaves_nothing(obj: Readable) -> None:
     assert state.revision == 2
 
 
+def test_a_copy_holds_every_kind_and_is_another() -> None:
+    state = State(native_served=True, unread={"Node": "forbidden"})
+    for each in EVERY_KIND:
+        state.apply(each)
+    before, copy = _contents(state), state.copy()
+    assert _contents(copy) == before
+    for each in EVERY_KIND:
+        copy.remove(each)
+    assert _contents(state) == before
+
+
 def test_a_group_of_one_api_is_not_that_of_the_other() -> None:
     state = State(native_served=True)
     state.apply(_group(NATIVE_GROUP))

@@ -5,7 +5,7 @@ whatif`, divergences are `podium audit`. What takes long is kept as long as the 
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from podium.api.core import Pod
@@ -34,7 +34,6 @@ from podium.schedulerplugin.scheduling.history import moment_of
 from podium.schedulerplugin.scheduling.summary import Summary, summarize
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.volumes import claims_of
-from podium.state import Readable
 from podium.state import State as Index
 from podium.view import Name, View
 from podium.why.account import State, Wait
@@ -160,7 +159,9 @@ class Desk:
             if form.manifest.strip():
                 documents = split(form.manifest.encode(errors="replace"), "the manifest")
                 expansion = whatif.brought(documents, loaded, moment)
-                loaded = loaded._replace(state=_with(loaded.state, expansion.objects))
+                loaded = loaded._replace(state=loaded.state.copy())
+                for each in expansion.objects:
+                    loaded.state.apply(each)
                 added, notes = expansion.targets, expansion.notes
             target = self._meant(form, added, loaded)
             rules = whatifinput.choose_rules(form.semantics or None, target, loaded, live=self.live)
@@ -252,18 +253,3 @@ def _order(member: Member) -> tuple[int, str]:
 
 def _claims(pod: Pod) -> tuple[str, ...]:
     return claims_of(pod) if isinstance(pod, Schedulable) else ()
-
-
-def _with(state: Index, objects: Iterable[Readable]) -> Index:
-    """Give a copy of an index with more objects in it."""
-    copy = Index(native_served=state.native_served, unread=state.unread)
-    indices = (
-        *(state.classes, state.nodes, state.namespaces, state.groups, state.workloads, state.pods),
-        *(state.budgets, state.claims, state.volumes, state.kueue_workloads, state.owners),
-    )
-    for index in indices:
-        for each in index.values():
-            copy.apply(each)
-    for each in objects:
-        copy.apply(each)
-    return copy
