@@ -20,7 +20,7 @@ from podium.errors import PodiumError
 from podium.kube.listing import read_cluster
 from podium.ops.doctor.server import MINIMA, lacking
 from podium.ops.install import Document
-from podium.schedulerplugin.filters.nodes import KEEPS_OUT, TaintToleration, node_filters, tolerates
+from podium.schedulerplugin.filters.nodes import TaintToleration, keeping_out, node_filters
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.wording import listed
 
@@ -92,13 +92,7 @@ def _refusals(snapshot: Snapshot, deployment: Document) -> str:
         by, why = refused
         if isinstance(by, TaintToleration):
             taints = snapshot.columns.taint_sets[snapshot.columns.taints.item(node)]
-            keys = sorted(
-                {
-                    each.key or ""
-                    for each in taints
-                    if each.effect in KEEPS_OUT and not tolerates(shape.tolerations, each)
-                }
-            )
+            keys = sorted({each.key or "" for each in keeping_out(shape.tolerations, taints)})
             why = f"{why} {', '.join(keys)}"
         reasons[why] += 1
     return ", ".join(f"{number:,} {why}" for why, number in reasons.most_common())

@@ -14,7 +14,7 @@ from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.schedulerplugin.devices import devices
-from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, is_preempted
 from podium.view import View
 from podium.why.account import State
 from podium.why.telling import group_state, state_of
@@ -91,7 +91,7 @@ def _group(key: GroupKey, view: View) -> Row:
         by_state[state_of(pod)].append(pod)
     state = group_state(by_state)
     gone = state is not State.RUNNING and any(
-        map(_preempted, (*by_state[State.LEAVING], *by_state[State.FINISHED]))
+        map(is_preempted, (*by_state[State.LEAVING], *by_state[State.FINISHED]))
     )
     return Row(
         key=key,
@@ -118,7 +118,7 @@ def _pod(pod: Schedulable) -> Row:
         priority=pod.spec.priority or 0,
         class_name=pod.spec.priorityClassName or "",
         state=state,
-        preempted=_preempted(pod),
+        preempted=is_preempted(pod),
         differing=0,
         pods={state: 1},
         min_count=None,
@@ -132,11 +132,6 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
     if group is not None:
         return group.priority or 0
     return max((pod.spec.priority or 0 for pod in members), default=0)
-
-
-def _preempted(pod: Schedulable) -> bool:
-    condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
 
 
 def _told(group: PodGroup) -> bool:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 # Who tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 # The effects of a taint that keep a pod from being placed.
-KEEPS_OUT = ("NoSchedule", "NoExecute")
+_KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 # How many answers about single nodes a Kept holds: 160 masks of 100,000 nodes, 16 MB.
 _KEPT = 2**24
@@ -176,10 +176,7 @@ class TaintToleration(StaticFilter):
     def _passes(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
         tolerations = shape.tolerations + self._always
-        table = [
-            all(tolerates(tolerations, taint) for taint in taints if taint.effect in KEEPS_OUT)
-            for taints in columns.taint_sets
-        ]
+        table = [not keeping_out(tolerations, taints) for taints in columns.taint_sets]
         return np.array(table, np.bool_)[columns.taints]
 
 
@@ -243,6 +240,11 @@ def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     """Say whether one of the tolerations covers a taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def keeping_out(tolerations: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Taint]:
+    """Give those of a node's taints that keep out a pod with these tolerations."""
+    return [taint for taint in taints if taint.effect in _KEEPS_OUT and not tolerates(tolerations, taint)]
 
 
 def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
