@@ -7,7 +7,8 @@ import pytest
 from tests.fixtures.faults import switch_gates
 from tests.fixtures.servers import Server, exclusive
 from tests.live.cluster import NATIVE
-from tests.reconciler.running import PODIUM_API, Place, Space, install, new_class, running
+from tests.reconciler.running import PODIUM_API, Place, Space, install, launch, new_class
+from tests.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP
 from podium.controlplane.releases import RELEASES
@@ -33,7 +34,11 @@ def test_groups_outlive_their_api(server: Server, tmp_path: Path) -> None:
     native.pod("train-0", "train", "high")
     native.pod("train-1", "train", "low")
     ours.group("tune", "high")
-    with running(server, tmp_path / "controller") as controller:
+    # Restarts may take longer than a lease lasts, and who loses it ends.
+    controller = launch(server.kubeconfig, tmp_path / "controller", None, "--no-leader-elect")
+    with ending(controller):
+        controller.wait_ready()
+        controller.wait_leading()
         native.expect("train", "True", "PriorityMismatch")
         switch_gates(server, on=False)
         assert server.request("GET", native.groups_path())[0] == 404
@@ -43,6 +48,7 @@ def test_groups_outlive_their_api(server: Server, tmp_path: Path) -> None:
         assert "schedulingGroup" not in native.ask("GET", native.pods_path("train-2"))["spec"]
         ours.pod("tune-0", "tune", "low")
         ours.expect("tune", "True", "PriorityMismatch")
+        controller.until(lambda: "api went away" in controller.log, "it takes them for gone")
         switch_gates(server, on=True)
         assert native.ask("GET", native.groups_path("train"))["metadata"]["uid"] == stored
         native.end("train-1")

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import ENOUGH, Server, exclusive
-from tests.reconciler.running import until
+from tests.reconciler.running import PATIENCE_SECONDS, until
 from tests.scheduling.builders import NS, container
 from tests.scheduling.dynamic_cases import CASES, NODES, Case
 from tests.scheduling.dynamic_scene import NAMESPACES, SAYS
 
+from podium.controlplane import process
 from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
@@ -79,6 +80,16 @@ class Pods:
         """Say whether a pod of the default namespace is bound to a node by now."""
         return self.verdict(name, {}) == node
 
+    def there(self) -> dict[str, tuple[str, str]]:
+        """Give every pod there is: its node, and since when."""
+        return {
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": (
+                pod["spec"].get("nodeName", ""),
+                pod["metadata"]["creationTimestamp"],
+            )
+            for pod in self.server.request("GET", "/api/v1/pods")[1]["items"]
+        }
+
     def may_be_in(self, namespace: str) -> bool:
         """Say whether pods can be made in a namespace by now: it has the account they run as."""
         code, _ = self.server.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
@@ -137,14 +148,17 @@ def test_kube_scheduler_says_the_same_of_each_node(pods: Pods, case: Case) -> No
         pods.create(f"standing-{number}", template, node=node)
     try:
         for node in NODES:
+            said: list[str] = []
             # The scheduler may hear of a new pod before it has heard that another came or went.
-            until(partial(agrees, pods, case, node), f"{case}: {node}")
+            ended = process.wait_until(partial(agrees, pods, case, node, said), seconds=PATIENCE_SECONDS)
+            assert ended, f"of {node} it says {said} beside {pods.there()}, not {wanted(case, node)!r}"
     finally:
         pods.clear()
 
 
-def agrees(pods: Pods, case: Case, node: str) -> bool:
-    return re.search(wanted(case, node), pods.ask(node, case.pod)) is not None
+def agrees(pods: Pods, case: Case, node: str, said: list[str]) -> bool:
+    said.append(pods.ask(node, case.pod))
+    return re.search(wanted(case, node), said[-1]) is not None
 
 
 def wanted(case: Case, node: str) -> str:

@@ -154,6 +154,11 @@ def ending(started: Running) -> Iterator[None]:
         if started.process.poll() is None:
             code = started.stop()
             assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"
+    except BaseException as error:
+        # What a test waited for in vain may have its reason here: who has lost its lease has ended, say.
+        line = f"{started.process.args!r}, exit code {started.process.poll()}"
+        error.add_note(f"{line}, has said:\n{started.log}")
+        raise
     finally:
         if started.process.poll() is None:
             started.process.kill()
