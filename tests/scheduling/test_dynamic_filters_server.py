@@ -3,6 +3,7 @@
 A pod is held to one node by a resource that only this node has: a selector would change what spread counts.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -28,15 +29,15 @@ MERGE = "application/merge-patch+json"
 
 
 class Pods:
-    """The pods of one case on a server."""
+    """The pods of one case on a server, none named as another was before."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._numbers = itertools.count()
 
-    def create(
-        self, name: str, template: Template, *, node: str | None = None, held_to: str | None = None
-    ) -> None:
-        """Create a pod that is bound to a node already, or that only one node can take."""
+    def create(self, template: Template, *, node: str | None = None, held_to: str | None = None) -> str:
+        """Create a pod that is bound to a node already, or that only one node can take; give its name."""
+        name = f"{'probe' if node is None else 'standing'}-{next(self._numbers)}"
         spec = {
             key: value for key, value in template.items() if key not in ("namespace", "labels", "terminating")
         }
@@ -53,7 +54,8 @@ class Pods:
             metadata["finalizers"] = [HELD]
         create(self.server, path(template), {"metadata": metadata, "spec": spec})
         if template.get("terminating"):
-            self.server.request("DELETE", f"{path(template)}/{name}")
+            self._delete(f"{path(template)}/{name}")
+        return name
 
     def verdict(self, name: str, template: Template) -> str:
         """Say which node a pod was bound to, or why to none."""
@@ -71,9 +73,9 @@ class Pods:
 
     def ask(self, node: str, template: Template) -> str:
         """Give the verdict on a pod that is there for this question only."""
-        self.create(node, template, held_to=node)
-        said = self.verdict(node, template)
-        self.server.request("DELETE", f"{path(template)}/{node}", {"gracePeriodSeconds": 0})
+        name = self.create(template, held_to=node)
+        said = self.verdict(name, template)
+        self._delete(f"{path(template)}/{name}", {"gracePeriodSeconds": 0})
         return said
 
     def is_on(self, name: str, node: str) -> bool:
@@ -99,11 +101,16 @@ class Pods:
         """Have every pod gone."""
         for namespace in NAMESPACES:
             where = path({"namespace": namespace})
-            self.server.request("DELETE", where, {"gracePeriodSeconds": 0})
+            self._delete(where, {"gracePeriodSeconds": 0})
             for pod in self.server.request("GET", where)[1]["items"]:
                 if HELD in pod["metadata"].get("finalizers", ()):
                     free = {"metadata": {"finalizers": None}}
                     self.server.request("PATCH", f"{where}/{pod['metadata']['name']}", free, MERGE)
+        until(lambda: not self.there(), "every pod to be gone")
+
+    def _delete(self, where: str, options: dict[str, Any] | None = None) -> None:
+        code, answer = self.server.request("DELETE", where, options)
+        assert code == 200, answer
 
 
 def only(node: str) -> str:
@@ -135,8 +142,8 @@ def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
         for name in NAMESPACES:
             until(partial(made.may_be_in, name), f"the account of {name}")
         for name in NODES:
-            made.create(f"probe-{name}", {}, held_to=name)
-            until(partial(made.is_on, f"probe-{name}", name), f"the scheduler to see node {name}")
+            probe = made.create({}, held_to=name)
+            until(partial(made.is_on, probe, name), f"the scheduler to see node {name}")
         made.clear()
         yield made
 
@@ -144,8 +151,8 @@ def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_kube_scheduler_says_the_same_of_each_node(pods: Pods, case: Case) -> None:
     """Node by node, the pod gone before the next; of nodes that its selector excludes it says that first."""
-    for number, (template, node) in enumerate(case.standing):
-        pods.create(f"standing-{number}", template, node=node)
+    for template, node in case.standing:
+        pods.create(template, node=node)
     try:
         for node in NODES:
             said: list[str] = []
