@@ -11,6 +11,7 @@ from tests.live.fake import Fake, serving
 
 from podium.cli.inputs import KubeOptions, load_live
 from podium.errors import PodiumError
+from podium.kube.kubeconfig import chosen, namespace
 
 HTTPS = "https://127.0.0.1:1"
 EXEC = "client.authentication.k8s.io/v1"
@@ -117,6 +118,57 @@ def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
     assert _refusal() == "no kubeconfig, and the pod's service account: Service token file does not exist."
+
+
+def _contexts(**namespaces: str) -> dict[str, Any]:
+    """Write a kubeconfig with contexts in namespaces, the first the current one, and a login that fails."""
+    login = {"exec": {"apiVersion": EXEC, "command": "nowhere"}}
+    contexts = [
+        {"name": name, "context": {"cluster": "c", "user": "me", **({"namespace": each} if each else {})}}
+        for name, each in namespaces.items()
+    ]
+    return _config(user=login) | {"contexts": contexts, "current-context": contexts[0]["name"]}
+
+
+NAMESPACES: dict[str, tuple[list[dict[str, Any]], str | None, str]] = {
+    "the current context's": ([_contexts(one="a", two="b")], None, "a"),
+    "another context's": ([_contexts(one="a", two="b")], "two", "b"),
+    "a context without one": ([_contexts(one="")], None, "default"),
+    "the first of several files": ([_contexts(one="a"), _contexts(two="b")], None, "a"),
+}
+
+
+@pytest.mark.parametrize(("files", "context", "expected"), NAMESPACES.values(), ids=list(NAMESPACES))
+def test_the_namespace_is_known_without_a_login(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: list[dict[str, Any]],
+    context: str | None,
+    expected: str,
+) -> None:
+    """It is the one that is connected with, once the login works."""
+    paths = [tmp_path / str(number) for number in range(len(files))]
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
+    for path, content in zip(paths, files, strict=True):
+        path.write_text(json.dumps(content))
+    assert namespace(None, context) == expected
+    for path, content in zip(paths, files, strict=True):
+        path.write_text(json.dumps(content | {"users": []}))
+    assert asyncio.run(chosen(None, context)).namespace == expected
+
+
+def test_the_namespace_of_what_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad kubeconfig is told in the same words; in a pod it is the service account that lacks something."""
+    path = tmp_path / "kubeconfig"
+    path.write_text("hello")
+    with pytest.raises(PodiumError) as refused:
+        namespace(str(path), None)
+    assert str(refused.value) == _refusal(str(path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    with pytest.raises(PodiumError, match="no kubeconfig, and the pod's service account: "):
+        namespace(None, None)
 
 
 async def test_the_environment_names_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,7 +288,6 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         1,
         "there is no pod or PodGroup a/x in what was read (PodGroup: not in the input)",
     ),
-    "a name that is none": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--pod", "x"], 2, "is not NAMESPACE/NAME"),
     "a time that is none": (
         {"c.yaml": CLUSTER},
         ["-f", "c.yaml", "--pod", "a/high", "--now", "soon"],
@@ -435,7 +434,10 @@ def alone() -> Iterator[Server]:
 
 @pytest.mark.server
 def test_live_cluster_is_read_and_left_alone(podium: Podium, alone: Server, tmp_path: Path) -> None:
-    """Rights to get and list are enough; the whole cluster counts, its version and the clock decide."""
+    """Rights to get and list are enough; the whole cluster counts, its version and the clock decide.
+
+    A bare name is one of the context's namespace.
+    """
     namespace, other = alone.new_namespace(), alone.new_namespace()
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     create(alone, "/api/v1/nodes", {"metadata": {"name": "only"}, "status": {"allocatable": allocatable}})
@@ -450,7 +452,7 @@ def test_live_cluster_is_read_and_left_alone(podium: Podium, alone: Server, tmp_
     make(namespace, "waits", high)
     reader = kubeconfig_of(alone, namespace, READ_ONLY, tmp_path)
     _, before = alone.request("GET", "/api/v1/pods")
-    run = podium("--kubeconfig", str(reader), "--pod", f"{namespace}/waits", "-o", "json")
+    run = podium("--kubeconfig", str(reader), "--pod", "waits", "-o", "json")
     assert run.code == 0, run.stderr
     assert run.json["semantics"] == "1.37"
     assert [(unit["namespace"], unit["name"]) for unit in run.json["victims"]] == [(other, "runs")]

@@ -302,9 +302,3 @@ def test_who_is_not_there(podium: Podium, objects: list[dict[str, Any]], asked: 
     assert (run.code, run.stdout) == (1, "")
     assert run.stderr.count("\n") == 1
     assert said in run.stderr
-
-
-def test_a_name_without_a_namespace_is_usage(podium: Podium) -> None:
-    run = podium("pod", "x", "-f", file([pod("x")]))
-    assert run.code == 2
-    assert "'x' is not NAMESPACE/NAME" in run.stderr

@@ -168,7 +168,11 @@ def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
 
 @pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
 def test_who_waits_for_room_is_told_the_same_of_a_dump(podium: Podium, yard: Yard, scheduler: str) -> None:
-    """The scheduler's words, and the outcome of a plan."""
+    """The scheduler's words, and the outcome of a plan.
+
+    Only a group tells of a dump that its cluster serves the Workload API, and so whose rules decide.
+    """
+    yard.group("ring", 5, 3)
     yard.node("n0")
     yard.pod("late", 40, 1, schedulerName=scheduler)
     yard.until_said("late", "nodes are available")
@@ -197,7 +201,8 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
         )
         assert theirs.name not in run.stdout + run.stderr
         assert any("missing permission: list preemptionrecords" in each for each in run.json["unknown"])
-        late = told(podium, yard.server, "pod", f"{yard.name}/late", tenant)
+        # By a bare name: the context is of their namespace.
+        late = told(podium, yard.server, "pod", "late", tenant)
         assert [each["cause"] for each in late["waiting"]] == ["SchedulerSays"]
         assert any("missing permission: list nodes" in each for each in late["unknown"])
         elsewhere = podium("pod", f"{theirs.name}/secret", "--kubeconfig", str(tenant))

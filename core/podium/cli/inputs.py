@@ -114,9 +114,11 @@ def _namespace(_context: click.Context, _parameter: click.Parameter, name: str |
     return name
 
 
-def namespace_option(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give -n/--namespace; `words` say what it does."""
-    return click.option("-n", "--namespace", metavar="NAME", callback=_namespace, help=words)
+def namespace_option(
+    words: str, parameter: str = "namespace"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give -n/--namespace as a `parameter`; `words` say what it does."""
+    return click.option("-n", "--namespace", parameter, metavar="NAME", callback=_namespace, help=words)
 
 
 SERVER_OPTIONS = (

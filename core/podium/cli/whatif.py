@@ -15,7 +15,7 @@ import click
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
-from podium.cli import inputs, whatifinput
+from podium.cli import inputs, naming, whatifinput
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.data import as_json, as_yaml
 from podium.cli.render.output import deliver, layout
@@ -29,7 +29,7 @@ from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import Document
 from podium.schedulerplugin.preemption.naming import Veil, plainly
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
-from podium.view import View
+from podium.view import Name, View
 from podium.wording import count
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Question(NamedTuple):
     """What is asked, as the flags have it, and of whom: no files are the live cluster."""
 
     files: Sequence[str]
-    pod: str | None
-    group: str | None
-    victim: str | None
+    pod: Name | None
+    group: Name | None
+    victim: Name | None
     kind: str | None
     semantics: str | None
     config: str | None
@@ -66,9 +66,10 @@ class Answer(NamedTuple):
 @inputs.file_options
 @inputs.server_options()
 @click.option("--add", metavar="FILE", help="Objects to be there too: pods, groups, or what makes them.")
-@click.option("--pod", metavar="NS/NAME", help="Plan for this pending pod.")
-@click.option("--group", metavar="NS/NAME", help="Plan for this pending PodGroup.")
-@click.option("--victim", metavar="NS/NAME", help="Say what would evict this running pod or PodGroup.")
+@click.option("--pod", metavar="[NS/]NAME", help="Plan for this pending pod.")
+@click.option("--group", metavar="[NS/]NAME", help="Plan for this pending PodGroup.")
+@click.option("--victim", metavar="[NS/]NAME", help="Say what would evict this running pod or PodGroup.")
+@naming.within_option
 @click.option("--kind", type=click.Choice(["pod", "group"]), help="What --victim is, where both exist.")
 @click.option("--now", metavar="TIME", help="The time of the plan, such as 2026-01-31T12:00:00Z.")
 @click.option(
@@ -91,6 +92,7 @@ def command(
     pod: str | None,
     group: str | None,
     victim: str | None,
+    within: str | None,
     kind: str | None,
     now: str | None,
     semantics: str | None,
@@ -106,12 +108,28 @@ def command(
     to. Exit code: 0 it fits, with preemption or without, 3 it does not (or --max-victims), 2 usage, 1 the
     tool failed; the same in every format.
     """
-    if sum(name is not None for name in (pod, group, victim)) > 1:
+    options = {"--pod": pod, "--group": group, "--victim": victim}
+    given = {option: name for option, name in options.items() if name is not None}
+    if len(given) > 1:
         raise click.UsageError("--pod, --group and --victim exclude each other.")
+    if within and not given:
+        raise click.UsageError("-n goes with --pod, --group or --victim.")
     if kind is not None and victim is None:
         raise click.UsageError("--kind goes with --victim.")
     inputs.stdin_once([*filenames, add or "", config or ""])
-    question = Question(filenames, pod, group, victim, kind, semantics, config, tenant, max_victims)
+    full = naming.Naming(within, tenant, kube, live=not filenames).full
+    whom = {option: full(option, name) for option, name in given.items()}
+    question = Question(
+        filenames,
+        whom.get("--pod"),
+        whom.get("--group"),
+        whom.get("--victim"),
+        kind,
+        semantics,
+        config,
+        tenant,
+        max_victims,
+    )
     # Whoever reads a part of a cluster sees room where there is none.
     kube = kube._replace(all_namespaces=not filenames)
     loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
@@ -178,7 +196,7 @@ def _threat(question: Question, loaded: Loaded, moment: Moment) -> Answer:
     from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
 
     assert question.victim is not None
-    target = whatifinput.find_victim(question.victim, question.kind, loaded.state, question.tenant)
+    target = whatifinput.find_victim(question.victim, question.kind, loaded.state)
     rules = _rules(question, target, loaded)
     engine = Engine(loaded.state, _settings(question.config, rules), rules.minor)
     found, basis = threat(engine, target, moment.at), _basis(question, rules, moment, loaded)

@@ -155,14 +155,6 @@ def scheduler(target: Target, view: View) -> str:
     return pod.scheduler if pod is not None else DEFAULT_SCHEDULER
 
 
-def full_name(option: str, text: str) -> Name:
-    """Read NAMESPACE/NAME. Raises click.UsageError."""
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise click.UsageError(f"{option}: {text!r} is not NAMESPACE/NAME.")
-    return namespace, name
-
-
 def find_group(view: View, name: Name) -> GroupKey | None:
     """Find a group by its name, the native one first; a group that only pods speak of is one, too."""
     for native in (True, False):
@@ -173,18 +165,15 @@ def find_group(view: View, name: Name) -> GroupKey | None:
 
 
 def choose_target(
-    pod: str | None, group: str | None, added: Iterable[Target], view: View, tenant: str | None
+    pod: Name | None, group: Name | None, added: Iterable[Target], view: View, tenant: str | None
 ) -> Target:
     """Find the preemptor: the pod or group that is named, else the one that was added.
 
     `tenant`'s namespace alone is spoken of, if there is one. Raises PodiumError with what there is to choose
-    from, and click.UsageError for a name that is none.
+    from.
     """
-    named = full_name("--pod", pod) if pod is not None else None
-    named = full_name("--group", group) if group is not None else named
+    named = pod or group
     if named is not None:
-        if tenant is not None and named[0] != tenant:
-            raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
         target = find_group(view, named) if group is not None else named if named in view.pods else None
         if target is None:
             kind = Kind.POD_GROUP if group is not None else Kind.POD
@@ -199,15 +188,12 @@ def choose_target(
     raise PodiumError(f"whom to plan for? name it with --group or --pod; {_pending(view, tenant)}")
 
 
-def find_victim(text: str, kind: str | None, view: View, tenant: str | None) -> Target:
+def find_victim(name: Name, kind: str | None, view: View) -> Target:
     """Find a pod or group by name. Raises PodiumError, and click.UsageError where it may be either."""
-    name = full_name("--victim", text)
-    if tenant is not None and name[0] != tenant:
-        raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {name[0]}.")
     pod = name if name in view.pods and kind != "group" else None
     group = find_group(view, name) if kind != "pod" else None
     if pod is not None and group is not None:
-        raise click.UsageError(f"--victim: {text} is a pod and a PodGroup; say which with --kind.")
+        raise click.UsageError(f"--victim: {'/'.join(name)} is a pod and a PodGroup; say which with --kind.")
     found = pod or group
     if found is None:
         kinds = {"pod": (Kind.POD,), "group": (Kind.POD_GROUP,)}

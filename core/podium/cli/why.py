@@ -14,7 +14,7 @@ import msgspec
 
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
-from podium.cli import inputs, whatifinput
+from podium.cli import inputs, naming, whatifinput
 from podium.cli.render.data import as_json, as_yaml, document
 from podium.cli.render.output import deliver, layout
 from podium.cli.whatifinput import Moment, Rules, Target
@@ -64,7 +64,8 @@ class Told(NamedTuple):
 
 @click.command("why", short_help="Say why a pod or group waits, and who preempted it.")
 @click.argument("kind", type=click.Choice(["pod", "group"]))
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="[NAMESPACE/]NAME")
+@naming.within_option
 @inputs.file_options
 @inputs.server_options()
 @click.option("--config", metavar="FILE", help="A WhatIfConfiguration: budgets, victims, divergence.")
@@ -74,6 +75,7 @@ def command(
     *,
     kind: str,
     name: str,
+    within: str | None,
     filenames: tuple[str, ...],
     strict: bool,
     kube: inputs.KubeOptions,
@@ -87,9 +89,7 @@ def command(
     The cluster is read from files (-f) or live, by get and list only. Exit code: 0 it was told, 2 usage, 1
     there is no such pod or group, or the tool failed; the same in every format.
     """
-    named = whatifinput.full_name(kind, name)
-    if tenant is not None and named[0] != tenant:
-        raise click.UsageError(f"--tenant {tenant} speaks of namespace {tenant}, not of {named[0]}.")
+    named = naming.Naming(within, tenant, kube, live=not filenames).full(kind, name)
     inputs.stdin_once([*filenames, config or ""])
     question = Question(kind, named, config, tenant, live=not filenames)
     read = _read(question, filenames, kube, strict=strict)

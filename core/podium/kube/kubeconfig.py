@@ -6,6 +6,8 @@ are several files, and trips over a bad one in any way it likes, which is said h
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,19 +35,53 @@ async def chosen(kubeconfig: str | None, context: str | None) -> Target:
 
     # It logs what it also raises; one line is enough.
     logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
-    files = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     configuration = Configuration()
-    if not _exists(files):
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            return _in_cluster(config, configuration)
-        raise NoKubeconfigError(f"{files}: no such kubeconfig; name another with --kubeconfig")
-    try:
+    files = _files(kubeconfig)
+    if files is None:
+        return _in_cluster(config, configuration)
+    with _in_words(files):
         loader = await config.load_kube_config(
             config_file=files, context=_context(files, context), client_configuration=configuration
         )
         current: Any = loader.current_context
-        namespace = current["context"].get("namespace") or "default"
-        return Target(configuration, current["name"], namespace)
+        return Target(configuration, current["name"], _namespace(current))
+
+
+def namespace(kubeconfig: str | None, context: str | None) -> str:
+    """Give the namespace of the context that would be chosen, and ask no credential plugin for it.
+
+    Raises PodiumError as `chosen` does.
+    """
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415 - as above
+
+    files = _files(kubeconfig)
+    if files is None:
+        return _namespace_of_pod()
+    with _in_words(files):
+        loader = KubeConfigLoader(KubeConfigMerger(files).config, _context(files, context))
+        return _namespace(loader.current_context)
+
+
+def _namespace(context: Any) -> str:
+    found: str = context["context"].get("namespace") or "default"
+    return found
+
+
+def _files(kubeconfig: str | None) -> str | None:
+    """Give the files to read, None where the pod's own account is meant. Raises NoKubeconfigError."""
+    files = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    if _exists(files):
+        return files
+    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    raise NoKubeconfigError(f"{files}: no such kubeconfig; name another with --kubeconfig")
+
+
+@contextmanager
+def _in_words(files: str) -> Iterator[None]:
+    """Say in one line of whatever is wrong with kubeconfig files."""
+    try:
+        yield
     except PodiumError:
         raise
     except Exception as error:  # noqa: BLE001 - the library trips over a bad file in any way it likes
@@ -91,7 +127,17 @@ def _exists(files: str) -> bool:
 def _in_cluster(config: Any, configuration: Any) -> Target:
     try:
         config.load_incluster_config(client_configuration=configuration)
-        namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
     except (config.ConfigException, OSError) as error:
-        raise PodiumError(one_line(f"no kubeconfig, and the pod's service account: {error}")) from None
-    return Target(configuration, "in-cluster", namespace)
+        raise _without_account(error) from None
+    return Target(configuration, "in-cluster", _namespace_of_pod())
+
+
+def _namespace_of_pod() -> str:
+    try:
+        return (_SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except OSError as error:
+        raise _without_account(error) from None
+
+
+def _without_account(error: Exception) -> PodiumError:
+    return PodiumError(one_line(f"no kubeconfig, and the pod's service account: {error}"))

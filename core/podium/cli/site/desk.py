@@ -16,6 +16,7 @@ from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.audit import audit, choose_minor
 from podium.cli import whatif, whatifinput, why
+from podium.cli.naming import full_name
 from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.cli.site.census import STATES, Census, Row, census
 from podium.cli.site.diverging import ABOUT
@@ -177,9 +178,9 @@ class Desk:
         """
         loaded = self.read.near
         whatifinput.check_whole(loaded)
-        name = whatifinput.full_name("Running group or pod", victim)
+        name = full_name("Running group or pod", victim)
         is_group = whatifinput.find_group(loaded.state, name) is not None
-        target = whatifinput.find_victim(victim, kind or ("group" if is_group else None), loaded.state, None)
+        target = whatifinput.find_victim(name, kind or ("group" if is_group else None), loaded.state)
         moment = whatifinput.moment(None, loaded.state, clock, live=self.live)
         rules = self._rules_of(target)
         with collector_paused(), loaded.origins.placed():
@@ -191,9 +192,9 @@ class Desk:
         """Find for whom: a group or else a pod of the name, or the one that was added."""
         if not form.whom:
             return whatifinput.choose_target(None, None, added, loaded.state, None)
-        name = whatifinput.full_name("Pending group or pod", form.whom)
+        name = full_name("Pending group or pod", form.whom)
         is_pod = name in loaded.state.pods and whatifinput.find_group(loaded.state, name) is None
-        pod, group = (form.whom, None) if is_pod else (None, form.whom)
+        pod, group = (name, None) if is_pod else (None, name)
         return whatifinput.choose_target(pod, group, (), loaded.state, None)
 
     def _question(self, kind: str, name: Name) -> why.Question:

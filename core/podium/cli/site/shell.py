@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import click
 
 from podium.api.times import written
+from podium.cli.naming import full_name
 from podium.cli.render.html import policy
 from podium.cli.site import frame, threatened
 from podium.cli.site.desk import Desk
@@ -24,7 +25,6 @@ from podium.cli.site.one import one
 from podium.cli.site.overview import overview
 from podium.cli.site.planning import ACTION, Answer, Form, check, entered, planning
 from podium.cli.site.reading import Clock, Keeper, Source
-from podium.cli.whatifinput import full_name
 from podium.errors import PodiumError
 from podium.service.limits import Limits
 from podium.service.messages import Ask, Reply, Route

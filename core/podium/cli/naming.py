@@ -1,0 +1,53 @@
+"""How a command line names a pod or a group: NAMESPACE/NAME, or NAME in a namespace as kubectl has it."""
+
+from typing import NamedTuple
+
+import click
+
+from podium.cli import inputs
+from podium.view import Name
+
+# Not of the flags that choose a cluster: files have namespaces, too.
+within_option = inputs.namespace_option("The namespace of a NAME without one, else the context's.", "within")
+
+
+class Naming(NamedTuple):
+    """What names on a command line may rest on: -n, --tenant, and the cluster where no files are read."""
+
+    within: str | None
+    tenant: str | None
+    kube: inputs.KubeOptions
+    live: bool
+
+    def full(self, option: str, text: str) -> Name:
+        """Read [NAMESPACE/]NAME; `option` is what it was given to.
+
+        Raises click.UsageError, and PodiumError where the context's namespace is meant and there is none.
+        """
+        name = full_name(option, text if "/" in text else f"{self._meant(option, text)}/{text}")
+        if self.within and name[0] != self.within:
+            raise click.UsageError(f"{option}: {text} is not in namespace {self.within}, which -n names.")
+        if self.tenant is not None and name[0] != self.tenant:
+            raise click.UsageError(
+                f"--tenant {self.tenant} speaks of namespace {self.tenant}, not of {name[0]}."
+            )
+        return name
+
+    def _meant(self, option: str, text: str) -> str:
+        if self.within:
+            return self.within
+        if not self.live:
+            raise click.UsageError(
+                f"{option}: files say no namespace; write NAMESPACE/{text}, or add -n NAMESPACE."
+            )
+        from podium.kube.kubeconfig import namespace  # noqa: PLC0415 - files do without
+
+        return namespace(self.kube.kubeconfig, self.kube.context)
+
+
+def full_name(option: str, text: str) -> Name:
+    """Read NAMESPACE/NAME. Raises click.UsageError."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise click.UsageError(f"{option}: {text!r} is not NAMESPACE/NAME.")
+    return namespace, name
