@@ -95,13 +95,14 @@ def test_what_a_server_is_too_old_for(version: str, mode: str, told: str) -> Non
     assert not said or said.endswith("; upgrade the cluster, or use the command line alone")
 
 
-async def _refused(server: Fake, folder: Path, *asked: str) -> str:
-    """Run an install that must end with one line, and ask for nothing but what is there."""
+async def _refused(server: Fake, folder: Path, *options: str) -> str:
+    """Run an install that must end with one line, and ask for nothing but rights and what is there."""
     async with serving(server):
-        line = ["install", "--kubeconfig", server.kubeconfig(folder), *asked]
+        line = ["install", "--kubeconfig", server.kubeconfig(folder), *options]
         done = await asyncio.to_thread(CliRunner().invoke, command, line)
     assert isinstance(done.exception, PodiumError)
-    assert {method for method, *_ in server.requests} == {"GET"}
+    asked = {path for method, path, _ in server.requests if method != "GET"}
+    assert asked == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
     return str(done.exception)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from podium.cli.installing import Options, Planned, carry_out, install_options
+from podium.cli.installing import Command, Options, Planned, carry_out, install_options
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ def command(*, mode: str, options: Options) -> None:
 
     The API server is asked about every object first. Exit code 3: it refuses one, and nothing was written.
     """
+    from podium.ops.install import rendered  # noqa: PLC0415 - `--help` needs none of it
 
     def planned(inventory: "Sequence[Document]") -> Planned:
-        from podium.ops import install, upgrade  # noqa: PLC0415 - `--help` needs none of it
+        from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
         if other := upgrade.others(upgrade.installed(inventory), version("podium-k8s")):
             raise PodiumError(f"{other} is installed: podium upgrade")
         return Planned(mode, install.manifests(mode, options.image))
 
-    carry_out(options, planned, "installed")
+    instead = f"have a cluster-admin do it, or apply {rendered(mode)} (docs/install.md)"
+    carry_out(options, Command("installed", mode, instead, planned))

@@ -51,6 +51,8 @@ class Planned(NamedTuple):
     surplus: "Sequence[Outcome]" = ()
 
 
+# Deleting is for who has to undo it, or has surplus.
+_VERBS = ("list", "get", "create", "patch", "delete")
 _OPTIONS = (
     click.option("--image", metavar="REF", help="The image of every process, where your nodes pull from."),
     click.option("--dry-run", is_flag=True, help="Show what the server says it would do, and write nothing."),
@@ -68,30 +70,44 @@ def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return inputs.gathered(function, _OPTIONS, "options", Options)
 
 
-def carry_out(options: Options, planned: "Callable[[Sequence[Document]], Planned]", done: str) -> None:
+class Command(NamedTuple):
+    """One of the two: what it may have to write at most, by mode, and what who may not can do `instead`.
+
+    What is `planned` follows from what installs have made there.
+    """
+
+    done: str
+    mode: str
+    instead: str
+    planned: "Callable[[Sequence[Document]], Planned]"
+
+
+def carry_out(options: Options, command: Command) -> None:
     """Ask what applying would do and, unless that is all that is asked or it is refused, do it; then tell.
 
-    What is `planned` follows from what installs have made there. Exit code 3 where the server refuses some of
-    it. Raises PodiumError when it cannot be done, or takes longer than it may.
+    Exit code 3 where the server refuses some of it. Raises PodiumError when it cannot be done, or takes
+    longer than it may.
     """
     import asyncio  # noqa: PLC0415 - `--help` needs none of it
 
-    _tell(asyncio.run(_carried_out(options, planned)), done, options)
+    outcomes, refused = asyncio.run(_carried_out(options, command))
+    _tell(outcomes, command.done, options, refused=refused)
 
 
-async def _carried_out(
-    options: Options, planned: "Callable[[Sequence[Document]], Planned]"
-) -> "list[Outcome]":
+async def _carried_out(options: Options, command: Command) -> "tuple[list[Outcome], bool]":
+    """Give what became of each object, or would, and whether the server refuses some of it."""
     from podium.cli import installfit  # noqa: PLC0415 - as above
     from podium.kube.connection import connect  # noqa: PLC0415 - as above
     from podium.kube.discovery import server_version  # noqa: PLC0415 - as above
-    from podium.ops import installing  # noqa: PLC0415 - as above
-    from podium.ops.install import Action  # noqa: PLC0415 - as above
+    from podium.ops import allowed, installing  # noqa: PLC0415 - as above
+    from podium.ops.install import Action, key_of, manifests  # noqa: PLC0415 - as above
 
     async with connect(options.kubeconfig, options.context) as connection:
         say(f"context {connection.context}, server {connection.server}")
         version = str(await server_version(connection))
-        wanted = planned(await installing.inventory(connection))
+        keys = list(map(key_of, manifests(command.mode, options.image)))
+        await allowed.check(connection, allowed.rights(keys, *_VERBS), command.instead)
+        wanted = command.planned(await installing.inventory(connection))
         await installfit.check(connection, version, wanted.mode, wanted.documents)
         force = options.force_conflicts
         outcomes = [*await installing.preview(connection, wanted.documents, force=force), *wanted.surplus]
@@ -101,20 +117,22 @@ async def _carried_out(
                 connection, timeout=options.timeout, force=force, say=say, clock=time.monotonic
             )
             await installer.install(outcomes, wanted.documents)
-        return outcomes
+        return outcomes, refused
 
 
-def _tell(outcomes: "Sequence[Outcome]", done: str, options: Options) -> None:
-    """Show what was `done`, or would be; exit code 3 where the server refuses some of it."""
+def _tell(outcomes: "Sequence[Outcome]", done: str, options: Options, *, refused: bool) -> None:
+    """Show what was `done`, or would be; exit code 3 where the server has refused some of it."""
     from podium.ops import install  # noqa: PLC0415 - as above
 
-    refused = any(each.action is install.Action.REFUSED for each in outcomes)
     if options.diff and not refused:
         deliver("".join(map(install.difference, outcomes)), None)
     elif options.dry_run or refused:
         _table(outcomes)
     if refused:
-        say("nothing was written, for the server refuses some of it; --force-conflicts is for conflicts")
+        say(
+            "nothing was written, for the server refuses some of it; --force-conflicts is for conflicts, and "
+            "a cluster-admin for what is forbidden"
+        )
         sys.exit(EXIT_FINDINGS)
     say(f"{'would be' if options.dry_run or options.diff else done}: {install.counts(outcomes)}")
 

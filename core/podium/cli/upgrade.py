@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from podium.cli.installing import Options, Planned, carry_out, install_options, say
+from podium.cli.installing import Command, Options, Planned, carry_out, install_options, say
 
 if TYPE_CHECKING:
     from podium.ops.install import Document
@@ -35,4 +35,5 @@ def command(*, allow_downgrade: bool, options: Options) -> None:
         documents = install.manifests(found.mode, options.image or upgrade.image(found, ours))
         return Planned(found.mode, documents, list(upgrade.surplus(inventory, documents)))
 
-    carry_out(options, planned, "upgraded")
+    # The mode is known when what is there may be read.
+    carry_out(options, Command("upgraded", "scheduler", "have a cluster-admin do it", planned))

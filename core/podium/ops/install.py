@@ -13,11 +13,13 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from podium.data import folder
 from podium.errors import PodiumError
+from podium.findings import group_of
 
 MANAGER = "podium-install"
 MODES = ("admission", "scheduler")
@@ -69,6 +71,16 @@ class Key(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     @property
+    def group(self) -> str:
+        """Give the API group, empty for the core's."""
+        return group_of(self.api_version)
+
+    @property
+    def resource(self) -> str:
+        """Give the name of its kind in URLs and rights."""
+        return _PLURALS[self.kind]
+
+    @property
     def path(self) -> str:
         """Give the path of its URL."""
         return f"{self.collection}/{quote(self.name, safe='')}"
@@ -78,7 +90,7 @@ class Key(NamedTuple):
         """Give the path of the list that it is in."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         where = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
-        return f"{root}{where}/{_PLURALS[self.kind]}"
+        return f"{root}{where}/{self.resource}"
 
 
 class Until(StrEnum):
@@ -148,6 +160,11 @@ def objects_path(definition: Document, namespace: str = "") -> str:
     return f"/apis/{spec['group']}/{version}{where}/{spec['names']['plural']}"
 
 
+def rendered(mode: str) -> Path:
+    """Give the file with the manifests of a mode. Raises PodiumError."""
+    return folder("manifests") / "rendered" / f"{mode}.yaml"
+
+
 def manifests(mode: str, image: str | None) -> list[Document]:
     """Read the rendered manifests of a mode in the order of their application; `image` replaces the image.
 
@@ -155,7 +172,7 @@ def manifests(mode: str, image: str | None) -> list[Document]:
     """
     import yaml  # noqa: PLC0415 - the modules of a command are imported for its --help, too
 
-    path = folder("manifests") / "rendered" / f"{mode}.yaml"
+    path = rendered(mode)
     try:
         documents = list(yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader))
     except OSError as error:

@@ -8,6 +8,8 @@ from podium.api.groups import FINALIZER
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.discovery import server_version
+from podium.ops import allowed
+from podium.ops.doctor.facts import Right
 from podium.ops.install import MANAGER, key_of
 from podium.ops.installing import Say, delete, inventory, objects, read, still_there
 from podium.ops.uninstall import Close, Plan, Release, Remove, closed, installed, plan
@@ -16,12 +18,15 @@ from podium.ops.uninstall import Close, Plan, Release, Remove, closed, installed
 _AGAIN = (409, 422, 500)
 _ATTEMPTS = 10
 _PAUSE_SECONDS = 0.5
+# To find what has our finalizer, and to take it away.
+_RELEASING = ("list", "get", "update")
 
 
 async def look(connection: Connection, *, delete_groups: bool) -> Plan:
     """See what of Podium is there, of whatever version, and plan to take it away. Raises PodiumError."""
     # What is no API server says so here.
     await server_version(connection)
+    await allowed.check(connection, _rights(delete_groups=delete_groups), "have a cluster-admin do it")
     looked = await asyncio.gather(*(read(connection, key.path) for key in installed()))
     found = [each for each in looked if each is not None]
     known = {key_of(each) for each in found}
@@ -53,6 +58,20 @@ async def carry_out(
             case Remove():
                 await _remove(connection, step, clock, sleep)
         say(f"done: {', '.join(str(step).splitlines())}")
+
+
+def _rights(*, delete_groups: bool) -> list[Right]:
+    """Give all that it may take, whatever is there."""
+    keys = installed()
+    definitions = [each for each in keys if each.kind == "CustomResourceDefinition"]
+    going = [each for each in keys if delete_groups or each not in definitions]
+    resources = [each.name.split(".", 1) for each in definitions]
+    return [
+        *allowed.rights(keys, "list", "get"),
+        *allowed.rights(going, "delete"),
+        *allowed.rights(definitions, "update"),
+        *(Right("", "", group, name, "", verb) for name, group in resources for verb in _RELEASING),
+    ]
 
 
 async def _remove(connection: Connection, step: Remove, clock: Callable[[], float], sleep: Sleep) -> None:

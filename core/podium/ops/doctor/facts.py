@@ -59,7 +59,10 @@ class Clock(NamedTuple):
 
 
 class Right(NamedTuple):
-    """One verb on one resource (`podgroups/status` of a subresource); empty: any name, all namespaces."""
+    """One verb on one resource (`podgroups/status` of a subresource); empty: any name, all namespaces.
+
+    An account is empty where it is whoever asks.
+    """
 
     account: str
     namespace: str

@@ -45,15 +45,6 @@ def wanted(installation: Installation, processes: dict[str, Document]) -> list[R
 
 def review(right: Right, namespace: str) -> Document:
     """Give the SubjectAccessReview of a right; `namespace` is where the accounts are."""
-    resource, _, subresource = right.resource.partition("/")
-    attributes = {
-        "namespace": right.namespace,
-        "verb": right.verb,
-        "group": right.group,
-        "resource": resource,
-        "subresource": subresource,
-        "name": right.name,
-    }
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -64,9 +55,23 @@ def review(right: Right, namespace: str) -> Document:
                 f"system:serviceaccounts:{namespace}",
                 "system:authenticated",
             ],
-            "resourceAttributes": {name: value for name, value in attributes.items() if value},
+            "resourceAttributes": attributes(right),
         },
     }
+
+
+def attributes(right: Right) -> dict[str, str]:
+    """Give a right as a review of access has it."""
+    resource, _, subresource = right.resource.partition("/")
+    found = {
+        "namespace": right.namespace,
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": right.name,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def rights(facts: Facts) -> Iterator[Check]:
@@ -78,7 +83,7 @@ def rights(facts: Facts) -> Iterator[Check]:
         unread = next((each for each in answers.values() if isinstance(each, Unread)), None)
         lacking = [right for right, allowed in answers.items() if allowed is False]
         if lacking:
-            fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(_words, lacking))}"
+            fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(words, lacking))}"
             yield Check("rights", Level.PROBLEM, fact, "podium install, which applies the roles again")
         elif unread is not None:
             yield unseen("rights", f"the rights of account {account} were", unread)
@@ -88,7 +93,8 @@ def rights(facts: Facts) -> Iterator[Check]:
             )
 
 
-def _words(right: Right) -> str:
+def words(right: Right) -> str:
+    """Name a right: `patch pods/status in team-a`."""
     resource = f"{right.resource}.{right.group}" if right.group else right.resource
     name = f" {right.name}" if right.name else ""
     where = f" in {right.namespace}" if right.namespace else ""

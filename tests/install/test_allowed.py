@@ -1,0 +1,132 @@
+"""Who may not install, upgrade or uninstall is told in a line what is missing, and nothing is begun."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.proxy import Proxy, Refuse, Where
+from tests.fixtures.servers import Server, exclusive
+from tests.install.scene import NAMESPACE, podium
+from tests.live.cluster import kubeconfig_of
+
+from podium.controlplane.releases import NEWEST
+from podium.ops.install import rendered
+
+pytestmark = pytest.mark.server
+
+# What has to do with an install, but for Deployments.
+_GROUPS = (
+    *("", "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"),
+    *("policy", "rbac.authorization.k8s.io", "scheduling.podium.dev"),
+)
+
+
+def _may(*verbs: str, groups: Sequence[str] = ("*",), resource: str = "*", **names: Any) -> dict[str, Any]:
+    return {"apiGroups": groups, "resources": [resource], "verbs": verbs, **names}
+
+
+_NOTHING = [_may("list", groups=[""], resource="pods")]
+_READING = _may("get", "list")
+_NOT_DEPLOYMENTS = [_READING, _may("*", groups=_GROUPS)]
+_NAMED = _may("delete", groups=["apps"], resource="deployments", resourceNames=["podium-webhook"])
+_DEPLOYMENTS = f"deployments.apps in {NAMESPACE}"
+_ELSE = "have a cluster-admin do it"
+# What somebody may do, what they ask for, and what they are told that they may not, and to do instead.
+CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
+    "nothing": (
+        _NOTHING,
+        ["install"],
+        (
+            "list/get/create/patch/delete clusterrolebindings.rbac.authorization.k8s.io, "
+            "list/get/create/patch/delete clusterroles.rbac.authorization.k8s.io, "
+            f"list/get/create/patch/delete configmaps in {NAMESPACE} and 11 more; "
+            f"{_ELSE}, or apply {rendered('admission')} (docs/install.md)"
+        ),
+    ),
+    "reading, of a dry run": (
+        [_READING],
+        ["install", "--dry-run", "--mode=scheduler"],
+        (
+            "create/patch/delete clusterrolebindings.rbac.authorization.k8s.io, "
+            "create/patch/delete clusterroles.rbac.authorization.k8s.io, "
+            f"create/patch/delete configmaps in {NAMESPACE} and 13 more; "
+            f"{_ELSE}, or apply {rendered('scheduler')} (docs/install.md)"
+        ),
+    ),
+    "what cannot be asked in a dry run, for its namespace is new": (
+        _NOT_DEPLOYMENTS,
+        ["install"],
+        f"create/patch/delete {_DEPLOYMENTS}; {_ELSE}, or apply {rendered('admission')} (docs/install.md)",
+    ),
+    "one of two by name": (
+        [*_NOT_DEPLOYMENTS, _may("create", "patch", groups=["apps"]), _NAMED],
+        ["install"],
+        f"delete {_DEPLOYMENTS}; {_ELSE}, or apply {rendered('admission')} (docs/install.md)",
+    ),
+    "an upgrade": (_NOT_DEPLOYMENTS, ["upgrade"], f"create/patch/delete {_DEPLOYMENTS}; {_ELSE}"),
+    "an uninstall": (_NOT_DEPLOYMENTS, ["uninstall", "--yes"], f"delete {_DEPLOYMENTS}; {_ELSE}"),
+    "an uninstall that cannot release groups": (
+        [_READING, _may("*", groups=[*_GROUPS[:-1], "apps"])],
+        ["uninstall", "--yes"],
+        (
+            "update podgroups.scheduling.podium.dev, update preemptionrecords.scheduling.podium.dev, "
+            f"update workloads.scheduling.podium.dev; {_ELSE}"
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Server]:
+    with exclusive(NEWEST) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("may", "asked", "said"), CASES.values(), ids=list(CASES))
+def test_what_is_missing_is_told(
+    bare: Server, tmp_path: Path, may: list[dict[str, Any]], asked: list[str], said: str
+) -> None:
+    """All that is asked is what may be done."""
+    with Proxy(bare).running() as proxy:
+        kubeconfig = kubeconfig_of(bare, "default", may, tmp_path)
+        text = kubeconfig.read_text("utf-8").replace(bare.url, proxy.url)
+        kubeconfig.write_text(text, "utf-8")
+        done = podium(bare, *asked, kubeconfig=kubeconfig, code=1)
+    _, line = done.stderr.splitlines()
+    assert line == f"podium: nothing was written: you may not {said}"
+    assert done.stdout == ""
+    assert {each.path.rpartition("/")[2] for each in proxy.calls} == {"version", "selfsubjectaccessreviews"}
+
+
+def test_groups_that_are_kept_take_no_right(bare: Server, tmp_path: Path) -> None:
+    """To delete the definitions is asked for only where that is wanted."""
+    rest = _may("*", groups=[*(each for each in _GROUPS if each != "apiextensions.k8s.io"), "apps"])
+    kubeconfig = kubeconfig_of(bare, "default", [_READING, _may("update"), rest], tmp_path)
+    done = podium(bare, "uninstall", "--yes", kubeconfig=kubeconfig)
+    assert done.stderr.endswith("podium: nothing to take away\n")
+    done = podium(bare, "uninstall", "--yes", "--delete-groups", kubeconfig=kubeconfig, code=1)
+    assert "you may not delete customresourcedefinitions.apiextensions.k8s.io; have" in done.stderr
+
+
+def test_a_role_gives_no_more_than_its_maker_has(bare: Server, tmp_path: Path) -> None:
+    """Who may write every role, and has not what Podium's give, is refused by the dry run."""
+    may = [_READING, _may("create", "patch", "delete")]
+    kubeconfig = kubeconfig_of(bare, "default", may, tmp_path)
+    done = podium(bare, "install", kubeconfig=kubeconfig, code=3)
+    assert re.search(r"^ClusterRole podium-webhook +refused$", done.stdout, re.MULTILINE)
+    assert "attempting to grant RBAC permissions" in " ".join(done.stdout.split())
+    assert done.stderr.endswith("for conflicts, and a cluster-admin for what is forbidden\n")
+    assert bare.request("GET", f"/api/v1/namespaces/{NAMESPACE}")[0] == 404
+
+
+def test_a_server_that_tells_nobody_what_they_may(bare: Server, tmp_path: Path) -> None:
+    """Where reviews are refused the dry run is what is asked."""
+    with (
+        Proxy(bare).running() as proxy,
+        proxy.fault(Where("selfsubjectaccessreviews", "POST"), Refuse(403, "Forbidden")) as fault,
+    ):
+        done = podium(bare, "install", "--dry-run", kubeconfig=proxy.kubeconfig(tmp_path))
+    assert fault.hits == 1
+    assert "podium: would be: " in done.stderr
