@@ -32,7 +32,8 @@ class Process(msgspec.Struct, frozen=True):
 def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
     """Start a program in its own session with `folder` as working folder, appending its output to `log`.
 
-    It sees nothing of our environment: etcd and client-go take settings from variables, none meant here.
+    It sees nothing of our environment: etcd and client-go take settings from variables, and an API server
+    the proxy through which it would look for its webhooks; none is meant here.
     """
     shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed as they are
         ["/bin/sh", "-c", _DETACH, "sh", str(log), *argv],
