@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from tests.scheduling.builders import container, node, pod
 
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.schedulerplugin.requests import LARGEST, Unusable, allocatable, effective
+from podium.schedulerplugin import requests
+from podium.schedulerplugin.requests import LARGEST, LATEST, Unusable, allocatable, effective
 
 GIB = 2**30
 DEFAULT_MEMORY = 200 * 2**20
 
 
-def amounts(made: Schedulable, minor: int = 37) -> dict[str, int]:
+def amounts(made: Schedulable, minor: int = LATEST) -> dict[str, int]:
     """Give what a pod takes, without the one place that every pod takes."""
     taken = effective(made, minor)
     assert taken.unusable == ()
+    assert minor != LATEST or requests.amounts(made) == taken.amounts
     assert taken.amounts.pop("pods") == 1
     return taken.amounts
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from podium.api.schedulable import Schedulable, SchedulableSpec
-from podium.schedulerplugin.requests import effective
+from podium.schedulerplugin.requests import amounts
 
 
 def devices(pods: Iterable[object]) -> dict[str, int]:
@@ -12,8 +12,7 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
     held: Counter[str] = Counter()
     for pod in pods:
         if isinstance(pod, Schedulable) and _names_one(pod.spec):
-            amounts = effective(pod).amounts
-            held.update({name: amounts[name] for name in amounts if _is_device(name)})
+            held.update({name: amount for name, amount in amounts(pod).items() if _is_device(name)})
     return dict(held)
 
 

@@ -59,9 +59,13 @@ def effective(pod: Schedulable, minor: int = LATEST) -> Effective:
     """
     reading = _Reading(pod, minor)
     total = reading.total({})
-    amounts = _rounded(total, "spec", reading.unusable)
-    amounts[PODS] = 1
-    return Effective(amounts, reading.scored(total), tuple(reading.unusable.values()))
+    return Effective(reading.amounts(total), reading.scored(total), tuple(reading.unusable.values()))
+
+
+def amounts(pod: Schedulable) -> dict[str, int]:
+    """Give the amounts of `effective` alone; what scores count is most of its work."""
+    reading = _Reading(pod, LATEST)
+    return reading.amounts(reading.total({}))
 
 
 def allocatable(node: SchedulableNode) -> tuple[dict[str, int], tuple[Unusable, ...]]:
@@ -102,6 +106,10 @@ class _Reading:
         self.pod_level(total)
         _add(total, _read(spec.overhead, "spec.overhead", self.unusable))
         return total
+
+    def amounts(self, total: _Milli) -> dict[str, int]:
+        """Give a total in whole amounts, and the pod itself as one."""
+        return {**_rounded(total, "spec", self.unusable), PODS: 1}
 
     def scored(self, total: _Milli) -> tuple[int, int]:
         """Give cpu and memory with kube-scheduler's defaults for what a container or pod does not name."""
