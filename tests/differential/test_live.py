@@ -1,11 +1,9 @@
 """A fresh sample put to real servers: other objects every run, and the same again with PODIUM_SEED."""
 
-import os
-import random
-
 import pytest
 from tests.differential import driver, recording
 from tests.differential.compare import compared
+from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import FULL, exclusive
 
 from podium.controlplane.releases import RELEASES, Release
@@ -20,8 +18,7 @@ _SAMPLE_WITHOUT = 100
 @pytest.mark.parametrize("release", RELEASES.values(), ids=[item.version for item in RELEASES.values()])
 def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bool) -> None:
     """Random creates, updates and status updates have the same answer from both, or an explained one."""
-    seed = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
-    print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
+    seed = new_seed()
     operations = (recording.OPERATIONS if FULL else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
     # A server nobody else uses: a default PriorityClass changes every answer.
     with exclusive(release, workload_api=workload_api) as server:

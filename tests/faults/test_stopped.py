@@ -20,6 +20,7 @@ import pytest
 import uvloop
 from structlog.typing import FilteringBoundLogger
 from tests.fixtures.proxy import ANY, Cut, Fault, Hold, Proxy, Refuse
+from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import FULL, Server, exclusive
 from tests.reconciler.running import install
 from tests.scheduler.world import TERMS
@@ -215,11 +216,14 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_at_any_moment(stage: Stage, server: Server) -> None:
-    """Of its start, and when it has nothing to do; others in every run, all of them where there is time."""
+    """Of its start, and when it has nothing to do; others in every run, all of them where there is time.
+
+    PODIUM_SEED draws the same again.
+    """
     steps = stage.stopped(server.kubeconfig)
     # The first step is over when signals are listened to.
     moments = [(moment, late) for moment in range(2, steps + 1) for late in (True, False)]
-    for moment, late in moments if FULL else random.SystemRandom().sample(moments, MOMENTS):
+    for moment, late in moments if FULL else random.Random(new_seed()).sample(moments, MOMENTS):
         stage.stopped(server.kubeconfig, moment, late=late)
     leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
     assert [each for each in leases if each["spec"].get("holderIdentity")] == []

@@ -5,14 +5,13 @@ of the seed PODIUM_SEED if there is one. A schema's texts have more corners than
 closes: fresh scripts are for finding these, not for stopping somebody's change.
 """
 
-import os
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.differential.generator import Kind, scenario
+from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import FULL
 from tests.parity import generated
 from tests.parity.compare import Exchange
@@ -46,9 +45,7 @@ def test_native_objects_do_not_feel_the_webhooks(gated: Sides, tmp_path: Path) -
 
 
 def _exchanges(sides: Sides, *kinds: Kind) -> Iterator[Exchange]:
-    fresh = os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32)
-    seed = int(fresh) if FULL else _SEED
-    print(f"seed: PODIUM_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
+    seed = new_seed() if FULL else _SEED
     minor = sides.native.server.release.minor
 
     def played(index: int) -> list[Exchange]:

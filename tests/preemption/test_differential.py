@@ -1,8 +1,6 @@
 """The engine under kube-scheduler's rules does what real kube-schedulers did, recorded and live."""
 
 import itertools
-import os
-import random
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import ENOUGH, FULL, exclusive
 from tests.preemption.differential import driver, recording
 from tests.preemption.differential.compare import compared, refused
@@ -20,7 +19,7 @@ from tests.preemption.differential.generator import case
 from podium.controlplane.releases import NEWEST, RELEASES, Release
 
 _SAMPLE = 16
-_SEED = int(os.environ.get("PODIUM_SEED") or random.SystemRandom().randrange(2**32))
+_SEED = new_seed()
 # How often a scheduler is asked again that does not answer as we do.
 _ASKED_AGAIN = 4
 # Of a hundred cases, how many may hang on which of equal nodes was taken in a way that was not tried.

@@ -306,17 +306,24 @@ def test_what_others_know_is_read() -> None:
     assert "# TYPE podium_scheduler_queue_incoming_pods_total counter" in text
 
 
-def test_who_does_not_lead_knows_of_no_limit_and_no_nomination() -> None:
-    """No limit is no sample either: a 0 would say that nothing may go."""
-    registry = new_registry()
-    Metrics(registry).read(
+def _quiet(registry: CollectorRegistry, *, leads: bool) -> Metrics:
+    """Give the metrics of a process that has nothing to tell but whether it leads."""
+    metrics = Metrics(registry)
+    metrics.read(
         pending=dict,
         incoming=dict,
         evictions=lambda: None,
         nominated=lambda: None,
-        leads=lambda: False,
+        leads=lambda: leads,
         cache_ages=dict,
     )
+    return metrics
+
+
+def test_who_does_not_lead_knows_of_no_limit_and_no_nomination() -> None:
+    """No limit is no sample either: a 0 would say that nothing may go."""
+    registry = new_registry()
+    _quiet(registry, leads=False)
     assert not {name for name, *_ in series(registry) if "evictions" in name or "nominated" in name}
 
 
@@ -347,15 +354,7 @@ UPSTREAM_COUNTERS = {
 
 def test_names_and_buckets_are_upstreams() -> None:
     registry = new_registry()
-    metrics = Metrics(registry)
-    metrics.read(
-        pending=dict,
-        incoming=dict,
-        evictions=lambda: None,
-        nominated=lambda: None,
-        leads=lambda: True,
-        cache_ages=dict,
-    )
+    metrics = _quiet(registry, leads=True)
     metrics.stepped((evict(GROUP, *PODS), evict(POD, PODS[0])), 0.0, 0.5)
     metrics.bound(PODS[0], 1.0)
     metrics.carried_out(evict(GROUP, *PODS), 2.0, error=False)
