@@ -17,6 +17,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 pytest_plugins = [
     "tests.fixtures.calling",
     "tests.fixtures.browser",
+    "tests.fixtures.folders",
     "tests.fixtures.servers",
     "tests.fixtures.workers",
 ]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.autogroups.shapes import ASKING, GROUP_LABEL, Document
 from tests.fixtures.servers import ENOUGH, Server, exclusive
+from tests.fixtures.waiting import until
 from tests.reconciler import running as controller
-from tests.reconciler.running import until
 from tests.webhooks import running as webhook
 from tests.webhooks.recorder import send
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fixtures.servers import Server, exclusive
-from tests.reconciler.running import until
+from tests.fixtures.waiting import until
 
 from podium.controlplane.releases import RELEASES
 from podium.documents.load import load_state

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import comes
 
 from podium.controlplane import cluster, process
 from podium.controlplane.client import Client
@@ -138,9 +139,7 @@ def kill(folder: Path, *names: str) -> None:
     components = state_of(folder).components
     for name in names:
         os.kill(components[name].process.pid, signal.SIGKILL)
-    assert process.wait_until(
-        lambda: not any(process.alive(components[name].process) for name in names), seconds=10
-    )
+    assert comes(lambda: not any(process.alive(components[name].process) for name in names))
 
 
 def test_a_component_that_cannot_start_is_one_line(

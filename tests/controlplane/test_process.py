@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fixtures.waiting import comes
 
 from podium.controlplane import process
 from podium.controlplane.process import Process
@@ -47,7 +48,7 @@ def test_a_process_outlives_its_starter_in_its_folder_with_no_environment(
         folder=tmp_path,
         log=tmp_path / "log",
     )
-    assert process.wait_until(lambda: "two words $HOME\n" in (tmp_path / "log").read_text(), seconds=10)
+    assert comes(lambda: "two words $HOME\n" in (tmp_path / "log").read_text())
     assert process.alive(started)
     assert os.getsid(started.pid) != os.getsid(0)
     lines = (tmp_path / "log").read_text().splitlines()
@@ -59,14 +60,14 @@ def test_a_process_outlives_its_starter_in_its_folder_with_no_environment(
 
 def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     started = start(tmp_path, "trap '' TERM; echo ready; while :; do sleep 1; done")
-    assert process.wait_until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=10)
+    assert comes(lambda: "ready" in (tmp_path / "log").read_text())
     process.stop([started], grace=0.1)
-    assert not process.alive(started)
+    assert comes(lambda: not process.alive(started))
 
 
 def test_a_program_that_does_not_exist_is_not_alive(tmp_path: Path) -> None:
     started = process.spawn([str(tmp_path / "nothing")], folder=tmp_path, log=tmp_path / "log")
-    assert process.wait_until(lambda: not process.alive(started), seconds=10)
+    assert comes(lambda: not process.alive(started))
     assert "nothing" in (tmp_path / "log").read_text()
 
 
@@ -92,4 +93,4 @@ def test_where_there_is_no_proc_ps_tells_processes_apart(tmp_path: Path) -> None
     assert first
     assert process._start_time_from_ps(started.pid) == first
     os.kill(started.pid, signal.SIGKILL)
-    assert process.wait_until(lambda: process._start_time_from_ps(started.pid) is None, seconds=10)
+    assert comes(lambda: process._start_time_from_ps(started.pid) is None)

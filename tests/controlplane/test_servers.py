@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import comes
 
-from podium.controlplane import process
 from podium.controlplane.state import load
 
 pytestmark = pytest.mark.server
@@ -65,17 +65,17 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
     make(groups, "gang", {"schedulingPolicy": {"gang": {"minCount": 2}}})
     make(pods, "one", member)
     make(pods, "alone", containers())
-    assert process.wait_until(lambda: phases()["alone"] == "Running", seconds=30)
+    assert comes(lambda: phases()["alone"] == "Running")
     assert phases()["one"] == "Pending"
     make(pods, "two", member)
-    assert process.wait_until(lambda: set(phases().values()) == {"Running"}, seconds=30)
+    assert comes(lambda: set(phases().values()) == {"Running"})
 
     cluster.request("DELETE", f"{groups}/gang")
     _, group = cluster.request("GET", f"{groups}/gang")
     assert group["metadata"]["deletionTimestamp"]
     cluster.request("DELETE", pods)
-    assert process.wait_until(lambda: cluster.request("GET", f"{groups}/gang")[0] == 404, seconds=30)
-    assert process.wait_until(lambda: phases() == {}, seconds=30)
+    assert comes(lambda: cluster.request("GET", f"{groups}/gang")[0] == 404)
+    assert comes(lambda: phases() == {})
 
 
 def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:

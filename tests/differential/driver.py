@@ -11,12 +11,9 @@ from tests.differential.edits import drop, edited
 from tests.differential.generator import Change, Create, Delete, Kind, Replace, Scenario, scenario
 from tests.differential.recording import CURRENT, UID, Exchange, Header, Op, Recorded, Recording, canonical
 from tests.differential.scene import DIALECTS, GROUP, Document
+from tests.fixtures.waiting import PATIENCE_SECONDS, comes
 
 from podium.api.reads import READS
-from podium.controlplane import process
-
-# A cache that lags this long is a broken server.
-_PATIENCE_SECONDS = 20.0
 
 
 class Requests(Protocol):
@@ -249,8 +246,8 @@ def _class_resolution(item: Document) -> tuple[str, int, str]:
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
-    if not process.wait_until(condition, seconds=_PATIENCE_SECONDS):
-        raise UnexpectedAnswerError(f"waited {_PATIENCE_SECONDS} s for {what}")
+    if not comes(condition):
+        raise UnexpectedAnswerError(f"waited {PATIENCE_SECONDS:.0f} s for {what}")
 
 
 def _must(server: Requests, method: str, path: str, body: Any = None) -> Any:

@@ -18,7 +18,7 @@ from tests.docs.elsewhere import elsewhere
 from tests.docs.pages import ROOT, Command
 from tests.fixtures.servers import Server
 from tests.fixtures.shell import run
-from tests.reconciler.running import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 # What the page's commands find beside them.
 _GIVEN = ("examples", "manifests")
@@ -118,17 +118,15 @@ class Play:
 
         def ready() -> bool:
             assert process.poll() is None, log.read_text("utf-8")
-            with (
-                contextlib.suppress(urllib.error.URLError),
-                urllib.request.urlopen(address, timeout=5) as got,
-            ):
+            # Refused, not ready (an error too), or not in time.
+            with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as got:
                 return bool(got.status == 200)
             return False
 
         try:
             until(ready, f"{line} is ready")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text("utf-8")
+            assert process.wait(PATIENCE_SECONDS) == 0, log.read_text("utf-8")
         except subprocess.TimeoutExpired as error:
             error.add_note(log.read_text("utf-8"))
             raise

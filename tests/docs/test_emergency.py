@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.docs.play import Play
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.install.scene import GROUPS, patch, podium, route, stored, webhook
-from tests.reconciler.running import until
 
 from podium.api.groups import FINALIZER
 from podium.cli.schedulerfile import source

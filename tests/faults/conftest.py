@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import FEW, Pair, Storm
+from tests.faults.contenders import FEW, Pair, Storm, stormy
 from tests.faults.scheduling import WORTH, full_yard
+from tests.fixtures.folders import Kept
 from tests.fixtures.servers import ENOUGH
+from tests.reconciler.running import Place
 from tests.scheduler.world import Scheduler, World, Yard, world
 
 
@@ -25,10 +27,17 @@ def storm(two: Pair) -> Iterator[Storm]:
 
 
 @pytest.fixture(scope="module", params=ENOUGH)
-def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def battered(request: pytest.FixtureRequest, kept: Kept) -> Place:
+    """A server for storms, that may be broken."""
+    name: str = request.param
+    return kept.once(("stormy", name), lambda: stormy(name))
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world that may be broken, with a way to it for each of two schedulers."""
-    with world(request.param, tmp_path_factory.mktemp("world"), ways=2) as made:
-        yield made
+    name: str = request.param
+    return kept.once(("world", name), lambda: world(name, tmp_path_factory.mktemp("world"), ways=2))
 
 
 @pytest.fixture(scope="module")

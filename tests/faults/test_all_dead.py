@@ -7,7 +7,7 @@ on.
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,14 @@ from tests.faults.replicas import Fleet, fleet
 from tests.faults.writing import MERGE, group, member, new_class, webhook_failures
 from tests.fixtures.balancer import Link
 from tests.fixtures.servers import ENOUGH, Server, exclusive
+from tests.fixtures.waiting import until
 
 from podium import crds
 from podium.api.groups import PODIUM_GROUP
-from podium.controlplane import process
 from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
-PATIENCE_SECONDS = 60.0
 OLDER, NEWER = (f"/apis/{PODIUM_GROUP}/{version}" for version in ("v1alpha2", "v1beta1"))
 FAILED = 'failed calling webhook "groups.podium.dev"'
 
@@ -44,11 +43,6 @@ def one(cluster: Server, folder: Path, **wanted: Any) -> Iterator[Fleet]:
     """Have one replica, with the bug."""
     with fleet(cluster, folder, 1, folder=str(folder / "ca"), bug=True, **wanted) as started:
         yield started
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what the cluster does by itself."""
-    assert process.wait_until(condition, seconds=PATIENCE_SECONDS), f"waited for: {what}"
 
 
 def until_gone(cluster: Server, path: str) -> None:

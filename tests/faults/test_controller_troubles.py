@@ -1,17 +1,16 @@
 """What goes wrong between a replica and the API server on an ordinary day: the leader stays and gets over it.
 
-One pair of replicas lives through all of it, a storm of changes each time. Within the lease and five seconds
-of the last change every condition is so, and of what was written on the way nothing was wrong at its time.
+One pair of replicas lives through all of it, a storm of changes each time. After the last change every
+condition comes to be so, and of what was written on the way nothing was wrong at its time.
 """
 
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import FEW, LEASES, Pair, Storm, pair, with_classes
+from tests.faults.contenders import FEW, LEASES, STEADY, Pair, Storm, pair
 from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.reconciler.running import place, until
-
-from podium.controlplane.releases import NEWEST
+from tests.fixtures.waiting import until
+from tests.reconciler.running import Place
 
 pytestmark = pytest.mark.server
 
@@ -21,9 +20,9 @@ STATUS = Where(r"/podgroups/[^/]+/status$")
 
 
 @pytest.fixture(scope="module")
-def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two replicas of which one leads, on a server of their own."""
-    with place(NEWEST.minor) as where, pair(with_classes(where), tmp_path_factory.mktemp("pair")) as made:
+def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two replicas of which one leads."""
+    with pair(battered, tmp_path_factory.mktemp("pair"), STEADY) as made:
         yield made
 
 

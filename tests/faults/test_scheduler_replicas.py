@@ -8,12 +8,10 @@ from typing import NamedTuple
 import pytest
 from tests.faults.scheduling import CHEAPEST, incoming_gang
 from tests.fixtures.proxy import ANY, Cut, Hold, Proxy
-from tests.reconciler.running import until
-from tests.scheduler.world import TERMS, Scheduler, World, Yard
+from tests.fixtures.waiting import until
+from tests.scheduler.world import Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
-
-HEIR_SECONDS = TERMS.lease_seconds + 15.0
 
 
 class Two(NamedTuple):
@@ -45,7 +43,7 @@ def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
     for each in both:
         if each.ended:
             each.again()
-    until(lambda: any(each.leads for each in both), f"one leads:{ours.log}", HEIR_SECONDS)
+    until(lambda: any(each.leads for each in both), f"one leads:{ours.log}")
     first = 0 if both[0].leads else 1
     return Two(both[first], ours.proxies[first], both[1 - first], path)
 
@@ -64,7 +62,7 @@ def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         two.leader.kill()
-    yard.until_bound(names, HEIR_SECONDS + 30)
+    yard.until_bound(names)
     assert sorted(yard.evicted()) == CHEAPEST
     assert two.heir.leads
 
@@ -102,7 +100,7 @@ def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two
     said = two.leader.process.events[began:]
     assert [each["error"] for each in said if each["event"] == "lease lost"] == [why]
     assert "lease released" not in {each["event"] for each in said}
-    yard.until_bound(names, HEIR_SECONDS + 30)
+    yard.until_bound(names)
     assert two.heir.leads
     assert sorted({*yard.evicted()}) == CHEAPEST
 
@@ -113,7 +111,7 @@ def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
         os.kill(two.leader.process.pid, signal.SIGSTOP)
-    yard.until_bound(names, HEIR_SECONDS + 30)
+    yard.until_bound(names)
     pods = yard.pods_where()
     before = len(two.way.writes(pods))
     yard.pod("more", 3, 7)
@@ -132,5 +130,5 @@ def test_a_leader_that_is_cut_off(yard: Yard, two: Two) -> None:
         two.way.drop(ANY)
         names = incoming_gang(yard)
         assert gone(two.leader) == 1
-        yard.until_bound(names, HEIR_SECONDS + 30)
+        yard.until_bound(names)
     assert sorted(yard.evicted()) == CHEAPEST

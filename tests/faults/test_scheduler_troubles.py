@@ -36,7 +36,7 @@ def preempt(yard: Yard) -> list[str]:
 
 def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
     """Wait until all are bound; then look at what that has cost."""
-    nodes = yard.until_bound(names, 90)
+    nodes = yard.until_bound(names)
     assert len({*nodes.values()}) == len(names)
     assert len({*yard.evicted_uids()}) == 3 * len(names), f"{sorted(yard.evicted())}{yard.world.log}"
     assert not scheduler.ended

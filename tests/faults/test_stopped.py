@@ -22,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from tests.fixtures.proxy import ANY, Cut, Fault, Hold, Proxy, Refuse
 from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import FULL, Server, exclusive
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.reconciler.running import install
 from tests.scheduler.world import TERMS
 from tests.webhooks.client import restored_logs
@@ -49,7 +50,6 @@ MOMENTS = 30
 _TURNS = 100
 # A process that does nothing for so long waits for the world.
 _QUIET_SECONDS = 0.3
-_PATIENCE_SECONDS = 30.0
 
 Work = Coroutine[Any, Any, None]
 # What a process does, given its kubeconfig, a name that no run had before, a folder and its log.
@@ -138,7 +138,7 @@ class Run:
 
     async def _bounded(self, work: Work, trouble: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._look, 0, trouble)
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await work
 
     def _look(self, seen: int, trouble: Callable[[], None]) -> None:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from tests.fixtures.waiting import until
 from tests.history.test_live import RECORDS
 from tests.history.test_report import run
-from tests.reconciler.running import until
 from tests.scheduler.world import Scheduler, World, Yard, world
 
 from podium import crds
@@ -60,9 +60,7 @@ def test_who_evicts_each_other_in_turn_is_slowed_down_and_told(recorded: World) 
         yard.witness()
         circles(yard, scheduler, 1)
         assert yard.evicted_uids() == first
-        yard.until(
-            lambda: yard.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed", 90
-        )
+        yard.until(lambda: yard.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed")
         assert yard.pods()["a"]["metadata"]["uid"] == again
         assert yard.evicted() == ["a", "b"]
         yard.pod("b", 4, 7)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 from bench.kubescheduler import scheduling
-from tests.reconciler.running import until
+from tests.fixtures.waiting import until
 from tests.scheduler.world import NAME, World, Yard, world
 
 from podium import crds

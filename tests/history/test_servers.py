@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.history.store import NAME, party, plan
 
 from podium import crds
@@ -30,7 +31,6 @@ from podium.api.records import (
     RecordedPlan,
 )
 from podium.cli.main import command
-from podium.controlplane.process import wait_until
 from podium.controlplane.releases import RELEASES
 from podium.kube.connection import Connection, connect
 from podium.schedulerplugin.live.history import History
@@ -65,10 +65,10 @@ def own(request: pytest.FixtureRequest) -> Iterator[Server]:
         code, answer = server.request("POST", DEFINITIONS, crds.records())
         assert code == 201, answer
         path = f"{DEFINITIONS}/{answer['metadata']['name']}"
-        assert wait_until(lambda: "Established" in conditions(server, path), seconds=30)
+        until(lambda: "Established" in conditions(server, path), "the kind is established")
         assert conditions(server, path) == {"Established", "NamesAccepted"}
         served = f"/apis/{RECORD_VERSION}/preemptionrecords"
-        assert wait_until(lambda: server.request("GET", served)[0] == 200, seconds=30)
+        until(lambda: server.request("GET", served)[0] == 200, "records are served")
         yield server
 
 
@@ -210,10 +210,10 @@ async def test_an_object_of_somebody_elses_making(own: Server) -> None:
         await kept.restore()
         task = asyncio.create_task(kept.run())
         kept.append(plan(0))
-        assert await asyncio.to_thread(wait_until, lambda: len(stored(own, namespace)) == 1, seconds=30)
+        await asyncio.to_thread(until, lambda: len(stored(own, namespace)) == 1, "one is written")
         own.kubectl("label", "-n", namespace, f"preemptionrecords/{NAME}-00", "of=mine")
         kept.append(plan(1))
-        assert await asyncio.to_thread(wait_until, lambda: len(stored(own, namespace)) == 2, seconds=30)
+        await asyncio.to_thread(until, lambda: len(stored(own, namespace)) == 2, "both are written")
         own.kubectl("delete", "-n", namespace, f"preemptionrecords/{NAME}-00")
         kept.append(plan(2))
         task.cancel()

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.history.store import NAME, Store, plan
 
 from podium.api.records import RECORD_VERSION, PreemptionRecord
@@ -102,7 +103,7 @@ class Scene:
         assert task.cancelled()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self.changed.clear()
                 await self.changed.wait()
@@ -197,7 +198,7 @@ async def test_the_end_waits_for_no_server_that_is_silent(
 ) -> None:
     monkeypatch.setattr("podium.schedulerplugin.live.history._LAST_SECONDS", 0.05)
     scene.api.hangs = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async with scene.running():
             scene.history.append(plan(0))
     assert scene.said == ["history not written: the API server did not answer in time"]

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.informer.history import bookmark, event
 from tests.live.fake import Fake, serving, status
 
 from podium.api.reads import Kind
 from podium.kube.cluster import Cluster
 from podium.kube.connection import connect
-
-PATIENCE_SECONDS = 30.0
 
 
 class Time:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiohttp import web
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.live.fake import Fake, serving, status
 
 from podium.api.reads import READS
@@ -20,7 +21,6 @@ from podium.state import State
 API_VERSION = "scheduling.k8s.io/v1"
 CLASSES = Served(API_VERSION, "PriorityClass", READS[API_VERSION, "PriorityClass"], "priorityclasses", False)
 PATH = CLASSES.path("")
-PATIENCE_SECONDS = 30.0
 
 
 class Stream(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.fixtures.faults import compact, without_api_server
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.live.cluster import NATIVE, kubeconfig_of
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.server
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CLASS_RESOURCE = "priorityclasses.scheduling.k8s.io"
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
-PATIENCE_SECONDS = 90.0
 
 
 @pytest.fixture(scope="module", params=RELEASES)

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import until
 from tests.install.scene import GROUPS, NAMESPACE, podium, route, webhook
 from tests.live.cluster import NATIVE
 from tests.manifests.test_modes import configured
-from tests.reconciler.running import PODIUM_API, Place, Space, spawn, until
+from tests.reconciler.running import PODIUM_API, Place, Space, spawn
 from tests.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP

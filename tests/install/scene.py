@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import until
 from tests.manifests.test_modes import configured, rendered
-from tests.reconciler.running import until
 from tests.webhooks.running import Running, ending, launch
 
 from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.install.scene import (
     GROUPS,
     MERGE,
@@ -18,7 +19,6 @@ from tests.install.scene import (
     settled,
     webhook,
 )
-from tests.reconciler.running import until
 
 from podium.api.groups import FINALIZER
 from podium.controlplane.releases import RELEASES

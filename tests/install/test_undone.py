@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.install.scene import (
     GROUPS,
     NAMESPACE,
@@ -20,7 +21,6 @@ from tests.install.scene import (
     settled,
     stock,
 )
-from tests.reconciler.running import until
 
 from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import DEFINITIONS

@@ -15,8 +15,8 @@ from tests.faults.replicas import Fleet, fleet
 from tests.faults.writing import new_class, webhook_failures, writing
 from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.install.scene import NAMESPACE, json_of, podium, webhook
-from tests.reconciler.running import until
 
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError

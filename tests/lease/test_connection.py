@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.lease.world import NAME, NAMESPACE, PATH
 from tests.live.fake import Fake, serving, status
 
@@ -19,7 +20,6 @@ from podium.service.lease import Elector, LostError, steady
 from podium.service.leaserecord import Terms
 
 _TERMS = Terms(lease_seconds=2.0, renew_seconds=1.0, retry_seconds=0.2)
-_PATIENCE_SECONDS = 30.0
 
 
 class _Lease:
@@ -96,7 +96,7 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
             finally:
                 ended.set()
 
-        async with asyncio.timeout(_PATIENCE_SECONDS / 2):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(LostError, match=r"lease system/controller: lost: not renewed within 1 s: "):
                 await elector.run(lead)
         assert ended.is_set()
@@ -108,7 +108,7 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
 async def _stopped(elector: Elector, server: _Lease) -> None:
     """Run an elector until the server has got so far, and stop it: it ends as it was told to."""
     running = asyncio.ensure_future(elector.run(_for_ever))
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await server.passed.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.live.cluster import kubeconfig_of
 
 from podium.kube.connection import connect
@@ -22,7 +23,6 @@ _NAME = "podium-controller"
 # Long enough for a machine that does other things too.
 _TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.3)
 _LONG = Terms(lease_seconds=3600.0, renew_seconds=60.0, retry_seconds=0.3)
-_PATIENCE_SECONDS = 60.0
 
 
 class _Replica:
@@ -50,7 +50,7 @@ class _Replica:
     async def until(self, reached: Callable[[], Awaitable[Any]]) -> None:
         """Wait for something, or for a failure."""
         waiting = asyncio.ensure_future(reached())
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.wait((waiting, self.task), return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             waiting.cancel()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import comes
 
-from podium.controlplane import process
 from podium.controlplane.client import Client
 
 # The version in which each minor stores a group, and how it writes that members go all together.
@@ -115,4 +115,4 @@ def kubeconfig_of(
 
 def _wait(reached: Callable[[], bool]) -> None:
     """Ask until a server's caches have caught up."""
-    assert process.wait_until(reached, seconds=60)
+    assert comes(reached)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.live.fake import Fake
 from tests.webhooks import pki
 
 from podium.kube.connection import Connection, connect
 
 BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
-PATIENCE_SECONDS = 30.0
 
 
 @contextlib.contextmanager

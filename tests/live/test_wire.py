@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.live.fake import Fake, serving
 
 from podium.errors import PodiumError
@@ -330,7 +331,7 @@ async def test_closing_does_not_wait_for_what_was_made_for_nobody(monkeypatch: p
     asked.cancel()
     await asyncio.wait([asked])
     assert asked.cancelled()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await pool.close()
 
 

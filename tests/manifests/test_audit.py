@@ -17,14 +17,14 @@ from tests.autogroups.test_servers import CRDS, FOREIGN, definition
 from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, asked, make
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import comes, until
 from tests.manifests.test_modes import rendered
 from tests.manifests.test_rights import installed
 from tests.reconciler import test_rights as reconciler
-from tests.reconciler.running import new_class, until
+from tests.reconciler.running import new_class
 from tests.scheduler import test_process as scheduler
 from tests.webhooks.running import ending, launch
 
-from podium.controlplane import process
 from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
@@ -38,8 +38,6 @@ _POLICY = {
     "rules": [{"level": "Metadata", "users": [f"{_USER}{each}" for each in _ACCOUNTS]}, {"level": "None"}],
 }
 _REGISTERED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-# The log is written when a request has ended, which its client may know earlier.
-_PATIENCE_SECONDS = 20.0
 
 
 class Use(NamedTuple):
@@ -157,7 +155,8 @@ def _listed(proxy: Proxy) -> set[tuple[str, ...]]:
 def test_every_right_is_used(account: str, audit: Audit) -> None:
     """None could be taken away without something being refused."""
     assert _granted(account)
-    process.wait_until(lambda: not audit.unused(account), seconds=_PATIENCE_SECONDS)
+    # The log is written when a request has ended, which its client may know earlier.
+    comes(lambda: not audit.unused(account))
     assert audit.unused(account) == []
 
 

@@ -9,10 +9,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.docs.pages import commands, pages
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER
 from tests.manifests.test_modes import rendered
 from tests.reconciler import running as reconciler
-from tests.reconciler.running import until
 from tests.scheduler import test_process as scheduler
 from tests.webhooks import running as webhook
 from tools.manifests import metrics

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER
 from tests.manifests.test_modes import configured, rendered
-from tests.reconciler.running import until
 from tests.webhooks.running import running
 from tools.manifests import render
 

@@ -5,18 +5,16 @@ So whatever is written here is waited for: a dry run of a group says when it is 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.fixtures.waiting import until
 from tests.parity.case import CLASSES, DEFAULTS, GANG, TEMPLATES, WORKLOAD, template, workload
 from tests.parity.sides import Document, Side, Sides, Way
 
-from podium.controlplane import process
-
 NAMESPACE = "parity"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-_PATIENCE_SECONDS = 20.0
 
 # Podium's own rules have levels and say what upstream does not: parity is judged without those that refuse,
 # and without what a group takes from its template.
@@ -89,12 +87,6 @@ def probe(name: str, namespace: str = NAMESPACE) -> Document:
     """Give a group that is only ever tried."""
     spec = {"schedulingPolicy": GANG, **({"priorityClassName": name} if name else {})}
     return {"kind": "PodGroup", "metadata": {"name": "probe", "namespace": namespace}, "spec": spec}
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a cache to follow."""
-    reached = process.wait_until(condition, seconds=_PATIENCE_SECONDS)
-    assert reached, f"waited {_PATIENCE_SECONDS:.0f} s for {what}"
 
 
 def until_unknown(side: Side, name: str, namespace: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import create_class, create_group, create_pod
-from tests.reconciler.running import until
 
 from podium.cli.preflight import command
 from podium.controlplane.releases import RELEASES

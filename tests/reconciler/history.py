@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tests.fixtures.servers import Server
-from tests.reconciler.running import PRIORITY, Found, Space, conditions, until
+from tests.fixtures.waiting import until
+from tests.reconciler.running import PRIORITY, Found, Space, conditions
 
 from podium.api.groups import GROUP_LABEL
 

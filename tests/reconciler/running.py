@@ -6,17 +6,17 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import comes, until
 from tests.live.cluster import CONTAINER, NATIVE
 from tests.webhooks.running import Running, ending
 
 from podium import crds
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane import process
 from podium.controlplane.releases import NEWEST, RELEASES
 
 PRIORITY, POLICY = "PodsNotMatchingPriority", "PodsNotMatchingPreemptionPolicy"
@@ -25,8 +25,6 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODIUM_API = f"{PODIUM_GROUP}/v1beta1"
 # The places where groups are: natively in two versions, and Podium's own where the gates are off.
 PLACES = (*RELEASES, "podium")
-# A machine may be busy; where time is the matter, a test gives its own.
-PATIENCE_SECONDS = 60.0
 _PODIUM = Path(sys.executable).with_name("podium")
 _NUMBERS = itertools.count()
 
@@ -122,11 +120,6 @@ def install(server: Server) -> None:
         assert code == 201, answer
     served = f"/apis/{PODIUM_API}/podgroups"
     until(lambda: server.request("GET", served)[0] == 200, "groups are served")
-
-
-def until(reached: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for what comes about by itself."""
-    assert process.wait_until(reached, seconds=seconds), f"waited {seconds:.0f} s for: {what}"
 
 
 def new_class(server: Server, name: str, value: int, **fields: Any) -> None:
@@ -242,7 +235,7 @@ class Space:
             seen[:] = [each for kind, each in self.conditions(name).items() if kind == axis]
             return [each[:2] for each in seen] == [(status, reason)]
 
-        ended = process.wait_until(reached, seconds=PATIENCE_SECONDS)
+        ended = comes(reached)
         assert ended, f"{axis} of {name} should be {status} {reason}; it is {seen}"
         return seen[0]
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import until
 from tests.live.cluster import NATIVE, create_class
 from tests.reconciler.history import History
-from tests.reconciler.running import POLICY, PRIORITY, Place, Space, conditions, running, until
+from tests.reconciler.running import POLICY, PRIORITY, Place, Space, conditions, running
 
 from podium.api.groups import NATIVE_GROUP
 

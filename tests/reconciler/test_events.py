@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.informer.living import Time
 
 from podium.errors import PodiumError
@@ -20,7 +21,6 @@ from podium.kube.events import STEADY, Pace, Recorder
 from podium.note import Note
 
 NOW = datetime(2026, 11, 21, 16, 0, 0, 42, tzinfo=UTC)
-PATIENCE_SECONDS = 30.0
 
 
 def note(

@@ -8,8 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from tests.fixtures.servers import exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER
-from tests.reconciler.running import PODIUM_API, Place, Space, configuration, install, running, until
+from tests.reconciler.running import PODIUM_API, Place, Space, configuration, install, running
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.foreign import Owner

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from tests.fixtures.proxy import Cut, Delay, Fault, Half, Hold, Proxy, Refuse, Where
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect
 
 pytestmark = pytest.mark.server
-
-PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture

@@ -15,16 +15,9 @@ from tests.autogroups.test_servers import CRDS, FOREIGN, LETS, controlled, defin
 from tests.fixtures.proxy import Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Page, Right, asked, make, used
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER, NATIVE
-from tests.reconciler.running import (
-    PODIUM_API,
-    Place,
-    Space,
-    install,
-    launch,
-    new_class,
-    until,
-)
+from tests.reconciler.running import PODIUM_API, Place, Space, install, launch, new_class
 from tests.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP

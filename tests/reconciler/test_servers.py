@@ -7,6 +7,7 @@ are off. After each, all that was ever written is compared with what was true wh
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.fixtures.waiting import until
 from tests.reconciler.history import History
 from tests.reconciler.running import (
     PLACES,
@@ -22,7 +23,6 @@ from tests.reconciler.running import (
     place,
     running,
     set_default,
-    until,
 )
 
 pytestmark = pytest.mark.server

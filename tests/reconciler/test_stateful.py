@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     rule,
 )
 from hypothesis.stateful import run_state_machine_as_test as run
+from tests.fixtures.waiting import until
 from tests.reconciler.history import History
 from tests.reconciler.running import (
     CLASSES,
@@ -34,7 +35,6 @@ from tests.reconciler.running import (
     place,
     running,
     set_default,
-    until,
 )
 
 from podium.api.membership import GroupKey

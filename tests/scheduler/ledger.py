@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.fixtures.proxy import Call
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import until
 from tests.reconciler.history import Seen, Watch
-from tests.reconciler.running import until
 
 from podium.api.quantity import Scale, parse
 

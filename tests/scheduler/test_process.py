@@ -14,18 +14,9 @@ import pytest
 from tests.fixtures.proxy import Cut, Hold, Proxy, Refuse, Where
 from tests.fixtures.rights import NAMESPACE, Account, Page, asked, make
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER, NATIVE
-from tests.reconciler.running import (
-    MERGE,
-    PODIUM_API,
-    Controller,
-    Place,
-    Space,
-    install,
-    new_class,
-    spawn,
-    until,
-)
+from tests.reconciler.running import MERGE, PODIUM_API, Controller, Place, Space, install, new_class, spawn
 from tests.webhooks.running import ending
 
 from podium import crds

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.scheduler.statuses import FULL, PREEMPTOR, Said, statuses_of
 from tests.scheduler.test_conditions import INITIALLY
 
@@ -20,9 +21,6 @@ from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Report, Unit
 from podium.state import State
-
-PATIENCE_SECONDS = 30.0
-
 
 THEIRS = {
     "type": "PodsNotMatchingPriority",

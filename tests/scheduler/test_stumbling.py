@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.preemption.clusters import NOW, NS
 from tests.preemption.scene import node
 from tests.scheduler.objects import running
@@ -98,7 +99,7 @@ async def looped(world: World, writes: Recorded, until: Callable[[Told], bool]) 
         say=lambda _text, _fields: None,
     )
     task = asyncio.create_task(loop.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not until(told):  # noqa: ASYNC110 - what is noted sets no event
             await asyncio.sleep(0)
     task.cancel()

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 from tests.fixtures.proxy import Call, Proxy, Where
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.live.cluster import NATIVE
-from tests.reconciler.running import CLASSES, MERGE, Controller, Place, new_class, place, spawn, until
+from tests.reconciler.running import CLASSES, MERGE, Controller, Place, new_class, place, spawn
 from tests.scheduler.kubelet import kubelet
 from tests.scheduler.ledger import Ledger, deleted
 from tests.scheduler.replica import Wanted
@@ -360,7 +361,7 @@ class Yard:
         listed = self.ask("GET", self.pods_path())["items"]
         return {each["metadata"]["name"]: each for each in listed}
 
-    def until(self, reached: Any, what: str, seconds: float = 60.0) -> None:
+    def until(self, reached: Any, what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait for what comes about by itself; what is there is shown when it does not."""
         with contextlib.suppress(AssertionError):
             until(reached, what, seconds)
@@ -368,7 +369,7 @@ class Yard:
         there = {name: f"{self.where(pod)} {self.said(pod)}" for name, pod in self.pods().items()}
         raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{there}{self.world.log}")
 
-    def until_bound(self, names: list[str], seconds: float = 60.0) -> dict[str, str]:
+    def until_bound(self, names: list[str], seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
         """Wait until pods are on nodes; give the nodes' short names. Costs the API server nothing."""
         seen = self.world.ledger.pods.seen
         looked = 0

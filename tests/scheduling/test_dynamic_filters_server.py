@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from tests.fixtures.servers import ENOUGH, Server, exclusive
-from tests.reconciler.running import PATIENCE_SECONDS, until
+from tests.fixtures.waiting import comes, until
 from tests.scheduling.builders import NS, container
 from tests.scheduling.dynamic_cases import CASES, NODES, Case
 from tests.scheduling.dynamic_scene import NAMESPACES, SAYS
 
-from podium.controlplane import process
 from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
@@ -157,7 +156,7 @@ def test_kube_scheduler_says_the_same_of_each_node(pods: Pods, case: Case) -> No
         for node in NODES:
             said: list[str] = []
             # The scheduler may hear of a new pod before it has heard that another came or went.
-            ended = process.wait_until(partial(agrees, pods, case, node, said), seconds=PATIENCE_SECONDS)
+            ended = comes(partial(agrees, pods, case, node, said))
             assert ended, f"of {node} it says {said} beside {pods.there()}, not {wanted(case, node)!r}"
     finally:
         pods.clear()

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fixtures.servers import ENOUGH, Server, exclusive
-from tests.reconciler.running import until
+from tests.fixtures.waiting import until
 from tests.scheduling.builders import container
 
 from podium.api.minors import minor_of

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.fixtures.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
 TRAINING = "examples/training-1.37.json.gz"
 PREEMPTION = ("-f", "examples/preemption/cluster.yaml", "-f", "examples/preemption/records.yaml")
 
 _PODIUM = Path(sys.executable).with_name("podium")
-_END_SECONDS = 30
 
 
 @contextlib.contextmanager
@@ -33,11 +34,11 @@ def serving(*arguments: str, folder: Path = ROOT, **environ: str) -> Iterator[st
         assert process.stdout is not None
         link = process.stdout.readline().strip()
         if not link:
-            _, said = process.communicate(timeout=_END_SECONDS)
+            _, said = process.communicate(timeout=PATIENCE_SECONDS)
             raise AssertionError(f"{' '.join(line)}: exit code {process.returncode}: {said}")
         yield link
         process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=_END_SECONDS)
+        printed, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, said
         assert printed == ""
         assert "Traceback" not in said

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.calling import Podium, calling
 from tests.fixtures.shell import run
-from tests.reconciler.running import until
+from tests.fixtures.waiting import until
 from tests.ui.running import ROOT, TRAINING, serving
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.live.cluster import READ_ONLY, create, create_class, kubeconfig_of
-from tests.reconciler.running import until
 from tests.ui.running import serving
 from tests.ui.visits import enter, site_of
 

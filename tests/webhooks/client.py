@@ -25,6 +25,7 @@ import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 from podium.service.limits import Limits, Load
 from podium.service.messages import REFUSALS, Route
@@ -32,7 +33,6 @@ from podium.service.server import Server
 
 ADDRESS = "127.0.0.1"
 # Nothing here takes a second; a machine may be busy.
-PATIENCE_SECONDS = 30.0
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,

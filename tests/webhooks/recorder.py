@@ -7,8 +7,7 @@ import http.server
 import json
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,9 +15,6 @@ from urllib.parse import urlsplit
 from tests.fixtures.servers import Server
 
 from podium.webhooks.conversion import convert_review
-
-PATIENCE_SECONDS = 90.0
-_GLANCE_SECONDS = 0.05
 
 
 class Answer(NamedTuple):
@@ -64,14 +60,6 @@ def _connection(url: str, authority: Path) -> http.client.HTTPSConnection:
     connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=60, context=context)
     connection.connect()
     return connection
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what an API server does in its own time: it learns of configurations by watching them."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS:.0f} s for {what}"
-        time.sleep(_GLANCE_SECONDS)
 
 
 class Recorder:

@@ -12,18 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import PATIENCE_SECONDS, comes
 
-# Certificates, the first lists and the registration take two seconds; a machine may be busy.
-_PATIENCE_SECONDS = 60.0
-# How often a condition is looked at.
-_GLANCE_SECONDS = 0.02
 _ADDRESS = "127.0.0.1"
 # Below those that Linux gives to outgoing connections.
 _PORTS = range(20_000, 32_000)
@@ -75,13 +71,16 @@ class Running:
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for something this process is expected to do; its death or silence fails with its log."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not condition():
+
+        def reached() -> bool:
+            if condition():
+                return True
             if self.process.poll() is not None:
                 raise AssertionError(f"exit code {self.process.returncode} before {what}:\n{self.log}")
-            if time.monotonic() > deadline:
-                raise AssertionError(f"waited {_PATIENCE_SECONDS:.0f} s for {what}:\n{self.log}")
-            time.sleep(_GLANCE_SECONDS)
+            return False
+
+        if not comes(reached):
+            raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s for {what}:\n{self.log}")
 
     def _serving(self) -> bool:
         for event in self.events:
@@ -100,7 +99,7 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
         try:
-            return self.process.wait(_PATIENCE_SECONDS)
+            return self.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

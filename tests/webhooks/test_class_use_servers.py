@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.admission.scene import Document, priority_class
 from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.recorder import Answer, recording, send, until
+from tests.fixtures.waiting import until
+from tests.webhooks.recorder import Answer, recording, send
 from tests.webhooks.test_policies_servers import install
 
 from podium import crds

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import pytest
 from tests.admission.scene import pod
-from tests.webhooks.client import ADDRESS, PATIENCE_SECONDS, Peer, client_context, post
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.webhooks.client import ADDRESS, Peer, client_context, post
 from tests.webhooks.reviews import asked
 from tests.webhooks.rude import LIMITS
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.webhooks import pki
 
 from podium import certificates
@@ -103,7 +104,7 @@ async def _running(
 
 async def _until(reached: Callable[[], Any]) -> None:
     """Let the loop go on until something is so."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         # What is waited for happens in files and on sockets; no event tells of it.
         while not reached():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

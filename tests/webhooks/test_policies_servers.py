@@ -13,8 +13,9 @@ import msgspec
 import pytest
 from tests.admission.scene import BASIC, Document, mode, priority_class, profile, template
 from tests.fixtures.servers import Server, exclusive
+from tests.fixtures.waiting import until
 from tests.webhooks import reviews
-from tests.webhooks.recorder import recording, send, until
+from tests.webhooks.recorder import recording, send
 
 from podium import crds
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.recorder import send, until
+from tests.fixtures.waiting import until
+from tests.webhooks.recorder import send
 
 from podium import crds
 from podium.api.groups import PODIUM_GROUP

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.recorder import Answer, Recorder, recording, send, until
+from tests.fixtures.waiting import until
+from tests.webhooks.recorder import Answer, Recorder, recording, send
 
 from podium import crds
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from tests.fixtures.servers import Server
+from tests.fixtures.waiting import comes
 from tests.preemption.differential.generator import CLASSES, PREEMPTOR, ROLE_LABEL, Case, Object, case
 from tests.preemption.differential.recording import Answer, Header, Recorded, Recording, compact
 
@@ -117,7 +118,7 @@ def _await(server: Server) -> None:
         waiting[:] = [_name(pod) for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
         return not waiting
 
-    if not process.wait_until(decided, seconds=_READY_SECONDS):
+    if not comes(decided, _READY_SECONDS):
         words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
         raise AssertionError(f"no verdict on {waiting}: {words}")
 
@@ -182,7 +183,7 @@ def _wait_for_classes(server: Server) -> None:
         dry_run = "/api/v1/namespaces/default/pods?dryRun=All"
         return all(server.request("POST", dry_run, probe)[0] == 201 for probe in probes)
 
-    assert process.wait_until(known, seconds=_READY_SECONDS)
+    assert comes(known, _READY_SECONDS)
 
 
 def _collection(wanted: Object) -> str:

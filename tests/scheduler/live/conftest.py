@@ -1,26 +1,25 @@
 """What the live tests share: worlds where groups are native in two versions, and where they are Podium's."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import cache
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from tests.fixtures.folders import Kept
 from tests.reconciler.running import PLACES
 from tests.scheduler.world import World, Yard, world
 
 
-@pytest.fixture(scope="session")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
+@contextmanager
+def _scheduled(name: str, folder: Path) -> Iterator[World]:
+    with world(name, folder) as made, made.scheduling():
+        yield made
+
+
+@pytest.fixture(scope="module")
+def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
     """Give the world of one of PLACES with one scheduler for all tests; made when first asked for."""
-    with ExitStack() as stack:
-
-        @cache
-        def find(name: str) -> World:
-            made = stack.enter_context(world(name, tmp_path_factory.mktemp("world")))
-            stack.enter_context(made.scheduling())
-            return made
-
-        yield find
+    return lambda name: kept.once(name, lambda: _scheduled(name, tmp_path_factory.mktemp("world")))
 
 
 @pytest.fixture(params=PLACES)

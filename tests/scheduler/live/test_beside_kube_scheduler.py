@@ -1,11 +1,11 @@
 """Podium and kube-scheduler on one cluster: each its own nodes, or, where that is so, the same ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from bench.kubescheduler import scheduling
 from tests.scheduler.ledger import milli
-from tests.scheduler.world import World, Yard, world
+from tests.scheduler.world import World, Yard
 
 from podium.api.groups import PODIUM_GROUP
 from podium.controlplane.releases import NEWEST
@@ -18,16 +18,17 @@ RESERVING = "podium-reserving"
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def both(worlds: Callable[[str], World]) -> Iterator[World]:
     """A world with kube-scheduler."""
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made, scheduling(made.server):
+    made = worlds(NEWEST.minor)
+    with scheduling(made.server):
         yield made
 
 
 @pytest.fixture
 def shared(both: World) -> Iterator[Yard]:
     """A yard whose nodes are anybody's."""
-    with both.scheduling(), both.yard() as made:
+    with both.yard() as made:
         yield made
 
 

@@ -1,11 +1,11 @@
 """What an administrator may switch, on a real server: whether it preempts, and how many a minute."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from tests.fixtures.proxy import Hold
 from tests.scheduler.ledger import told
-from tests.scheduler.world import World, Yard, world
+from tests.scheduler.world import World, Yard
 
 from podium.controlplane.releases import NEWEST
 
@@ -15,10 +15,9 @@ OBSERVER = "podium-observer"
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def plain(worlds: Callable[[str], World]) -> World:
     """A world in which each test has a scheduler of its own name."""
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
-        yield made
+    return worlds(NEWEST.minor)
 
 
 def full(yard: Yard) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from tests.fixtures.proxy import Hold
-from tests.reconciler.running import drop_class, new_class, until
+from tests.fixtures.waiting import until
+from tests.reconciler.running import drop_class, new_class
 from tests.scheduler.ledger import told
 from tests.scheduler.world import NAME, Yard, tolerant_class
 
