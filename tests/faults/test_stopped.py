@@ -24,7 +24,6 @@ from tests.fixtures.seeds import seed as new_seed
 from tests.fixtures.servers import FULL, Server, exclusive
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.reconciler.running import install
-from tests.scheduler.world import TERMS
 from tests.webhooks.client import restored_logs
 
 from podium.cli.schedulerfile import source
@@ -57,7 +56,7 @@ Process = Callable[[Path, str, Path, FilteringBoundLogger], Work]
 
 
 def _options(kubeconfig: Path, name: str) -> Options:
-    return Options(kubeconfig=str(kubeconfig), lease=("default", name), terms=TERMS)
+    return Options(kubeconfig=str(kubeconfig), lease=("default", name))
 
 
 def _scheduler(kubeconfig: Path, name: str, _folder: Path, log: FilteringBoundLogger) -> Work:
@@ -199,6 +198,15 @@ class Stage:
         assert "Traceback" not in run.log, run.log
         return run.steps
 
+    def held(self, server: Server) -> list[dict[str, Any]]:
+        """Give the Leases that were not given back."""
+        leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
+        return [
+            each
+            for each in leases
+            if each["metadata"]["name"].startswith(f"{self._kind}-") and each["spec"].get("holderIdentity")
+        ]
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -225,8 +233,7 @@ def test_at_any_moment(stage: Stage, server: Server) -> None:
     moments = [(moment, late) for moment in range(2, steps + 1) for late in (True, False)]
     for moment, late in moments if FULL else random.Random(new_seed()).sample(moments, MOMENTS):
         stage.stopped(server.kubeconfig, moment, late=late)
-    leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
-    assert [each for each in leases if each["spec"].get("holderIdentity")] == []
+    assert stage.held(server) == []
 
 
 TROUBLES: dict[str, Fault] = {
