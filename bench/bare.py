@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import uvloop
 
+from podium.api.groups import CONTROLLER_MANAGER
 from podium.controllers.keep import essential
 from podium.controllers.manager import Rules
 from podium.controllers.process import kinds, wanted
-from podium.controllers.writer import STATUS_MANAGER
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 
@@ -54,7 +54,7 @@ async def applying(connection: Connection, conditions: dict[str, list[dict[str, 
         for document in left:
             meta = document["metadata"]
             path = f"/apis/{API}/namespaces/{meta['namespace']}/podgroups/{meta['name']}/status"
-            await connection.apply(path, document, manager=STATUS_MANAGER, force=True)
+            await connection.apply(path, document, manager=CONTROLLER_MANAGER, force=True)
 
     began = time.perf_counter()
     async with asyncio.TaskGroup() as tasks:

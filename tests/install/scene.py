@@ -17,6 +17,7 @@ from tests.fixtures.rights import Account
 from tests.fixtures.servers import Server
 from tests.fixtures.waiting import until
 from tests.manifests.test_modes import configured, rendered
+from tests.reconciler import running as reconciling
 from tests.webhooks.running import Running, ending, launch
 
 from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
@@ -98,6 +99,18 @@ def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
         with contextlib.ExitStack() as stack:
             for each in started:
                 stack.enter_context(ending(each))
+
+
+@contextlib.contextmanager
+def reconciler(server: Server, folder: Path) -> Iterator[None]:
+    """Have the reconciler run under its pod's account until the block ends."""
+    folder.mkdir(exist_ok=True)
+    kubeconfig = Account(server, NAMESPACE, "podium-controller").kubeconfig(folder)
+    started = reconciling.launch(kubeconfig, folder / "controller", None)
+    with ending(started):
+        started.wait_ready()
+        started.wait_leading()
+        yield
 
 
 def _bindings() -> str:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from podium.api.groups import FINALIZER
+from podium.api.groups import CONTROLLER_MANAGER, FINALIZER, SCHEDULER_MANAGER
 from podium.errors import PodiumError
-from podium.ops import uninstall
+from podium.ops import installing, uninstall
 from podium.ops.install import (
     MANAGER,
     REGISTRATIONS,
@@ -288,10 +288,11 @@ def _order(planned: uninstall.Plan) -> list[str]:
 @pytest.mark.parametrize("delete_groups", [False, True])
 def test_nobody_is_refused_and_nothing_is_put_back(delete_groups: bool) -> None:
     """Registration first; v1alpha2 before who converts; the reconciler before the finalizers; policy last."""
-    planned = uninstall.plan(_found(), _resources("team", FINALIZER), delete_groups=delete_groups)
+    planned = uninstall.plan(_found(), _resources("team", FINALIZER), {}, delete_groups=delete_groups)
     order = _order(planned)
     assert order[:2] == list(REGISTRATIONS)
-    places = [order.index(each) for each in ("Close", "Deployment", "Release", "ClusterRole", "Namespace")]
+    parts = ("Close", "Deployment", "Release", "ClusterRole", "Namespace")
+    places = [order.index(each) for each in parts]
     assert places == sorted(places)
     assert order[-2:] == ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"]
     assert ("CustomResourceDefinition" in order) == delete_groups
@@ -309,25 +310,140 @@ def test_nobody_is_refused_and_nothing_is_put_back(delete_groups: bool) -> None:
 )
 def test_the_namespace_stays_with_what_it_holds(namespace: str, delete_groups: bool, kept: bool) -> None:
     """Custom resources in it, such as the scheduler's history, are data."""
-    planned = uninstall.plan(_found(), _resources(namespace), delete_groups=delete_groups)
+    planned = uninstall.plan(_found(), _resources(namespace), {}, delete_groups=delete_groups)
     assert ("Namespace" in _order(planned)) is not kept
     assert any(each.startswith("Namespace podium-system") for each in planned.kept) is kept
 
 
-def test_only_our_finalizer_is_released() -> None:
-    """By the stored version's path; groups without it are left alone."""
-    released = uninstall.plan(_found(), _resources("team", "theirs", FINALIZER), delete_groups=False).steps
-    (release,) = [each for each in released if isinstance(each, uninstall.Release)]
-    assert release.paths == ("/apis/scheduling.podium.dev/v1beta1/namespaces/team/podgroups/train",)
-    assert "Release" not in _order(uninstall.plan(_found(), _resources("team", "x"), delete_groups=False))
+def _definitions() -> list[Document]:
+    return [uninstall.closed(each) for each in _found() if each["kind"] == "CustomResourceDefinition"]
 
 
-def test_what_was_kept_is_no_more_to_do() -> None:
-    """A second run has nothing to take away, and names what is kept."""
-    definitions = [uninstall.closed(each) for each in _found() if each["kind"] == "CustomResourceDefinition"]
-    planned = uninstall.plan(definitions, _resources(), delete_groups=False)
-    assert planned.steps == ()
-    assert planned.kept[0] == "CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects"
+_OURS, _NATIVE = "/apis/scheduling.podium.dev/v1beta1/podgroups", "/apis/scheduling.k8s.io/v1beta1/podgroups"
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "native", "delete_groups", "want"),
+    [
+        pytest.param([], 0, False, [], id="nothing is left to do"),
+        pytest.param(["theirs"], 0, False, [], id="another's finalizer"),
+        pytest.param(["theirs", FINALIZER], 0, False, [uninstall.Release((_OURS,), 1)], id="ours"),
+        pytest.param(
+            [], 3, False, [uninstall.Retract((_NATIVE, _OURS), 3)], id="native groups say something"
+        ),
+        pytest.param([], 3, True, [uninstall.Retract((_NATIVE,), 3)], id="and Podium's go"),
+    ],
+)
+def test_what_is_taken_from_groups(
+    finalizers: list[str], native: int, delete_groups: bool, want: list[uninstall.Step]
+) -> None:
+    """By the lists of the stored versions; without processes only what was found, so once."""
+    resources = _resources("team", *finalizers)
+    planned = uninstall.plan(_definitions(), resources, {_NATIVE: native}, delete_groups=delete_groups)
+    assert [each for each in planned.steps if not isinstance(each, uninstall.Remove)] == want
+    if not delete_groups:
+        assert planned.kept[0] == "CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects"
+
+
+def test_what_processes_write_meanwhile_is_taken_from_groups() -> None:
+    """Where some run, though nothing was found so far; when they are gone."""
+    order = _order(uninstall.plan(_found(), _resources(), {_NATIVE: 0}, delete_groups=False))
+    assert [each for each in order if each in ("Deployment", "Release", "Retract")] == [
+        "Deployment",
+        "Release",
+        "Retract",
+    ]
+
+
+_DIFFER = {"type": "PodsNotMatchingPriority", "status": "True"}
+_WAS = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+_WAITS = {"type": "PodGroupScheduled", "status": "False"}
+_GOES = {"type": "DisruptionTarget", "status": "True"}
+
+
+def _said(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
+    """Give a group with conditions, by who has written them with which operation."""
+    fields = [
+        {
+            "manager": manager,
+            "operation": operation,
+            "subresource": "status",
+            "fieldsV1": {
+                "f:status": {"f:conditions": {_key(each): {name: {} for name in _FIELDS} for each in said}}
+            },
+        }
+        for manager, operation, said in by
+    ]
+    conditions = [{**each, "theirs": "x"} for _, _, said in by for each in said]
+    return {"metadata": {"managedFields": fields}, "status": {"conditions": conditions}}
+
+
+_FIELDS = (".", "f:type", "f:status")
+
+
+def _key(condition: dict[str, str]) -> str:
+    return f"k:{json.dumps({'type': condition['type']}, separators=(',', ':'))}"
+
+
+@pytest.mark.parametrize(
+    ("group", "want"),
+    [
+        pytest.param({"metadata": {}}, None, id="nothing"),
+        pytest.param(
+            _said((CONTROLLER_MANAGER, "Apply", [_DIFFER])), (CONTROLLER_MANAGER, []), id="its pods differ"
+        ),
+        pytest.param(_said((SCHEDULER_MANAGER, "Apply", [_WAITS])), (SCHEDULER_MANAGER, []), id="it waits"),
+        pytest.param(_said((SCHEDULER_MANAGER, "Apply", [_WAS])), None, id="it was scheduled"),
+        pytest.param(
+            _said((SCHEDULER_MANAGER, "Apply", [_WAS, _GOES])),
+            (SCHEDULER_MANAGER, [_WAS]),
+            id="it was scheduled, and is to go",
+        ),
+        pytest.param(
+            _said((SCHEDULER_MANAGER, "Apply", [_GOES]), (CONTROLLER_MANAGER, "Apply", [_DIFFER])),
+            (CONTROLLER_MANAGER, []),
+            id="two have said something: one after the other",
+        ),
+        pytest.param(_said(("kube-scheduler", "Update", [_WAITS, _GOES])), None, id="another has said it"),
+        pytest.param(_said((CONTROLLER_MANAGER, "Update", [_DIFFER])), None, id="by hand, in our name"),
+        pytest.param(
+            {
+                **_said(("kube-scheduler", "Update", [_WAITS])),
+                "metadata": {
+                    "managedFields": [
+                        {
+                            "manager": SCHEDULER_MANAGER,
+                            "operation": "Apply",
+                            "subresource": "status",
+                            "fieldsV1": {"f:status": {}},
+                        }
+                    ]
+                },
+            },
+            None,
+            id="what was ours was taken back, as an empty status",
+        ),
+    ],
+)
+def test_what_a_group_says_no_more(group: Document, want: tuple[str, list[dict[str, str]]] | None) -> None:
+    """Of what our applies own all but that it was scheduled, which stays as it is."""
+    assert uninstall.outdated(group) == want
+
+
+class _Pages:
+    """A server that gives two items a page."""
+
+    async def get(self, path: str, **query: str) -> bytes:
+        assert (path, query["limit"]) == (_NATIVE, "500")
+        begin = int(query.get("continue", 0))
+        metadata = {"continue": str(begin + 2)} if begin < 4 else {}
+        return json.dumps({"metadata": metadata, "items": [begin, begin + 1]}).encode()
+
+
+async def test_lists_are_read_by_pages() -> None:
+    connection: Any = _Pages()
+    found: list[Any] = [each async for each in installing.items(connection, _NATIVE)]
+    assert found == list(range(6))
 
 
 def test_closed_is_stored_and_not_converted() -> None:
@@ -347,13 +463,13 @@ def test_closed_is_stored_and_not_converted() -> None:
 
 def test_the_plan_is_readable() -> None:
     """A line an object, in the words that are asked about."""
-    planned = uninstall.plan(_found(), _resources("team", FINALIZER), delete_groups=True)
+    planned = uninstall.plan(_found(), _resources("team", FINALIZER), {}, delete_groups=True)
     lines = "\n".join(map(str, planned.steps)).splitlines()
     assert lines[0] == "delete MutatingWebhookConfiguration podium"
     assert (
         "serve CustomResourceDefinition podgroups.scheduling.podium.dev in its stored version only" in lines
     )
-    assert f"release 1 groups from the finalizer {FINALIZER}" in lines
+    assert f"release groups from the finalizer {FINALIZER} (1 now)" in lines
 
 
 def _versions(definition: Document) -> dict[str, tuple[bool, bool]]:

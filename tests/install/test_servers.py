@@ -16,11 +16,14 @@ from tests.install.scene import (
     json_of,
     new_group,
     podium,
+    reconciler,
     settled,
     webhook,
 )
+from tests.live.cluster import NATIVE
+from tests.reconciler.running import Place, Space, drop_class, new_class
 
-from podium.api.groups import FINALIZER
+from podium.api.groups import FINALIZER, NATIVE_GROUP
 from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import key_of, manifests
@@ -40,9 +43,29 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture
+def divided(bare: Server) -> Iterator[list[Space]]:
+    """A native group and a pod that is not as it, where there are native groups."""
+    spaces = []
+    if bare.settings.workload_api:
+        spaces = [Space(Place(bare, f"{NATIVE_GROUP}/{NATIVE[bare.release.minor][0]}"), "default")]
+    for space in spaces:
+        new_class(bare, "high", 1000)
+        space.group("gang", "high")
+        space.pod("odd", "gang", schedulerName="nobody")
+    yield spaces
+    for space in spaces:
+        space.end("odd")
+        space.remove_group("gang")
+        drop_class(bare, "high")
+
+
 @pytest.mark.parametrize("bare", ["1.36", "1.37 without gates"], indirect=True)
-def test_from_nothing_to_nothing(bare: Server, tmp_path: Path) -> None:
-    """All works, stays as it is when installed again, and an uninstall leaves what was before."""
+def test_from_nothing_to_nothing(bare: Server, divided: list[Space], tmp_path: Path) -> None:
+    """All works, stays as it is when installed again, and an uninstall leaves what was before.
+
+    What the reconciler has said of a native group is taken back, too.
+    """
     before = settled(bare)
     documents = manifests("scheduler", None)
     with webhook(bare, tmp_path):
@@ -55,6 +78,9 @@ def test_from_nothing_to_nothing(bare: Server, tmp_path: Path) -> None:
         again = podium(bare, "install", "--mode=scheduler")
         assert f"podium: installed: {len(documents)} unchanged\n" in again.stderr
         assert podium(bare, "install", "--mode=scheduler", "--diff").stdout == ""
+        with reconciler(bare, tmp_path / "reconciler"):
+            for space in divided:
+                space.expect("gang", "True", "PriorityMismatch")
     podium(bare, "uninstall", "--delete-groups", "--yes")
     assert settled(bare) == before
 

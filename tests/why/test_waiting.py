@@ -7,9 +7,10 @@ from tests.fixtures.calling import Podium
 from tests.why.objects import LATER, condition, file, group, node, pod, podium, priority_class, unscheduled
 
 from podium.api.events import EVICTIONS, PREEMPTED
+from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.ops import share
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
-from podium.schedulerplugin.scheduling.conditions import GROUP_SCHEDULED, INITIALLY_SCHEDULED, POD_SCHEDULED
+from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED
 from podium.why import departing
 
 __all__ = ["podium"]

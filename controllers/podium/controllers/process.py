@@ -6,13 +6,14 @@ from contextlib import AsyncExitStack
 
 from structlog.typing import FilteringBoundLogger
 
+from podium.api.groups import CONTROLLER_MANAGER
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of
 from podium.api.reads import Kind
 from podium.controllers.keep import essential
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import Metrics
-from podium.controllers.writer import STATUS_MANAGER, Writer
+from podium.controllers.writer import Writer
 from podium.explain import Server
 from podium.gangs import FOLLOWED
 from podium.kube.cluster import Cluster
@@ -31,7 +32,7 @@ async def run(options: Options, rules: Rules, log: FilteringBoundLogger) -> None
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-        replica = Replica(connection, STATUS_MANAGER, options, log)
+        replica = Replica(connection, CONTROLLER_MANAGER, options, log)
         await _Process(connection, replica, rules).serve(stop)
 
 
@@ -45,7 +46,7 @@ class _Process:
         self._cluster = Cluster(connection, kinds(rules), keep=essential, only=wanted, say=replica.say)
         self._recorder = Recorder(
             connection,
-            STATUS_MANAGER,
+            CONTROLLER_MANAGER,
             replica.name,
             clock=steady,
             now=utc_now,

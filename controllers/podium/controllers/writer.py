@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
+from podium.api.groups import CONTROLLER_MANAGER
 from podium.controllers.actions import Action, ApplyConditions, ApplyGroup, CreateGroup, SetFinalizers
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
 from podium.kube.fenced import StaleError, conditions_document, fenced, group_path
 
-# Whose the fields are that we write, by what writes them.
-STATUS_MANAGER = "podium-controller"
+# Whose the fields of auto groups are; all else is the reconciler's.
 GROUP_MANAGER = "podium-auto-groups"
 
 # What each action is counted as.
@@ -76,7 +76,7 @@ class Writer:
                 document = conditions_document(
                     action.ref, action.uid, action.conditions, resourceVersion=action.resource_version
                 )
-                return await self._apply(f"{path}/status", document, STATUS_MANAGER)
+                return await self._apply(f"{path}/status", document, CONTROLLER_MANAGER)
             case SetFinalizers():
                 kind = "application/merge-patch+json"
                 return await self._connection.send(
@@ -85,7 +85,7 @@ class Writer:
                     _finalizers(action),
                     content_type=kind,
                     patient=False,
-                    fieldManager=STATUS_MANAGER,
+                    fieldManager=CONTROLLER_MANAGER,
                 )
             case CreateGroup():
                 parent = path.rpartition("/")[0]

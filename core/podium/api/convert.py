@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api import v1alpha2, v1beta1
-from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, DisruptionMode
+from podium.api.groups import (
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+    NATIVE_GROUP,
+    PODIUM_GROUP,
+    DisruptionMode,
+)
 from podium.findings import group_of
 
 Fields = dict[str, Any]
@@ -43,8 +49,8 @@ _SERVER_OWNED = (
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # v1alpha2's condition may turn false again, v1beta1's stays true; both answer "has it been scheduled".
 _CONDITION_NAMES = {
-    "PodGroupScheduled": "PodGroupInitiallyScheduled",
-    "PodGroupInitiallyScheduled": "PodGroupScheduled",
+    GROUP_SCHEDULED: INITIALLY_SCHEDULED,
+    INITIALLY_SCHEDULED: GROUP_SCHEDULED,
 }
 _MODES = {DisruptionMode.POD: "single", DisruptionMode.POD_GROUP: "all"}
 

@@ -17,6 +17,10 @@ PODIUM_GROUP = "scheduling.podium.dev"
 GROUP_LABEL = f"{PODIUM_GROUP}/pod-group"
 # A finalizer of Podium's groups: they stay while pods need them.
 FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
+# Whose the fields are that the reconciler and the scheduler write into the status of groups.
+CONTROLLER_MANAGER, SCHEDULER_MANAGER = "podium-controller", "podium-scheduler"
+# The condition of a group that it was scheduled once, and what Kubernetes 1.36 calls it.
+INITIALLY_SCHEDULED, GROUP_SCHEDULED = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 # The taint that keeps other schedulers' pods off nodes that are reserved for Podium's.
 RESERVED = f"{PODIUM_GROUP}/reserved"
 

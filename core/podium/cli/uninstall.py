@@ -1,10 +1,12 @@
 """`podium uninstall`: Podium out of a cluster, in the order in which nothing is refused meanwhile."""
 
+import sys
 import time
 
 import click
 
 from podium.cli import inputs
+from podium.cli.main import EXIT_FINDINGS
 
 
 @click.command()
@@ -17,7 +19,9 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
     """Take away what an install made, and the namespace podium-system with all that is in it.
 
     Registration goes first: from then on no write is refused for want of an answer. Custom resources are kept
-    unless you say otherwise, and the namespace if it holds some. Run it again if it is interrupted.
+    unless you say otherwise, and the namespace if it holds some. Of what Podium says in the status of groups
+    only that they were scheduled stays. Run it again if it is interrupted. Exit code 3 where the server kept
+    more of it.
     """
     import asyncio  # noqa: PLC0415 - `--help` needs none of it
 
@@ -37,7 +41,11 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
                 return
             if not yes:
                 click.confirm("Do this?", abort=True, err=True)
-            await uninstalling.carry_out(connection, planned, say=_say, clock=time.monotonic)
+            left = await uninstalling.carry_out(connection, planned, say=_say, clock=time.monotonic)
+            for each in left:
+                _say(each)
+            if left:
+                sys.exit(EXIT_FINDINGS)
 
     asyncio.run(run())
 

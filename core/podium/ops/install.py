@@ -152,12 +152,11 @@ def rank(document: Mapping[str, Any]) -> int:
     return _RANKS[document["kind"]]
 
 
-def objects_path(definition: Document, namespace: str = "") -> str:
+def objects_path(definition: Document) -> str:
     """Give the path of a custom resource's list in the version that is stored."""
     spec = definition["spec"]
     (version,) = [each["name"] for each in spec["versions"] if each["storage"]]
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{spec['group']}/{version}{where}/{spec['names']['plural']}"
+    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
 
 
 def rendered(mode: str) -> Path:

@@ -6,13 +6,14 @@ fields that were written. Custom resources that somebody made meanwhile stay.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.listing import PAGE
 from podium.ops.install import (
     MANAGED_BY,
     MANAGER,
@@ -55,14 +56,12 @@ async def inventory(connection: Connection) -> list[Document]:
     """List what installs have made that is there now, of any version and mode. Raises PodiumError."""
     kinds = sorted({key_of(each)._replace(name="") for each in manifests("scheduler", None)})
     selector = f"{MANAGED_BY}={MANAGER}"
-    lists = await asyncio.gather(
-        *(listed(connection, key.collection, labelSelector=selector) for key in kinds)
-    )
-    return [
-        {"apiVersion": key.api_version, "kind": key.kind, **each}
-        for key, items in zip(kinds, lists, strict=True)
-        for each in items
-    ]
+
+    async def made(key: Key) -> list[Document]:
+        kind = {"apiVersion": key.api_version, "kind": key.kind}
+        return [{**kind, **each} async for each in items(connection, key.collection, labelSelector=selector)]
+
+    return [each for found in await asyncio.gather(*map(made, kinds)) for each in found]
 
 
 async def preview(connection: Connection, documents: Sequence[Document], *, force: bool) -> list[Outcome]:
@@ -271,20 +270,24 @@ async def _holds_objects(connection: Connection, key: Key) -> bool:
     definition = await read(connection, key.path) if key.kind == "CustomResourceDefinition" else None
     if definition is None:
         return False
-    return bool(await objects(connection, definition, limit="1"))
+    async for _ in items(connection, objects_path(definition), limit="1"):
+        return True
+    return False
 
 
-async def objects(connection: Connection, definition: Document, **query: str) -> list[Document]:
-    """List the objects of a custom resource in the version that is stored, which needs no conversion."""
-    return await listed(connection, objects_path(definition), **query)
-
-
-async def listed(connection: Connection, path: str, **query: str) -> list[Document]:
-    """Give the items of a list; none where the server knows no such list. Raises PodiumError."""
-    try:
-        answer = msgspec.json.decode(await connection.get(path, **query), type=dict[str, Any])
-    except RefusedError as refused:
-        if refused.code == 404:
-            return []
-        raise
-    return list(answer["items"])
+async def items(connection: Connection, path: str, **query: str) -> AsyncIterator[Document]:
+    """Give the items of a list, read by pages; none where there is no such list. Raises PodiumError."""
+    query = {"limit": str(PAGE), **query}
+    while True:
+        try:
+            answer = msgspec.json.decode(await connection.get(path, **query), type=dict[str, Any])
+        except RefusedError as refused:
+            if refused.code == 404:
+                return
+            raise
+        for each in answer["items"]:
+            yield each
+        more = answer["metadata"].get("continue")
+        if not more:
+            return
+        query["continue"] = more

@@ -13,46 +13,47 @@ from podium.ops.install import MANAGER, Document
 
 # A set of fields as metadata.managedFields has it (fieldsV1): `f:NAME` is a field, `k:KEYS` the item of a
 # list with these keys, `v:VALUE` an item that is a value, `.` the thing itself. An empty one is the whole.
-_Fields = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 
 def restoring(before: Document, after: Document | None) -> Document:
     """Give what our manager applies so that what it wrote from `before` to `after` is undone."""
-    fields = _united(_owned(before), _owned(after or {}))
+    fields = _united(owned(before, MANAGER), owned(after or {}, MANAGER))
     metadata = {
         name: before["metadata"][name] for name in ("name", "namespace") if name in before["metadata"]
     }
-    chosen = _chosen(before, fields) if fields else {}
+    part = chosen(before, fields) if fields else {}
     return {
-        **chosen,
+        **part,
         "apiVersion": before["apiVersion"],
         "kind": before["kind"],
-        "metadata": {**chosen.get("metadata", {}), **metadata},
+        "metadata": {**part.get("metadata", {}), **metadata},
     }
 
 
-def _owned(document: Mapping[str, Any]) -> _Fields:
-    """Give the fields that our applies own."""
+def owned(document: Mapping[str, Any], manager: str, subresource: str = "") -> Fields:
+    """Give the fields that the applies of a manager own."""
     for entry in document.get("metadata", {}).get("managedFields", ()):
-        if entry["manager"] == MANAGER and entry["operation"] == "Apply" and not entry.get("subresource"):
-            fields: _Fields = entry["fieldsV1"]
+        by = entry["manager"], entry["operation"], entry.get("subresource", "")
+        if by == (manager, "Apply", subresource):
+            fields: Fields = entry["fieldsV1"]
             return fields
     return {}
 
 
-def _united(one: _Fields, other: _Fields) -> _Fields:
+def _united(one: Fields, other: Fields) -> Fields:
     """Give the fields that are in either."""
     both = {name: _united(one[name], other[name]) for name in one if name in other}
     return {**one, **other, **both} if one and other else one or other
 
 
-def _chosen(value: Any, fields: _Fields) -> Any:
+def chosen(value: Any, fields: Fields) -> Any:
     """Give the part of a value that some fields are."""
     if not fields or not isinstance(value, dict | list):
         return value
     if isinstance(value, dict):
         return {
-            name: _chosen(value[name], inner)
+            name: chosen(value[name], inner)
             for field, inner in fields.items()
             if field.startswith("f:") and (name := field[2:]) in value
         }
@@ -60,7 +61,7 @@ def _chosen(value: Any, fields: _Fields) -> Any:
     for item in value:
         for field, inner in fields.items():
             if _is(item, field):
-                found.append(_chosen(item, inner))
+                found.append(chosen(item, inner))
     return found
 
 

@@ -1,15 +1,26 @@
 """What an uninstall does, as values: in which order, what is kept.
 
 Registration goes first, so that no write is refused for want of an answer, then v1alpha2, which cannot be
-read without one. The processes go next and are waited for: the reconciler would put the finalizers back. The
-policy that limits what the scheduler may delete goes last.
+read without one. The processes go next and are waited for: the reconciler would put the finalizers back, and
+what it says in the status of groups. The policy that limits what the scheduler may delete goes last.
+
+Of what the status of a group says only that it was scheduled stays true with nobody to look: not why it
+waits, that it is about to go, or which of its pods differ. So that is taken back, on native groups, too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.groups import FINALIZER
+from podium.api.groups import (
+    CONTROLLER_MANAGER,
+    FINALIZER,
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+    SCHEDULER_MANAGER,
+)
 from podium.ops.install import REGISTRATIONS, Document, Key, key_of, manifests, objects_path
+from podium.ops.restoring import chosen, owned
+from podium.wording import count
 
 NAMESPACE = "podium-system"
 
@@ -36,15 +47,26 @@ class Close(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Take our finalizer from some groups, each by the path of its URL."""
+    """Take our finalizer from the groups of some lists, by their paths; `found` have it so far."""
 
-    paths: tuple[str, ...]
+    lists: tuple[str, ...]
+    found: int
 
     def __str__(self) -> str:
-        return f"release {len(self.paths)} groups from the finalizer {FINALIZER}"
+        return f"release groups from the finalizer {FINALIZER} ({self.found} now)"
 
 
-Step = Remove | Close | Release
+class Retract(NamedTuple):
+    """Take back what the status of groups says and nobody will keep true; as `Release`."""
+
+    lists: tuple[str, ...]
+    found: int
+
+    def __str__(self) -> str:
+        return f"take back conditions that nobody will keep true ({count(self.found, 'group')} now)"
+
+
+Step = Remove | Close | Release | Retract
 
 
 class Plan(NamedTuple):
@@ -64,10 +86,15 @@ def installed() -> list[Key]:
 
 
 def plan(
-    found: Sequence[Document], resources: Mapping[str, Sequence[Document]], *, delete_groups: bool
+    found: Sequence[Document],
+    resources: Mapping[str, Sequence[Document]],
+    native: Mapping[str, int],
+    *,
+    delete_groups: bool,
 ) -> Plan:
     """Plan to take away what was found of `installed`; `resources` are the custom resources by definition.
 
+    `native` are the lists of native groups by path, and how many of each say what is to be taken back.
     Definitions and their objects are kept unless `delete_groups`, and our namespace if it holds some.
     """
     definitions = [each for each in found if each["kind"] == _DEFINITION]
@@ -77,8 +104,22 @@ def plan(
     )
     steps: list[Step] = [*_remove(found, REGISTRATIONS)]
     steps += [Close(key_of(each)) for each in definitions if _is_converted(each)]
-    steps += _remove(found, ("Deployment",))
-    steps += _release(definitions, resources)
+    processes = [*_remove(found, ("Deployment",))]
+    steps += processes
+    groups = {
+        objects_path(each): resources[each["metadata"]["name"]]
+        for each in definitions
+        if each["spec"]["names"]["kind"] == "PodGroup"
+    }
+    held_back = sum(is_protected(each) for path in groups for each in groups[path])
+    said = dict(native)
+    if not delete_groups:
+        said |= {path: sum(outdated(each) is not None for each in groups[path]) for path in groups}
+    # Until the processes are gone more may be written than was found.
+    if groups and (processes or held_back):
+        steps.append(Release(tuple(groups), held_back))
+    if said and (processes or sum(said.values())):
+        steps.append(Retract(tuple(said), sum(said.values())))
     if delete_groups:
         steps += _remove(found, (_DEFINITION,))
     rest = [each["kind"] for each in reversed(others) if each["kind"] not in ("Deployment", "Namespace")]
@@ -105,6 +146,25 @@ def closed(definition: Document) -> Document:
     return {**definition, "spec": {**spec, "conversion": {"strategy": "None"}, "versions": versions}}
 
 
+def is_protected(group: Document) -> bool:
+    """Say whether a group has our finalizer."""
+    return FINALIZER in group["metadata"].get("finalizers", ())
+
+
+def outdated(group: Document) -> tuple[str, list[Document]] | None:
+    """Give which field manager of ours says more in a group's status than lasts, and what of it does last.
+
+    None where nobody does; where two do, the other is left for the next look.
+    """
+    for manager in (CONTROLLER_MANAGER, SCHEDULER_MANAGER):
+        fields = owned(group, manager, "status").get("f:status", {}).get("f:conditions", {})
+        ours: list[Document] = chosen(group["status"]["conditions"], fields) if fields else []
+        lasting = [each for each in ours if _lasts(each)]
+        if lasting != ours:
+            return manager, lasting
+    return None
+
+
 def _is_converted(definition: Document) -> bool:
     spec = definition["spec"]
     return spec.get("conversion", {}).get("strategy") == "Webhook" or any(
@@ -118,14 +178,6 @@ def _remove(found: Iterable[Document], kinds: Sequence[str]) -> Iterator[Remove]
         yield Remove(tuple((key_of(each), each["metadata"]["uid"]) for each in chosen))
 
 
-def _release(
-    definitions: Sequence[Document], resources: Mapping[str, Sequence[Document]]
-) -> Iterator[Release]:
-    paths = [
-        f"{objects_path(definition, each['metadata']['namespace'])}/{each['metadata']['name']}"
-        for definition in definitions
-        for each in resources[definition["metadata"]["name"]]
-        if FINALIZER in each["metadata"].get("finalizers", ())
-    ]
-    if paths:
-        yield Release(tuple(paths))
+def _lasts(condition: Document) -> bool:
+    kind, status = condition["type"], condition.get("status")
+    return kind in (INITIALLY_SCHEDULED, GROUP_SCHEDULED) and status == "True"

@@ -1,18 +1,30 @@
 """An uninstall carried out, step by step; one that fails is run again, for it begins with what is there."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
-from podium.api.groups import FINALIZER
+from podium.api.groups import FINALIZER, NATIVE_GROUP
+from podium.api.reads import READS, Kind
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.discovery import server_version
+from podium.kube.discovery import discover
 from podium.ops import allowed
 from podium.ops.doctor.facts import Right
-from podium.ops.install import MANAGER, key_of
-from podium.ops.installing import Say, delete, inventory, objects, read, still_there
-from podium.ops.uninstall import Close, Plan, Release, Remove, closed, installed, plan
+from podium.ops.install import MANAGER, Document, key_of, objects_path
+from podium.ops.installing import Say, delete, inventory, items, read, still_there
+from podium.ops.uninstall import (
+    Close,
+    Plan,
+    Release,
+    Remove,
+    Retract,
+    closed,
+    installed,
+    is_protected,
+    outdated,
+    plan,
+)
+from podium.wording import count
 
 # Somebody wrote in between, or a webhook that was just taken away is still asked.
 _AGAIN = (409, 422, 500)
@@ -20,23 +32,39 @@ _ATTEMPTS = 10
 _PAUSE_SECONDS = 0.5
 # To find what has our finalizer, and to take it away.
 _RELEASING = ("list", "get", "update")
+# How many groups are written at the same time.
+_AT_ONCE = 16
+_NATIVE_GROUPS = {
+    kind: read
+    for kind, read in READS.items()
+    if read.kind is Kind.POD_GROUP and kind[0].startswith(f"{NATIVE_GROUP}/")
+}
 
 
 async def look(connection: Connection, *, delete_groups: bool) -> Plan:
     """See what of Podium is there, of whatever version, and plan to take it away. Raises PodiumError."""
     # What is no API server says so here.
-    await server_version(connection)
+    discovery = await discover(connection, _NATIVE_GROUPS)
     await allowed.check(connection, _rights(delete_groups=delete_groups), "have a cluster-admin do it")
     looked = await asyncio.gather(*(read(connection, key.path) for key in installed()))
     found = [each for each in looked if each is not None]
     known = {key_of(each) for each in found}
     found += [each for each in await inventory(connection) if key_of(each) not in known]
     resources = {
-        each["metadata"]["name"]: await objects(connection, each)
+        each["metadata"]["name"]: [item async for item in items(connection, objects_path(each))]
         for each in found
         if each["kind"] == "CustomResourceDefinition"
     }
-    return plan(found, resources, delete_groups=delete_groups)
+    native: dict[str, int] = {}
+    unseen = []
+    for path in [each.path("") for each in discovery.served]:
+        try:
+            native[path] = len(await _paths(connection, path, _is_outdated))
+        except RefusedError as refused:
+            native[path] = 0
+            unseen.append(f"conditions of groups, for they cannot be listed: {refused}")
+    planned = plan(found, resources, native, delete_groups=delete_groups)
+    return planned._replace(kept=(*planned.kept, *unseen))
 
 
 async def carry_out(
@@ -46,18 +74,30 @@ async def carry_out(
     say: Say,
     clock: Callable[[], float],
     sleep: Sleep = asyncio.sleep,
-) -> None:
-    """Do what is planned; what does not go in time ends it. Raises PodiumError."""
+) -> list[str]:
+    """Do what is planned; what does not go in time ends it. Raises PodiumError.
+
+    What the server refuses of the conditions of groups keeps nothing else from going: it is given, in lines.
+    """
+    left: list[str] = []
     for step in planned.steps:
+        done = ", ".join(str(step).splitlines())
         match step:
             case Close(key):
                 await _rewritten(connection, key.path, sleep, closed)
-            case Release(paths):
-                for path in paths:
-                    await _rewritten(connection, path, sleep, _release)
+            case Release(lists):
+                paths = [path for each in lists for path in await _paths(connection, each, is_protected)]
+                refused = await _at_once(paths, lambda path: _rewritten(connection, path, sleep, _release))
+                if refused:
+                    raise refused[0]
+                done = f"released {count(len(paths), 'group')} from the finalizer {FINALIZER}"
+            case Retract(lists):
+                retracted, left = await _retract(connection, lists, sleep)
+                done = f"took back conditions of {count(retracted, 'group')}"
             case Remove():
                 await _remove(connection, step, clock, sleep)
-        say(f"done: {', '.join(str(step).splitlines())}")
+        say(f"done: {done}")
+    return left
 
 
 def _rights(*, delete_groups: bool) -> list[Right]:
@@ -83,28 +123,95 @@ async def _remove(connection: Connection, step: Remove, clock: Callable[[], floa
         raise PodiumError(f"{names}: still being deleted: see its finalizers, and run this again")
 
 
-def _release(document: dict[str, Any]) -> dict[str, Any]:
+async def _retract(connection: Connection, lists: Iterable[str], sleep: Sleep) -> tuple[int, list[str]]:
+    """Take back what groups say; give of how many, and a line for what the server refused."""
+    done, left = 0, []
+    for each in lists:
+        try:
+            paths = await _paths(connection, each, _is_outdated)
+        except RefusedError as refused:
+            left.append(f"conditions of groups stay, for they cannot be listed: {refused}")
+            continue
+        refusals = await _at_once(paths, lambda path: _retracted(connection, path, sleep))
+        done += len(paths) - len(refusals)
+        if refusals:
+            left.append(f"conditions of {count(len(refusals), 'group')} stay: {refusals[0]}")
+    return done, left
+
+
+async def _paths(connection: Connection, path: str, wanted: Callable[[Document], bool]) -> list[str]:
+    """Give the paths of those groups of a list that are wanted."""
+    api, _, plural = path.rpartition("/")
+    metadata = [each["metadata"] async for each in items(connection, path) if wanted(each)]
+    return [f"{api}/namespaces/{each['namespace']}/{plural}/{each['name']}" for each in metadata]
+
+
+async def _at_once(paths: Iterable[str], write: Callable[[str], Awaitable[None]]) -> list[RefusedError]:
+    """Write several at the same time; give what the server refused. Raises PodiumError where it is silent."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(path: str) -> RefusedError | None:
+        async with room:
+            try:
+                await write(path)
+            except RefusedError as refused:
+                return refused
+        return None
+
+    return [each for each in await asyncio.gather(*map(one, paths)) if each is not None]
+
+
+def _is_outdated(group: Document) -> bool:
+    return outdated(group) is not None
+
+
+def _release(document: Document) -> Document:
     metadata = document["metadata"]
     left = [each for each in metadata.get("finalizers", ()) if each != FINALIZER]
     return {**document, "metadata": {**metadata, "finalizers": left}}
 
 
 async def _rewritten(
-    connection: Connection,
-    path: str,
-    sleep: Sleep,
-    change: Callable[[dict[str, Any]], dict[str, Any]],
+    connection: Connection, path: str, sleep: Sleep, change: Callable[[Document], Document]
 ) -> None:
-    """Read an object and write it changed, again where somebody else wrote meanwhile."""
-    for attempt in range(1, _ATTEMPTS + 1):
+    """Read an object and write it changed, if it is there."""
+
+    async def write() -> None:
         document = await read(connection, path)
-        if document is None:
-            return
-        try:
+        if document is not None:
             await connection.send("PUT", path, change(document), fieldManager=MANAGER)
+
+    await _insist(write, sleep)
+
+
+async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
+    """Have a group say no more than lasts, if it is there: an apply takes what its manager alone has said."""
+
+    async def write() -> None:
+        while (group := await read(connection, path)) is not None and (found := outdated(group)) is not None:
+            manager, lasting = found
+            metadata = group["metadata"]
+            document = {
+                "apiVersion": group["apiVersion"],
+                "kind": group["kind"],
+                "metadata": {name: metadata[name] for name in ("uid", "resourceVersion")},
+                # An empty status is refused of a custom resource that would have nothing else there.
+                **({"status": {"conditions": lasting}} if lasting else {}),
+            }
+            await connection.apply(f"{path}/status", document, manager=manager)
+
+    await _insist(write, sleep)
+
+
+async def _insist(write: Callable[[], Awaitable[None]], sleep: Sleep) -> None:
+    """Write, again where somebody else wrote in between; what has vanished is done."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return await write()
         except RefusedError as refused:
+            if refused.code == 404:
+                return None
             if refused.code not in _AGAIN or attempt == _ATTEMPTS:
                 raise
             await sleep(_PAUSE_SECONDS)
-        else:
-            return
+    return None

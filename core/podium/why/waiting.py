@@ -10,17 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
-from podium.api.groups import PodGroup
+from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.preemption.intents import is_leaving, stored
 from podium.schedulerplugin.preemption.target import Cause, Refused, Wanted
-from podium.schedulerplugin.scheduling.conditions import (
-    GROUP_SCHEDULED,
-    INITIALLY_SCHEDULED,
-    POD_SCHEDULED,
-    SCHEDULER_ERROR,
-)
+from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, SCHEDULER_ERROR
 from podium.why.account import Wait
 from podium.wording import count, some
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from podium.api.groups import SCHEDULER_MANAGER
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.findings import ObjectRef
@@ -29,9 +30,6 @@ from podium.kube.fenced import (
     group_path,
 )
 from podium.schedulerplugin.scheduling.effects import PodRef
-
-# Whose the fields are that the scheduler writes.
-MANAGER = "podium-scheduler"
 
 _ATTEMPTS = 5
 # What a server may answer that is in trouble or too busy; all else it means.
@@ -169,7 +167,9 @@ class Writes:
         async def attempt() -> None:
             await fenced(
                 self._remaining,
-                lambda: self._connection.apply(path, document, manager=MANAGER, force=True, patient=False),
+                lambda: self._connection.apply(
+                    path, document, manager=SCHEDULER_MANAGER, force=True, patient=False
+                ),
             )
 
         await self._perform("group", attempt)
@@ -234,7 +234,7 @@ class Writes:
                 document,
                 content_type=content_type,
                 patient=False,
-                fieldManager=MANAGER,
+                fieldManager=SCHEDULER_MANAGER,
                 # It would only warn of unknown fields, and that is a twentieth of what a patch costs it.
                 fieldValidation="Ignore",
             ),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from podium.api.groups import NATIVE_GROUP, PodGroup
+from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, NATIVE_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
@@ -25,9 +25,6 @@ from podium.view import View
 from podium.wording import cut
 
 POD_SCHEDULED = "PodScheduled"
-INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-# What Kubernetes 1.36 calls it.
-GROUP_SCHEDULED = "PodGroupScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
