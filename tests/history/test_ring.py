@@ -1,12 +1,25 @@
 """The ring of objects: nothing is lost that can be kept, nothing grows, leaders go on where others ended."""
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.history.store import NAME, Store, new_leader, party, plan
+from tests.history.test_summary import summed
 
-from podium.api.records import MAX_PLANS, Agreement, Mode
-from podium.schedulerplugin.scheduling.history import KEPT, MAX_BYTES, OBJECTS, Ring
+from podium.api.records import MAX_PLANS, Agreement, Mode, RecordedPlan, Result
+from podium.schedulerplugin.scheduling.history import (
+    KEPT,
+    MAX_BYTES,
+    OBJECTS,
+    STOPPED,
+    Ring,
+    counted,
+    unfinished,
+)
+from podium.schedulerplugin.scheduling.summary import ModeSums
 
 
 def test_what_is_appended_is_written_once() -> None:
@@ -199,3 +212,80 @@ def test_in_any_order_all_that_was_written_last_is_there(steps: list[str]) -> No
     assert set(times) <= kept
     if "delete" not in steps:
         assert set(times) == kept
+
+
+LOW = party("low"), party("other")
+LEFT = plan(
+    0, result=Result.FAILED, message=STOPPED, preemptor=party("high"), units=LOW, unitCount=2, podCount=1
+)
+ENDED = plan(9, preemptor=party("high"), units=LOW[1:], unitCount=1, podCount=1)
+WHOLE = msgspec.structs.replace(ENDED, units=LOW, unitCount=2, podCount=2)
+
+
+@pytest.mark.parametrize(
+    ("later", "stored"),
+    [
+        pytest.param(ENDED, [WHOLE], id="what was left"),
+        pytest.param(
+            msgspec.structs.replace(ENDED, result=Result.FAILED, message=STOPPED),
+            [msgspec.structs.replace(WHOLE, result=Result.FAILED, message=STOPPED)],
+            id="left once more",
+        ),
+        pytest.param(
+            msgspec.structs.replace(ENDED, preemptor=party("another")),
+            [LEFT, msgspec.structs.replace(ENDED, preemptor=party("another"))],
+            id="of another",
+        ),
+        pytest.param(
+            msgspec.structs.replace(ENDED, units=(party("third"),)),
+            [LEFT, msgspec.structs.replace(ENDED, units=(party("third"),))],
+            id="others go",
+        ),
+        pytest.param(
+            msgspec.structs.replace(ENDED, mode=Mode.OBSERVED),
+            [LEFT, msgspec.structs.replace(ENDED, mode=Mode.OBSERVED)],
+            id="only observed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("known", ["read before", "read after", "met"])
+def test_what_an_earlier_leader_had_to_leave_is_one_plan_with_its_end(
+    later: RecordedPlan, stored: list[RecordedPlan], known: str
+) -> None:
+    """Whenever the past is heard of; what others had before and after stays where it is."""
+    store, ring = Store(), Ring(NAME)
+    ring.append(plan(0, preemptor=party("before")))
+    ring.append(LEFT)
+    if known == "met":
+        other = new_leader(store)
+        other.append(later)
+        store.drain(ring)
+    else:
+        store.drain(ring)
+        other = Ring(NAME)
+        if known == "read before":
+            other.restore(list(store.records.values()))
+        other.append(later)
+        if known == "read after":
+            other.restore(list(store.records.values()))
+    other.append(plan(10))
+    store.drain(other)
+    assert store.plans() == [plan(0, preemptor=party("before")), *stored, plan(10)]
+
+
+def test_what_was_left_counts_once() -> None:
+    """For who follows: both together, from when it was ended."""
+    store, ring = Store(), Ring(NAME)
+    ring.append(LEFT)
+    store.drain(ring)
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    assert unfinished(store.records.values(), begun) == [
+        (begun, "uid-high", frozenset(("uid-low", "uid-other")))
+    ]
+    other = new_leader(store)
+    other.append(ENDED)
+    store.drain(other)
+    assert counted(store.records.values(), begun) == [begun + timedelta(seconds=9)] * 2
+    assert unfinished(store.records.values(), begun) == []
+    summary = summed(*store.plans())
+    assert summary.modes == (ModeSums("Enforced", 1, 0, 2, 2, {}, 0),)

@@ -4,6 +4,8 @@ The rules are written here anew, from what is in the cluster and what was decide
 of the scheduler is not made twice.
 """
 
+from collections.abc import Mapping
+
 from tests.preemption.clusters import NS
 from tests.scheduler.rig import World
 
@@ -11,6 +13,7 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
+from podium.schedulerplugin.scheduling.restraint import Unfinished
 from podium.schedulerplugin.scheduling.settings import Mode
 
 
@@ -23,10 +26,10 @@ def cpu(each: Schedulable) -> int:
 class Judged(World):
     """A world in which every effect is judged when it is decided."""
 
-    def restart(self) -> None:
+    def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
         self.told: set[str] = set()
         self.binding: dict[str, str] = {}
-        super().restart()
+        super().restart(*units, unfinished=unfinished)
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Bind):

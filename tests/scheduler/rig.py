@@ -5,7 +5,7 @@ pod runs, a deleted one is gone. What a test holds (`hold_binds`, `hold_eviction
 when the test says so, which is how races are told.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Report,
 )
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.restraint import Restraint
+from podium.schedulerplugin.scheduling.restraint import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.state import Readable, State
@@ -58,10 +58,11 @@ class World:
         self.apply(*objects)
         self.restart()
 
-    def restart(self) -> None:
-        """Have another process begin: it knows what the API server knows."""
+    def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
+        """Have another process begin: it knows what the API server knows, and what was written down."""
         engine = LiveEngine(self.state, self.live.engine)
         self.restraint = Restraint(lambda: self.live)
+        self.restraint.restore([], units, unfinished or {})
         self.scheduler = Scheduler(engine, lambda: self.live, self.restraint)
         self.held = []
         self.state._observers[:] = [engine.apply, self.scheduler.apply]

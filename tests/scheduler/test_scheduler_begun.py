@@ -12,6 +12,7 @@ from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
 from podium.schedulerplugin.scheduling.effects import Spare
+from podium.schedulerplugin.scheduling.restraint import Unfinished
 from podium.schedulerplugin.scheduling.settings import Mode
 
 
@@ -115,3 +116,27 @@ def test_what_an_earlier_process_had_begun(name: str) -> None:
     assert world.evicted() == case.evicted
     assert [evict.resumed for evict in world.evictions()] == [case.resumed] * bool(case.evicted)
     assert [ref.name for each in world.effects if isinstance(each, Spare) for ref in each.pods] == case.spared
+
+
+FOR, WHO = "team-a-high", "team-a-low"
+COUNTED = {
+    "what is gone on with counts once": ({FOR: Unfinished(frozenset((WHO,)), -5.0)}, ["low"], 0),
+    "and not those who went before": ({FOR: Unfinished(frozenset((WHO, "other")), -5.0)}, [], 0),
+    "another's does not count for it": ({"other": Unfinished(frozenset((WHO,)), -5.0)}, [], 0),
+    "nor does one that took others": ({FOR: Unfinished(frozenset(("other",)), -5.0)}, [], 0),
+    "nor where nothing was left": ({}, [], 0),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_is_begun_counts_once_in_the_rate(name: str) -> None:
+    """The record of the process before says what counts already; a condition alone takes nothing back."""
+    left, evicted, room = COUNTED[name]
+    world = World(evictions_a_minute=1)
+    world.apply(node(cpu=1), running("low", "n1", status=told_to_go()), preemptor())
+    world.seconds = 1.0
+    counted = [each.at for each in left.values() for _ in each.units] or [-5.0]
+    world.restart(*counted, unfinished=left)
+    world.run()
+    assert world.evicted() == evicted
+    assert world.restraint.room(world.seconds) == (1, room)

@@ -109,7 +109,7 @@ def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world)
     world.run(pod("high", 2, 10))
-    world.restraint.restore([], [world.seconds])
+    world.restraint.restore([], [world.seconds], {})
     world.later(30)
     assert "when the rate of 2 units a minute allows it" in world.message("high")
     world.later(40)

@@ -49,13 +49,12 @@ from podium.schedulerplugin.scheduling.effects import (
     Report,
     Spare,
 )
-from podium.schedulerplugin.scheduling.history import ended, planned
+from podium.schedulerplugin.scheduling.history import STOPPED, ended, planned
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
 # Pods to be bound or evicted at a time before nothing more is decided: some seconds of an API server's work.
 _UNDER_WAY = 2048
 _NOT_TAKEN = "the API server did not take all of it"
-_ENDED = "the scheduler stopped before it was done"
 
 
 class Loop:
@@ -206,7 +205,7 @@ class Loop:
         except asyncio.CancelledError:
             # Who comes next counts them as gone; which are is known only as far as it has been seen.
             gone = [pod for pod in evict.victims if not self._stays(pod)]
-            self._history.append(ended(plan, _ENDED, gone, self._clock() - began))
+            self._history.append(ended(plan, STOPPED, gone, self._clock() - began))
             raise
         seconds = self._clock() - began
         self._metrics.carried_out(evict, seconds, error=carried.error)

@@ -29,9 +29,9 @@ from podium.schedulerplugin.live.switch import Source, Switch
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.history import counted, recent
+from podium.schedulerplugin.scheduling.history import counted, recent, unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.restraint import Restraint
+from podium.schedulerplugin.scheduling.restraint import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.schedulerplugin.scheduling.shadow import Shadow
@@ -213,7 +213,8 @@ class _Process:
             return seconds - max(0.0, (now - at).total_seconds())
 
         past = [(steadily(at), by, of) for at, by, of in recent(records, since)]
-        restraint.restore(past, [steadily(at) for at in counted(records, since)])
+        left = {by: Unfinished(of, steadily(at)) for at, by, of in unfinished(records, since)}
+        restraint.restore(past, [steadily(at) for at in counted(records, since)], left)
         why = self._doubt(evicted=bool(records))
         if why:
             restraint.doubt(seconds)

@@ -7,6 +7,9 @@ once.
 
 This is no record to go by: nothing that decides reads it, but for a new leader that wants to know how many
 units were evicted lately, and by whom.
+
+A preemption in which a process is told to stop is written down as far as it came. Who follows goes on with
+it, and writes down the whole of it in the place of that: it is one preemption, and counts once.
 """
 
 from collections.abc import Collection, Iterable
@@ -43,6 +46,8 @@ OBJECTS = 64
 MAX_BYTES = 128 * 1024
 # Of objects that cannot be written so many are kept, the newest.
 KEPT = 8
+# Why a preemption was not ended by who began it.
+STOPPED = "the scheduler stopped before it was done"
 # Plans that were only observed, remembered to be told once.
 _TOLD = 4096
 
@@ -87,6 +92,10 @@ class _Page:
         self.sizes.append(size)
         self.changes += 1
 
+    def keep(self, plans: list[RecordedPlan]) -> None:
+        self.plans, self.sizes = plans, [_size(plan) for plan in plans]
+        self.changes += 1
+
 
 class Ring:
     """The objects of one scheduler, `<name>-00` and so on; `dropped` counts plans that were never written."""
@@ -99,6 +108,8 @@ class Ring:
         self._pages = [_Page(0, 1)]
         self._versions: dict[int, str] = {}
         self._told: dict[tuple[object, ...], None] = {}
+        # What was left, and is part of another plan now.
+        self._ended: set[tuple[object, ...]] = set()
 
     def restore(self, records: Iterable[PreemptionRecord]) -> None:
         """Go on where the stored ones end; what was appended before this comes after it."""
@@ -121,13 +132,13 @@ class Ring:
             page.saved = page.changes
             self._pages = [page]
             for plan in waiting:
-                self._put(plan)
+                self._take(plan)
 
     def append(self, plan: RecordedPlan) -> bool:
         """Take a plan to be written; False for one that was only observed, and told before."""
         if not self._remember(plan):
             return False
-        self._put(plan)
+        self._take(plan)
         return True
 
     def draft(self) -> Draft | None:
@@ -162,11 +173,30 @@ class Ring:
             self.dropped += len(page.plans)
             page.saved = page.changes
         elif stored.sequence == page.sequence:
-            known = set(map(_same, page.plans))
+            known = {*map(_same, page.plans), *self._ended}
             theirs = [plan for plan in stored.plans if _same(plan) not in known]
-            plans = sorted([*theirs, *page.plans], key=lambda plan: plan.time)[-MAX_PLANS:]
-            page.plans, page.sizes = plans, [_size(plan) for plan in plans]
-            page.changes += 1
+            ours = [self._joined(theirs, plan) for plan in page.plans]
+            page.keep(sorted([*theirs, *ours], key=lambda plan: plan.time)[-MAX_PLANS:])
+
+    def _take(self, plan: RecordedPlan) -> None:
+        """Put a plan behind all others, in the place of the one that it goes on with."""
+        for page in self._pages:
+            before = list(page.plans)
+            whole = self._joined(before, plan)
+            if whole is not plan:
+                page.keep(before)
+                self._put(whole)
+                return
+        self._put(plan)
+
+    def _joined(self, others: list[RecordedPlan], plan: RecordedPlan) -> RecordedPlan:
+        """Give the whole of a plan that goes on with one of others, which that is taken from; else itself."""
+        earlier = next((each for each in others if _goes_on(each, plan)), None)
+        if earlier is None:
+            return plan
+        others.remove(earlier)
+        self._ended.add(_same(earlier))
+        return _whole(earlier, plan)
 
     def _put(self, plan: RecordedPlan) -> None:
         size = _size(plan)
@@ -253,6 +283,17 @@ def counted(records: Iterable[PreemptionRecord], since: datetime) -> list[dateti
     return [at for at, plan in _carried_out(records, since) for _ in range(plan.unitCount)]
 
 
+def unfinished(
+    records: Iterable[PreemptionRecord], since: datetime
+) -> list[tuple[datetime, str, frozenset[str]]]:
+    """Give what earlier leaders had to leave since a time, oldest first: when, for whom, who (by UIDs)."""
+    return [
+        (at, plan.preemptor.uid, _uids(plan))
+        for at, plan in _carried_out(records, since)
+        if plan.message == STOPPED
+    ]
+
+
 def identity(party: Party) -> Identity:
     """Give what stays the same of a pod or group when it is made anew."""
     if party.owner is None:
@@ -299,6 +340,36 @@ def _owner(found: Identity | None, kind: str, name: str) -> Owner | None:
     if found is None or (found.kind, found.name) == (kind, name):
         return None
     return Owner(found.kind, found.name, found.uid)
+
+
+def _goes_on(earlier: RecordedPlan, later: RecordedPlan) -> bool:
+    """Say whether a plan ends what an earlier one, in which its process was stopped, had begun.
+
+    Of plans with more units than are named that is not known.
+    """
+    return (
+        earlier.message == STOPPED
+        and earlier.mode == later.mode == Mode.ENFORCED
+        and earlier.preemptor.uid == later.preemptor.uid
+        and _same(earlier) != _same(later)
+        and _uids(later) <= _uids(earlier)
+    )
+
+
+def _whole(earlier: RecordedPlan, later: RecordedPlan) -> RecordedPlan:
+    """Give both as the one preemption that they are; all of it counts from when it was resumed."""
+    return msgspec.structs.replace(
+        later,
+        units=earlier.units,
+        unitCount=earlier.unitCount,
+        podCount=earlier.podCount + later.podCount,
+        accelerators=earlier.accelerators,
+        violations=earlier.violations,
+    )
+
+
+def _uids(plan: RecordedPlan) -> frozenset[str]:
+    return frozenset(unit.uid for unit in plan.units)
 
 
 def _same(plan: RecordedPlan) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ and evictions have a rate.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
@@ -50,6 +50,13 @@ class Hold(NamedTuple):
     until: float | None = None
 
 
+class Unfinished(NamedTuple):
+    """What an earlier process did not end: its units by UID, and from when (our clock) they count."""
+
+    units: frozenset[str]
+    at: float
+
+
 class Restraint:
     """Holds preemptions of one scheduler back, and remembers those that it let pass."""
 
@@ -63,14 +70,25 @@ class Restraint:
         self._owed: dict[Key, tuple[int, float]] = {}
         # When the units of its last preemption count from.
         self._counted: dict[Key, list[float]] = {}
+        # What an earlier process had to leave, by the preemptor's UID.
+        self._unfinished: Mapping[str, Unfinished] = {}
         # How often in a row preemptions failed that had cost somebody, and until when there is no other.
         self._failures: dict[Key, tuple[int, float]] = {}
 
-    def restore(self, evicted: Iterable[tuple[float, Identity, Identity]], units: Sequence[float]) -> None:
-        """Take over from an earlier process: who evicted whom and when, in order, and when units went."""
+    def restore(
+        self,
+        evicted: Iterable[tuple[float, Identity, Identity]],
+        units: Sequence[float],
+        unfinished: Mapping[str, Unfinished],
+    ) -> None:
+        """Take over from an earlier process: who evicted whom and when, in order, and when units went.
+
+        What is `unfinished`, by the preemptor's UID, is among that, and counts once if it is gone on with.
+        """
         for at, by, of in evicted:
             self._evictions.note(by, of, at)
         self._rate.restore(units)
+        self._unfinished = unfinished
 
     def doubt(self, now: float) -> None:
         """Take over from a process of which nobody knows whom it evicted in the end."""
@@ -120,7 +138,7 @@ class Restraint:
         """Note that a preemption is carried out, for which `hold` gave nothing."""
         limit, units = self._live().evictions_a_minute, len(evict.units)
         self._counted[evict.key] = self._rate.take(limit, units, moment.seconds)
-        if evict.again:
+        if evict.again or self._left(evict) is not None:
             return
         for by, of in _pairs(engine, evict, wanted):
             self._evictions.note(by, of, moment.seconds)
@@ -170,7 +188,9 @@ class Restraint:
         were to go before went then or go now: they count once, and from now on if they may go.
         """
         limit, units = self._live().evictions_a_minute, len(evict.units)
-        counted = self._rate.withdraw(self._counted[evict.key][-units:]) if evict.again else []
+        left = self._left(evict)
+        before = self._counted[evict.key] if evict.again else [] if left is None else [left.at] * units
+        counted = self._rate.withdraw(before[-units:])
         if limit is None:
             return 0.0
         ahead = (until - now for other, until in self._owed.values() if other >= priority)
@@ -178,6 +198,11 @@ class Restraint:
         if pause > 0:
             self._rate.restore(counted)
         return pause
+
+    def _left(self, evict: Evict) -> Unfinished | None:
+        """Give what of an earlier process a preemption goes on with, if it takes nobody else."""
+        left = self._unfinished.get(evict.preemptor.uid) if evict.resumed else None
+        return left if left is not None and left.units.issuperset(unit.uid for unit in evict.units) else None
 
 
 def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
