@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from tests.faults.contender import Wanted
 from tests.fixtures.proxy import Call, Proxy, Where
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.reconciler.history import History, truth
 from tests.reconciler.running import PRIORITY as CONDITION
 from tests.reconciler.running import Controller, Place, Space, conditions, new_class, place, spawn
@@ -26,6 +26,8 @@ from podium.service.leaserecord import Terms
 
 # A third of what an installation has.
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
+# So long after the last change nothing is wrong any more: the lease of an installation, and 5 s.
+BOUND_SECONDS = Terms().lease_seconds + 5.0
 # Where the leader is to stay: its lease outlives a machine that is busy with other things.
 STEADY = Terms(lease_seconds=90.0, renew_seconds=60.0, retry_seconds=0.8)
 LEASES = Where("/leases")
@@ -124,17 +126,17 @@ class Pair:
             if each.ended:
                 each.again()
 
-    def until(self, reached: Callable[[], bool], what: str) -> None:
+    def until(self, reached: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait while whoever ends is started anew."""
 
         def healed() -> bool:
             self.heal()
             return reached()
 
-        until(healed, f"{what}:{self.log}")
+        until(healed, f"{what}:{self.log}", seconds)
 
     def converge(self) -> None:
-        """Wait until every condition is so; then see what was written on the way."""
+        """Wait within the bound until every condition is so; then see what was written on the way."""
         wrong = [""]
 
         def right() -> bool:
@@ -142,8 +144,8 @@ class Pair:
             return not wrong[0]
 
         with contextlib.suppress(AssertionError):
-            self.until(right, "every condition is so")
-        assert not wrong[0], f"{wrong[0]}{self.log}"
+            self.until(right, "every condition is so", BOUND_SECONDS)
+        assert not wrong[0], f"after {BOUND_SECONDS:.0f} s: {wrong[0]}{self.log}"
         assert self.history.problems() == []
         for each in self.contenders:
             assert "Traceback" not in each.process.log, self.log

@@ -1,8 +1,8 @@
 """Two replicas of the reconciler, a storm of changes, and everything that an installation lives through.
 
-Whatever happens, after the last change every condition comes to say what is so, and of all that was written
-on the way nothing was wrong at its time: no status that was not so, none that had been overtaken, no write
-that changed nothing.
+Whatever happens, within a lease and five seconds of the last change every condition says what is so, and of
+all that was written on the way nothing was wrong at its time: no status that was not so, none that had been
+overtaken, no write that changed nothing.
 """
 
 import os

@@ -1,7 +1,7 @@
 """What goes wrong between a replica and the API server on an ordinary day: the leader stays and gets over it.
 
-One pair of replicas lives through all of it, a storm of changes each time. After the last change every
-condition comes to be so, and of what was written on the way nothing was wrong at its time.
+One pair of replicas lives through all of it, a storm of changes each time. Within a lease and five seconds of
+the last change every condition is so, and of what was written on the way nothing was wrong at its time.
 """
 
 from collections.abc import Iterator
