@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.scheduler.ground import Ground
 
@@ -296,6 +296,8 @@ def holding(size: int) -> tuple[Ground, Hints]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
+# It has landed; what was full once is no longer what it waits for.
+@example([(0, True, True), *((row, True, row == 4) for row in range(1, 5)), (0, True, True)])
 def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
     """Rooms come, are looked at, and go again: it lands when a look finds room on all, and some of it new."""
     ground, hints = holding(5)

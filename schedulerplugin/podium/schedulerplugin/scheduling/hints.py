@@ -68,7 +68,7 @@ class _Held:
         self._places = waiting.reserved
         self._priority = waiting.priority
         self._own = frozenset(place.pod for place in waiting.reserved)
-        # Which place that is; None before the first look.
+        # Which place that is; None before the first look, and when all had room.
         self._full: int | None = None
 
     def lands(self, rooms: Collection[int], ground: Ground) -> bool:
@@ -81,6 +81,7 @@ class _Held:
             if not ground.has_room(place.shape, place.node, self._priority, self._own):
                 self._full = at
                 return False
+        self._full = None
         return True
 
 
