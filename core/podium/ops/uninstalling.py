@@ -7,7 +7,7 @@ from podium.api.groups import FINALIZER, NATIVE_GROUP
 from podium.api.reads import READS, Kind
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.discovery import discover
+from podium.kube.discovery import discover, server_version
 from podium.ops import allowed
 from podium.ops.doctor.facts import Right
 from podium.ops.install import MANAGER, Document, key_of, objects_path
@@ -44,8 +44,9 @@ _NATIVE_GROUPS = {
 async def look(connection: Connection, *, delete_groups: bool) -> Plan:
     """See what of Podium is there, of whatever version, and plan to take it away. Raises PodiumError."""
     # What is no API server says so here.
-    discovery = await discover(connection, _NATIVE_GROUPS)
+    await server_version(connection)
     await allowed.check(connection, _rights(delete_groups=delete_groups), "have a cluster-admin do it")
+    discovery = await discover(connection, _NATIVE_GROUPS)
     looked = await asyncio.gather(*(read(connection, key.path) for key in installed()))
     found = [each for each in looked if each is not None]
     known = {key_of(each) for each in found}
