@@ -9,6 +9,7 @@ on the snapshot inside a trial and taken back. A decision speaks of rows, which 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import islice
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
@@ -17,6 +18,7 @@ from podium.api.membership import GroupKey, key_of, membership
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.schedulerplugin.arrays import Int32s, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser
@@ -107,8 +109,13 @@ class Engine:
         """Put a decision of that time into words; no object may have changed since."""
         return Explainer(self, decision, seconds(now), said).plan()
 
-    def decide(self, target: Name | GroupKey, now: datetime, said: Said = plainly) -> Decision:
-        """Decide as `plan` does, in rows of the snapshot, which is left as it was."""
+    def decide(
+        self, target: Name | GroupKey, now: datetime, said: Said = plainly, deadline: Deadline = NEVER
+    ) -> Decision:
+        """Decide as `plan` does, in rows of the snapshot, which is left as it was.
+
+        It raises DecisionTimeoutError once the deadline has passed, with everything as before.
+        """
         found = self.wanted(target, said)
         if isinstance(found, Refused):
             return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
@@ -117,10 +124,10 @@ class Engine:
         known = self._memo.recall(kind, found, second) if kind is not None else None
         if known is not None:
             return known
-        units, _ = self.units(for_group=self._as_group(found), now=second)
+        units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
         with self._trying():
             self._nominate(found.priority, found.rows)
-            decider = Decider(self, units, second)
+            decider = Decider(self, units, second, deadline)
             if self.settings.semantics is Semantics.PODS and found.group is not None:
                 return decider.decide_each(found)
             decision = decider.decide(found, waits=kind is not None and self._memo.waits(kind))
@@ -164,8 +171,11 @@ class Engine:
         in_doubt = self.settings.divergence is DivergencePolicy.NO_PREEMPTION
         return min(priority, own) if in_doubt else priority
 
-    def units(self, *, for_group: bool, now: int) -> tuple[Units, NodeTable]:
-        """Give the units that the victims of a pod, or of a group, are cut into, and where they are."""
+    def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
+        """Give the units that the victims of a pod, or of a group, are cut into, and where they are.
+
+        What was worked out before the deadline passed is kept: the next call goes on from there.
+        """
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:
@@ -174,16 +184,17 @@ class Engine:
         if self._intents is not None:
             self._intents.spending.settle(now)
         units, table = found
-        table.refresh(units.refresh(), now)
+        table.refresh(units.refresh(deadline), now)
         return found
 
-    def chooser(self, preemptor: Preemptor, now: int) -> Chooser:
+    def chooser(self, preemptor: Preemptor, now: int, deadline: Deadline = NEVER) -> Chooser:
         """Give who chooses a domain for a preemptor, from the snapshot as it is at the moment."""
         rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
         units, table = self._units[rule]
-        stage = Stage(self.placer, units, preemptor, self.settings.semantics)
+        stage = Stage(self.placer, units, preemptor, self.settings.semantics, deadline)
         planner = DomainPlanner(stage, self.budgets, self.settings, now)
-        return Chooser(planner, self.placer, table, self.budgets, again=lambda each: self.chooser(each, now))
+        again = partial(self.chooser, now=now, deadline=deadline)
+        return Chooser(planner, self.placer, table, self.budgets, again=again)
 
     def _as_group(self, found: Wanted) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS

@@ -16,6 +16,7 @@ import numpy as np
 
 from podium.api.core import Namespace
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.chain import Brought, Chain, on_nodes
 from podium.schedulerplugin.podscores import PodScores
 from podium.schedulerplugin.scores import MAX, Scores, Strategy
@@ -63,18 +64,20 @@ class Placer:
         within: Bools | None = None,
         enough: int | None = None,
         nominated: Mapping[int, int] = {},
+        deadline: Deadline = NEVER,
     ) -> dict[int, int]:
         """Place pods one after the other, and assume each where it goes; give node rows by pod row.
 
         It ends when `enough` of them are placed, or when so many cannot be any more. Pods of which something
         cannot be judged (Shape.missing) are passed over. If some are `nominated`, all are placed, each on the
-        node that is reserved for it, if that takes it. Call it in a trial of the snapshot.
+        node that is reserved for it, if that takes it. Call it in a trial of the snapshot. Raises
+        DecisionTimeoutError once the deadline has passed.
         """
         if nominated:
-            return self._place_nominated(pod_rows, within, nominated)
+            return self._place_nominated(pod_rows, within, nominated, deadline)
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
         judged = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
-        batch, done = _Batch(self, within), 0
+        batch, done = _Batch(self, within, deadline), 0
         while done < len(judged):
             left = len(judged) - done
             if enough is not None:
@@ -96,10 +99,15 @@ class Placer:
         return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
 
     def _place_nominated(
-        self, pod_rows: Sequence[int], within: Bools | None, nominated: Mapping[int, int]
+        self,
+        pod_rows: Sequence[int],
+        within: Bools | None,
+        nominated: Mapping[int, int],
+        deadline: Deadline,
     ) -> dict[int, int]:
         snapshot, placed = self.snapshot, dict[int, int]()
         for row in pod_rows:
+            deadline.check()
             node = nominated.get(row)
             shape = snapshot.shapes[snapshot.shape.item(row)]
             usable = node is not None and (within is None or bool(within[node]))
@@ -107,7 +115,7 @@ class Placer:
                 snapshot.assume(row, node)
                 placed[row] = node
             else:
-                placed.update(self.place_many((row,), within))
+                placed.update(self.place_many((row,), within, deadline=deadline))
         return placed
 
 
@@ -224,9 +232,10 @@ class _Choice:
 class _Batch:
     """What is kept while pods are placed one after the other; only their own placements change anything."""
 
-    def __init__(self, placer: Placer, within: Bools | None) -> None:
+    def __init__(self, placer: Placer, within: Bools | None, deadline: Deadline) -> None:
         self._placer = placer
         self._within = within
+        self._deadline = deadline
         # The rows that pods were placed on, in order.
         self._changed: list[int] = []
         self._rooms: dict[tuple[object, ...], _Room] = {}
@@ -255,6 +264,7 @@ class _Batch:
             return dict(zip(rows.tolist(), taken.tolist(), strict=True))
         placed = {}
         for pod_row in run:
+            self._deadline.check()
             choice.room.follow(self._changed)
             node_row = choice.best()
             if node_row is not None:
@@ -268,6 +278,7 @@ class _Batch:
         shape_id = snapshot.shape.item(pod_row)
         choice = self._choices.get(shape_id)
         if choice is None:
+            self._deadline.check()
             shape = snapshot.shapes[shape_id]
             choice = self._choices[shape_id] = _Choice(self._placer, self._room(shape), shape)
         return choice

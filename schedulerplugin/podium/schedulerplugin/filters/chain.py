@@ -18,6 +18,7 @@ import numpy as np
 from podium.api.core import Namespace
 from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
     Kept,
@@ -205,7 +206,9 @@ class Chain:
         """Say whether one node row is among `static`."""
         return self._look(shape).static.item(row) and self.resources.resolvable_at(shape, row)
 
-    def settled(self, shape: Shape, others: Sequence[Shape]) -> tuple[Bools, Bools]:
+    def settled(
+        self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
+    ) -> tuple[Bools, Bools]:
         """Give the node rows where, of all filters that look at other pods, none refuses, and where one does.
 
         Both for good: whichever pods of the shapes `others` are taken away or come back. Of rows in neither
@@ -216,22 +219,26 @@ class Chain:
         for each in self._look(shape).neighbours:
             mask = each.mask(shape)
             if each is self._spread or each is self._near:
-                if self._counted(shape, others):
+                deadline.check()
+                if self._counted(shape, others, deadline):
                     accepted[:] = False
                     continue
                 refused |= ~mask
             accepted &= mask
         return accepted, refused
 
-    def _counted(self, shape: Shape, others: Sequence[Shape]) -> bool:
+    def _counted(self, shape: Shape, others: Sequence[Shape], deadline: Deadline) -> bool:
         """Say whether pods of other shapes count in what a shape wants near it, or spread."""
         beside = [other for other in others if shape.spread and other.namespace == shape.namespace]
         for constraint in shape.spread:
             means = constraint.selector.matches if constraint.selector is not None else lambda _: False
-            if any(means(dict(other.labels)) for other in _with_pins(constraint.selector, beside)):
-                return True
+            for other in _with_pins(constraint.selector, beside):
+                deadline.check()
+                if means(dict(other.labels)):
+                    return True
         for term in shape.pod_affinity:
             for other in _with_pins(term.selector, others):
+                deadline.check()
                 around = labels_of(self._namespaces.get(other.namespace))
                 if term.matches(other.namespace, around, dict(other.labels)):
                     return True

@@ -19,6 +19,7 @@ from podium.api.meta import LabelSelector
 from podium.api.selectors import Selector
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.overlay import NO_SHAPE
 from podium.schedulerplugin.preemption.covering import NamespaceBudgets, parsed
 from podium.schedulerplugin.preemption.spending import Spending
@@ -139,7 +140,13 @@ class BudgetIndex:
         """
         return self.violations(pod_rows, units, charge) > 0
 
-    def violations(self, pod_rows: Rows, units: Int64s, charge: Charge = Charge.EVERY) -> Int64s:
+    def violations(
+        self,
+        pod_rows: Rows,
+        units: Int64s,
+        charge: Charge = Charge.EVERY,
+        deadline: Deadline = NEVER,
+    ) -> Int64s:
         """Give for each unit how many of its pods do; as `violating`."""
         number = int(units[-1]) + 1 if len(units) else 0
         if not self._budgets:
@@ -150,7 +157,7 @@ class BudgetIndex:
         if charge is Charge.EVERY or (charge is Charge.POD_STOPS and single):
             over = self._over(charges)
         else:
-            over = np.array(self._over_with_stops(charges, units, charge), np.intp)
+            over = np.array(self._over_with_stops(charges, units, charge, deadline), np.intp)
         violating = np.zeros(len(pod_rows), np.bool_)
         violating[over] = True
         return np.bincount(units[violating], minlength=number)
@@ -306,13 +313,16 @@ class BudgetIndex:
         turn = np.arange(len(budgets)) - (np.cumsum(counts) - counts)[budgets]
         return charges.positions[by_budget[turn >= self._allowed[budgets]]]
 
-    def _over_with_stops(self, charges: _Charges, units: Int64s, charge: Charge) -> list[int]:
+    def _over_with_stops(
+        self, charges: _Charges, units: Int64s, charge: Charge, deadline: Deadline
+    ) -> list[int]:
         left = self._allowed.tolist()
         over: list[int] = []
         stopped = -1
         stops = units[charges.positions] if charge is Charge.UNIT_STOPS else charges.positions
         each = zip(charges.positions.tolist(), charges.budgets.tolist(), stops.tolist(), strict=True)
         for position, budget_id, until in each:
+            deadline.check()
             if until == stopped:
                 continue
             left[budget_id] -= 1

@@ -67,6 +67,7 @@ class Chooser:
     ) -> None:
         self.planner = planner
         self.units = planner.units
+        self._deadline = planner.stage.deadline
         self._placer = placer
         self._table = table
         self._budgets = budgets
@@ -133,9 +134,9 @@ class Chooser:
     def _cheapest(self) -> tuple[Cost | None, list[int], dict[int, Found]]:
         """Give the least cost, the nodes whose plans have it, and those of the plans that had to be made."""
         shape = self.planner.stage.shapes[0]
-        accepted, refused = self._placer.chain.settled(shape, self._victims_shapes())
+        accepted, refused = self._placer.chain.settled(shape, self._victims_shapes(), self._deadline)
         candidates = self._candidates(shape, refused)
-        sums = Sums(self._table, self.units, self.planner.potential, shape)
+        sums = Sums(self._table, self.units, self.planner.potential, shape, self._deadline)
         agree = self._integers_agree()
         self._only_room = accepted.copy()
         accepted &= agree
@@ -157,6 +158,7 @@ class Chooser:
         made: dict[int, Found] = {}
         rows = np.flatnonzero((bound != NOT_ENOUGH) & ~safe)
         for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
+            self._deadline.check()
             if best is not None and (violations[row], bound[row]) > best[:2]:
                 break
             plan = self._attempt(row)
@@ -275,9 +277,10 @@ class Chooser:
             for row, node in found.placed.items():
                 snapshot.assume(row, node)
             for lead in found.victims.tolist():
+                self._deadline.check()
                 rows = tuple(units.members(lead).tolist())
                 with snapshot.trial() as kept:
-                    if len(self._placer.place_many(rows)) == len(rows):
+                    if len(self._placer.place_many(rows, deadline=self._deadline)) == len(rows):
                         kept.keep()
                         continue
                 made_again = Preemptor(rows, len(rows), units.priority.item(lead), group=len(rows) > 1)

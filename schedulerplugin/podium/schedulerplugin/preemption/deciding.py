@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.overlay import LIFTED
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
@@ -34,8 +35,9 @@ CLUSTER = Domain("the cluster")
 class Decider:
     """Decides for pods of one group, or a lone one, at `now` (seconds); `units` are the victims it has."""
 
-    def __init__(self, engine: "Engine", units: Units, now: int) -> None:
+    def __init__(self, engine: "Engine", units: Units, now: int, deadline: Deadline) -> None:
         self._engine = engine
+        self._deadline = deadline
         self._units = units
         self._now = now
         self._snapshot = engine.snapshot
@@ -68,7 +70,7 @@ class Decider:
         preemptor = Preemptor(found.rows, found.needed, found.priority, self._as_group(found), reserved)
         if released and self._under_way(found):
             return self._as_released(found, refusals)
-        chooser = self._engine.chooser(preemptor, self._now)
+        chooser = self._engine.chooser(preemptor, self._now, self._deadline)
         chosen = chooser.among([CLUSTER]) if preemptor.group else chooser.node()
         if chosen is None:
             even_so = self._refusals_without(chooser, found)
@@ -97,7 +99,7 @@ class Decider:
         if placed is not None or not len(leads) or leads[0] < 0:
             return None
         preemptor = Preemptor(found.rows, found.needed, found.priority, self._as_group(found))
-        chooser = self._engine.chooser(preemptor, self._now)
+        chooser = self._engine.chooser(preemptor, self._now, self._deadline)
         whole = np.array_equal(np.sort(units.all_members(leads)), victims)
         if not whole or not chooser.planner.potential[leads].all():
             return None
@@ -122,6 +124,7 @@ class Decider:
         snapshot = self._snapshot
         decisions = []
         for row in found.rows:
+            self._deadline.check()
             pod = snapshot.pods[row]
             assert pod is not None
             one = found._replace(rows=(row,), needed=1, priority=pod.spec.priority or 0, group=None)
@@ -139,6 +142,7 @@ class Decider:
         with snapshot.trial():
             snapshot.forget_many(lifted)
             for row, node in placed.items():
+                self._deadline.check()
                 if not chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
                     return False
                 snapshot.assume(row, node)
@@ -156,6 +160,7 @@ class Decider:
             return False
         snapshot, units = self._snapshot, self._units
         for row, node in self._reserved(found.rows).items():
+            self._deadline.check()
             static = self._placer.chain.static(snapshot.shapes[snapshot.shape.item(row)])
             if not self._as_group(found) and not static[node]:
                 continue
@@ -181,13 +186,14 @@ class Decider:
         """Place what fits as things are; if that is too few, say what refuses the first without a place."""
         snapshot = self._snapshot
         with snapshot.trial():
-            placed = self._placer.place_many(found.rows, nominated=nominated)
+            placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
             if len(placed) >= found.needed:
                 return placed, None
             return None, self._refused(next(row for row in found.rows if row not in placed))
 
     def _refused(self, row: int) -> Refusals:
         """Say what refuses a pod on each node."""
+        self._deadline.check()
         snapshot = self._snapshot
         return self._placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
 
@@ -202,10 +208,12 @@ class Decider:
         placed: dict[int, int] = {}
         with snapshot.trial():
             for row, node in nominated.items():
+                self._deadline.check()
                 if chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
                     snapshot.assume(row, node)
                     placed[row] = node
-            placed |= self._placer.place_many([row for row in found.rows if row not in placed])
+            rest = [row for row in found.rows if row not in placed]
+            placed |= self._placer.place_many(rest, deadline=self._deadline)
         return placed if len(placed) >= found.needed else None
 
     def _with_the_rest(self, found: Wanted, chosen: Chosen) -> dict[int, int]:
@@ -219,7 +227,7 @@ class Decider:
             snapshot.lift_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-            placed.update(self._placer.place_many(rest))
+            placed.update(self._placer.place_many(rest, deadline=self._deadline))
         return placed
 
     def _refusals_without(self, chooser: Chooser, found: Wanted) -> Refusals | None:

@@ -81,6 +81,7 @@ class DomainPlanner:
         `leads` are the units, in any order, that may be taken and have a pod in the domain. `only_room` says
         of a node that nothing but room can refuse the preemptor there, whoever goes.
         """
+        self.stage.deadline.check()
         ordered = self.units.ordered(leads, self.now)
         violations = self._violations(ordered)
         stage = NodeStage(self.stage, domain.node) if only_room and domain.node is not None else self.stage
@@ -117,7 +118,9 @@ class DomainPlanner:
     def _violations(self, ordered: Rows) -> Int64s:
         """Give for each unit how many of its pods would take a budget below what it allows."""
         numbers = np.repeat(np.arange(len(ordered)), self.units.size[ordered])
-        return self._budgets.violations(self.units.all_members(ordered), numbers, self.charge)
+        self.stage.deadline.check()
+        members = self.units.all_members(ordered)
+        return self._budgets.violations(members, numbers, self.charge, self.stage.deadline)
 
     @property
     def semantics(self) -> Semantics:
@@ -202,6 +205,7 @@ class _Attempt:
         priorities = self.planner.units.priority[left]
 
         def enough(level: int) -> bool:
+            stage.deadline.check()
             if stage.monotone:
                 return stage.enough_beside(self.domain, left[priorities > level])
             with stage.trial():

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
@@ -167,8 +168,11 @@ class Sums:
     `barred` adds who may not be on one node only, by place and node as in the table (None: nobody).
     """
 
-    def __init__(self, table: NodeTable, units: Units, potential: Bools, shape: Shape) -> None:
+    def __init__(
+        self, table: NodeTable, units: Units, potential: Bools, shape: Shape, deadline: Deadline
+    ) -> None:
         self._table = table
+        self._deadline = deadline
         self._units = units
         self.barred: Bools | None = None
         # One entry more, which the place of nobody (-1) finds.
@@ -197,6 +201,7 @@ class Sums:
         amounts = [table.requests(at)[:, :width] for at in self._lacks]
         lowest = NOT_ENOUGH
         for depth in range(len(table.pods)):
+            self._deadline.check()
             priority = table.priority[depth, :width]
             if lowest != NOT_ENOUGH:
                 open_still &= priority <= lowest
@@ -242,6 +247,7 @@ class Sums:
         flags = np.zeros(leads.shape, np.bool_)
         flags[units] = violating(leads[units].astype(np.intp), on)
         for place in range(1, leads.shape[1]):
+            self._deadline.check()
             same = (leads[:, place] == leads[:, place - 1]) & (leads[:, place] != NO_UNIT)
             flags[:, place] |= same & flags[:, place - 1]
         self.barred = np.zeros(table.leads.shape, np.bool_)
@@ -251,6 +257,7 @@ class Sums:
         """Give how long the lists of some nodes are up to a priority."""
         table = self._table
         for depth in range(len(table.pods)):
+            self._deadline.check()
             if not (nodes & (table.held > depth) & (table.priority[depth] <= level)).any():
                 return depth
         return len(table.pods)
@@ -286,6 +293,7 @@ class Sums:
         slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
         taken = np.zeros(may.shape, np.bool_)
         for place in range(len(may) - 1, -1, -1):
+            self._deadline.check()
             stays = head[place].copy()
             for each, left in zip(amounts, slack, strict=True):
                 stays &= left >= each[place]

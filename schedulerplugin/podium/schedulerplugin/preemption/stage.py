@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -51,8 +52,16 @@ class Stage:
     `monotone` says that more room can only help, which is so where all its pods ask for the same.
     """
 
-    def __init__(self, placer: Placer, units: Units, preemptor: Preemptor, semantics: Semantics) -> None:
+    def __init__(
+        self,
+        placer: Placer,
+        units: Units,
+        preemptor: Preemptor,
+        semantics: Semantics,
+        deadline: Deadline = NEVER,
+    ) -> None:
         self.units = units
+        self.deadline = deadline
         self.preemptor = preemptor
         self.snapshot = snapshot = placer.snapshot
         self._placer = placer
@@ -71,6 +80,7 @@ class Stage:
 
         The spec frees room for exactly the members that are needed; kube-scheduler for all it can place.
         """
+        self.deadline.check()
         rows, needed = self.preemptor.rows, self.preemptor.needed
         if domain.node is not None:
             if not self._placer.chain.fits(self.shapes[0], domain.node):
@@ -79,7 +89,9 @@ class Stage:
             return {rows[0]: domain.node}
         enough = needed if self._semantics is Semantics.KEP else None
         with self.trial() as kept:
-            placed = self._placer.place_many(rows, domain.within, enough, self.preemptor.nominated)
+            placed = self._placer.place_many(
+                rows, domain.within, enough, self.preemptor.nominated, self.deadline
+            )
             if len(placed) < needed:
                 return None
             kept.keep()
@@ -98,6 +110,7 @@ class Stage:
 
     def room(self, domain: Domain, without: Rows | None = None) -> int:
         """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
+        self.deadline.check()
         snapshot, shape = self.snapshot, self.shapes[0]
         nodes = self._placer.chain.static(shape) & snapshot.usable
         if domain.node is not None:
@@ -117,10 +130,12 @@ class Stage:
 
     def lift(self, leads: Rows) -> None:
         """Take units away."""
+        self.deadline.check()
         self.snapshot.lift_many(self.units.all_members(leads))
 
     def put_back(self, leads: Rows) -> None:
         """Give units back where they ran, whatever stands there now."""
+        self.deadline.check()
         rows = self.units.all_members(leads)
         self.snapshot.assume_many(rows, self.units.at[rows])
 
@@ -151,6 +166,7 @@ class Stage:
     def _one_by_one(self, leads: Rows, fits: Callable[[], bool]) -> list[int]:
         back = []
         for lead in leads.tolist():
+            self.deadline.check()
             members = self.units.members(lead)
             self.snapshot.assume_many(members, self.units.at[members])
             if fits():
@@ -165,6 +181,7 @@ class Stage:
         with snapshot.trial():
             snapshot.lift_many(np.fromiter(placed, np.intp, len(placed)))
             for row, node in placed.items():
+                self.deadline.check()
                 if not chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
                     return False
                 snapshot.assume(row, node)
@@ -202,6 +219,7 @@ class NodeStage(Stage):
 
     def place(self, domain: Domain) -> dict[int, int] | None:  # noqa: ARG002 - there is one node here
         """Take the room of the preemptor, if it is there."""
+        self.deadline.check()
         if any(have < need for have, need in zip(self._left, self._needs, strict=True)):
             return None
         self._left = [have - need for have, need in zip(self._left, self._needs, strict=True)]
@@ -260,6 +278,7 @@ class _Room:
     def __init__(self, stage: Stage, placed: dict[int, int]) -> None:
         self._snapshot = snapshot = stage.snapshot
         self._at = stage.units.at
+        self._deadline = stage.deadline
         asked: dict[int, set[int]] = {}
         for row, node in placed.items():
             shape = snapshot.shapes[snapshot.shape.item(row)]
@@ -286,6 +305,7 @@ class _Room:
         wants = zip(*(self._snapshot.requests[at][rows].tolist() for at in self._resources), strict=True)
         pods = zip(owners.tolist(), nodes, wants, strict=True)
         for owner, unit in groupby(pods, key=itemgetter(0)):
+            self._deadline.check()
             if not self._take([(node, wanted) for _, node, wanted in unit]):
                 refused.append(owner)
         return refused

@@ -21,6 +21,7 @@ from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.priority import resolve
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import protected
@@ -137,6 +138,8 @@ class Units:
         self._leaving = leaving
         self._exemptions: dict[str, Exemption | None] = {}
         self._changed: set[int] = set()
+        # Pods that were worked out, and are in the result of the next refresh that ends.
+        self._refreshed: set[int] = set()
         self.lead: Int32s = np.zeros(0, np.int32)
         self.at: Int32s = np.zeros(0, np.int32)
         self.priority: Int64s = np.zeros(0, np.int64)
@@ -255,24 +258,30 @@ class Units:
             self._exemptions[class_name] = exemption(self._view.classes.get(class_name), class_name)
         return self._exemptions[class_name]
 
-    def refresh(self) -> frozenset[int]:
-        """Work out what changed; give the rows of pods whose unit may be another than before."""
+    def refresh(self, deadline: Deadline = NEVER) -> frozenset[int]:
+        """Work out what changed; give the rows of pods whose unit may be another than before.
+
+        If the deadline passes, the rest stays to be worked out by the next call, which gives all the rows.
+        """
         self._grow()
-        changed, self._changed = self._changed, set()
+        changed, refreshed = self._changed, self._refreshed
         if changed:
             self._flat = None
-        done: set[int] = set()
-        for row in changed:
+        while changed:
+            deadline.check()
+            row = changed.pop()
             key = self._groups.group_of.get(row)
             group = None if key is None else self._view.groups.get(key)
+            refreshed.add(row)
             if key is None or group is None:
                 self._work_out(row, None, None)
-                done.add(row)
-            elif row not in done:
+            else:
                 rows = self._groups.rows[key]
                 self._work_out_group(key, group, rows)
-                done |= rows
-        return frozenset(done | changed)
+                changed -= rows
+                refreshed |= rows
+        self._refreshed = set()
+        return frozenset(refreshed)
 
     def _laid_out(self) -> tuple[Rows, Rows]:
         """Give the members of all units of several pods in one array, and where those of a lead begin."""

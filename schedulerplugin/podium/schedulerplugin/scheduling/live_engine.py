@@ -16,6 +16,7 @@ from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
@@ -45,7 +46,13 @@ class LiveEngine(Engine):
         spares = (settings or Settings())._replace(spares_system=True)
         super().__init__(view, spares, minor, self.intents)
 
-    def resume(self, target: Name | GroupKey, victims: Collection[int], now: datetime) -> Decision | None:
+    def resume(
+        self,
+        target: Name | GroupKey,
+        victims: Collection[int],
+        now: datetime,
+        deadline: Deadline = NEVER,
+    ) -> Decision | None:
         """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
 
         None where that is no preemption that may be carried out now: who goes must be whole units of which
@@ -55,12 +62,13 @@ class LiveEngine(Engine):
         if isinstance(found, Refused) or found.barred:
             return None
         second = seconds(now)
-        units, _ = self.units(for_group=self._as_group(found), now=second)
+        units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
         with self._trying():
             self._nominate(found.priority, found.rows)
-            return Decider(self, units, second).resume(found, np.array(sorted(victims), np.intp))
+            decider = Decider(self, units, second, deadline)
+            return decider.resume(found, np.array(sorted(victims), np.intp))
 
-    def place_lone(self, targets: Sequence[Name]) -> dict[Name, int]:
+    def place_lone(self, targets: Sequence[Name], deadline: Deadline = NEVER) -> dict[Name, int]:
         """Place pods of no group and of one priority one after the other, while they fit as things are.
 
         Give the node row of each up to the first that does not fit, or may not be placed; nothing stays
@@ -69,6 +77,7 @@ class LiveEngine(Engine):
         rows: list[int] = []
         priority = 0
         for target in targets:
+            deadline.check()
             found = self._lone(target)
             if found is None:
                 break
@@ -81,13 +90,15 @@ class LiveEngine(Engine):
             return {}
         with self._trying():
             self._nominate(priority, rows)
-            placed = self.placer.place_many(rows)
+            placed = self.placer.place_many(rows, deadline=deadline)
         return {
             target: placed[row]
             for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
         }
 
-    def decide_next(self, before: Decision, target: Name, now: datetime) -> Decision | None:
+    def decide_next(
+        self, before: Decision, target: Name, now: datetime, deadline: Deadline = NEVER
+    ) -> Decision | None:
         """Decide for a lone pod like that of a decision which was just carried out, since when nothing came.
 
         It is what `decide` gives, but for `refusals`, which are those of `before`. None where that takes a
@@ -106,7 +117,7 @@ class LiveEngine(Engine):
         if chosen.found.cost.pods != len(victims) or self.budgets.charged(victims).any():
             return None
         second = seconds(now)
-        units, _ = self.units(for_group=False, now=second)
+        units, _ = self.units(for_group=False, now=second, deadline=deadline)
         node = chosen.then[0]
         with self._trying():
             for each in self._counted_on(node, found.priority, found.rows):
@@ -116,7 +127,7 @@ class LiveEngine(Engine):
                 on = snapshot.pods_on(node)
                 snapshot.lift_many(on[units.leaving[on]])
             preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
-            again = self.chooser(preemptor, second).next(chosen)
+            again = self.chooser(preemptor, second, deadline).next(chosen)
         if again is None:
             return None
         return before._replace(wanted=found, placed=dict(again.found.placed), chosen=again)

@@ -1,0 +1,38 @@
+"""The time budget of a decision, checked by every loop of the planner whose length depends on the cluster.
+
+A decision is tried out on a snapshot that other work waits for. An entry of the queue can make that take
+very long: it chooses the size of its group and the constraints of its pods. So the caller says by when it
+needs the decision, and the planner gives up then. All that was tried is taken back, as at the end of any
+trial.
+"""
+
+import math
+from collections.abc import Callable
+
+
+class DecisionTimeoutError(Exception):
+    """A decision took longer than its deadline allows; the engine is as it was before.
+
+    It is no PodiumError: those say that there is nothing to decide, and are handled as such.
+    """
+
+
+class Deadline:
+    """The moment by which a decision must be made: `seconds` from now by a monotonic `clock`."""
+
+    __slots__ = ("_clock", "_end", "seconds")
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        """Start the time that a decision has."""
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def check(self) -> None:
+        """Raise DecisionTimeoutError if the deadline has passed."""
+        if self._clock() >= self._end:
+            raise DecisionTimeoutError(f"no decision within {self.seconds:g} s")
+
+
+# The deadline of a command that waits for its answer, however long that takes.
+NEVER = Deadline(lambda: 0.0, math.inf)
