@@ -16,6 +16,7 @@ from tests.scheduling import builders
 from podium.api.meta import Condition
 from podium.api.records import Agreement, RecordedPlan
 from podium.api.schedulable import Schedulable, SchedulableStatus
+from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Moment
 from podium.schedulerplugin.scheduling.settings import LiveSettings
@@ -35,7 +36,7 @@ class World:
             self.state.apply(each)
         self.seconds = 0.0
         self.told: list[RecordedPlan] = []
-        self.shadow = Shadow(self.state, LiveSettings().engine, LATEST, OWN)
+        self.shadow = Shadow(self.state, LiveSettings().engine, LATEST, OWN, deadline=lambda: NEVER)
         self.state.observe(self.shadow.apply)
         self.shadow.begin()
 

@@ -14,7 +14,7 @@ from tests.live.fake import Fake, serving, status
 from podium.api.reads import READS
 from podium.kube.connection import connect
 from podium.kube.discovery import Served
-from podium.kube.informer import Informer, World
+from podium.kube.informer import Informer, World, at_once
 from podium.kube.watching import Follower
 from podium.state import State
 
@@ -157,6 +157,7 @@ class Scene:
             say=lambda what, fields: self.said.append((what, fields)),
             noticed=self._noticed.set,
             turned=self._noticed.set,
+            idle=at_once,
         )
 
     def _clock(self) -> float:

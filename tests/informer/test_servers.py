@@ -21,7 +21,7 @@ from podium.data import folder
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import discover
-from podium.kube.informer import Informer, World
+from podium.kube.informer import Informer, World, at_once
 from podium.kube.watching import Follower
 from podium.state import State
 
@@ -250,7 +250,10 @@ async def _read(server: Server, *, streams: bool) -> State:
         state = State(native_served=True)
         noticed = asyncio.Event()
         follower = Follower(served, state, lambda *_: None)
-        world = World(lambda: 0.0, asyncio.sleep, lambda: 0.0, lambda *_: None, noticed.set, noticed.set)
+        world = World(
+            *(lambda: 0.0, asyncio.sleep, lambda: 0.0, lambda *_: None),
+            *(noticed.set, noticed.set, at_once),
+        )
         informer = Informer(connection, served, follower, world)
         informer._streams = streams
         task = asyncio.create_task(informer.run())

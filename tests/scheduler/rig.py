@@ -63,7 +63,7 @@ class World:
         engine = LiveEngine(self.state, self.live.engine)
         self.restraint = Restraint(lambda: self.live)
         self.restraint.restore([], units, unfinished or {})
-        self.scheduler = Scheduler(engine, lambda: self.live, self.restraint)
+        self.scheduler = Scheduler(engine, lambda: self.live, self.restraint, clock=lambda: self.seconds)
         self.held = []
         self.state._observers[:] = [engine.apply, self.scheduler.apply]
         for effect in self.scheduler.begin(self.moment):

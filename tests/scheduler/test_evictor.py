@@ -11,7 +11,7 @@ from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
 from podium.kube.fenced import LeaseOverError
-from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
+from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
 from podium.schedulerplugin.live.writes import GoneError
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
 
@@ -45,15 +45,22 @@ TOLD = Conditions(
 )
 
 
-def _yes() -> str:
+async def _yes() -> str:
     return ""
+
+
+def _because(why: str) -> Still:
+    async def still() -> str:
+        return why
+
+    return still
 
 
 async def test_the_order() -> None:
     """What says what will happen is done before the first delete, and all other deletes before the last."""
     writes = Recorded()
 
-    def still() -> str:
+    async def still() -> str:
         writes.story.append("asked")
         return ""
 
@@ -80,7 +87,7 @@ async def test_one_victim_is_the_last() -> None:
 async def test_what_is_not_wanted_any_more_is_not_done() -> None:
     """The preemptor was deleted or the mode switched off: nobody is evicted, and marks are withdrawn."""
     writes = Recorded()
-    carried = await carry_out(EVICT, writes, TOLD, still=lambda: "preemption is off")
+    carried = await carry_out(EVICT, writes, TOLD, still=_because("preemption is off"))
     assert carried == Carried((), "preemption is off", error=False)
     assert writes.begun == [*ANNOUNCED, *SPARES]
 
@@ -89,7 +96,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
     """One that an earlier process of ours wrote is withdrawn like our own when nobody goes."""
     told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
     writes = Recorded()
-    await carry_out(EVICT, writes, told, still=lambda: "no")
+    await carry_out(EVICT, writes, told, still=_because("no"))
     assert MARKS[1] not in writes.begun
     assert SPARES[1] in writes.begun
 
@@ -203,7 +210,7 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
 async def test_who_cannot_be_told_that_he_stays_is_given_back() -> None:
     """The preemptor does not wait until a server that is away was asked about each."""
     writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
-    carried = await carry_out(EVICT, writes, TOLD, still=lambda: "unwanted")
+    carried = await carry_out(EVICT, writes, TOLD, still=_because("unwanted"))
     assert carried.untold == (pod("v2"), pod("v3"))
     assert [each for each in writes.begun if each in SPARES] == SPARES[:2]
 
@@ -220,7 +227,7 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
         for write, end in ends.items()
     }
     writes = Recorded(errors, limit)
-    carried = asyncio.run(carry_out(EVICT, writes, TOLD, still=lambda: "unwanted" * unwanted))
+    carried = asyncio.run(carry_out(EVICT, writes, TOLD, still=_because("unwanted" * unwanted)))
     assert writes.most <= limit
     assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")
     gone = {each.pod for each in MARKS if isinstance(errors.get(each), GoneError)}

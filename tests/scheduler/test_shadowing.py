@@ -14,6 +14,7 @@ from podium.schedulerplugin.live.metrics import Metrics
 from podium.schedulerplugin.live.shadowing import Shadowing
 from podium.schedulerplugin.scheduling.effects import Moment
 from podium.schedulerplugin.scheduling.shadow import Shadow
+from podium.service.worker import Worker
 
 PLAN = RecordedPlan(
     time="2026-11-21T12:00:00Z",
@@ -89,6 +90,7 @@ class Scene:
             now=lambda: datetime.now(UTC),
             sleep=self._sleep,
             say=lambda what, fields: self.said.append((what, fields)),
+            worker=Worker(),
         )
         self._steps: list[Callable[[], None]] = []
 

@@ -1,7 +1,8 @@
 """A bug about one pod, and a server that refuses one write, are about that one and nobody else."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +14,11 @@ from tests.scheduler.objects import running
 from tests.scheduler.recording import Recorded, Write
 from tests.scheduler.rig import World, pod
 
+from podium.api.meta import Condition
 from podium.kube.connection import RefusedError
 from podium.schedulerplugin.live.loop import Loop
-from podium.schedulerplugin.scheduling.effects import Effect, Moment, Report
+from podium.schedulerplugin.scheduling.effects import Effect, Key, Moment, PodRef, Report
+from podium.service.worker import Worker
 
 
 class BugError(Exception):
@@ -33,15 +36,15 @@ def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
         except BugError:
             return scheduler.stumbled(moment)
 
-    def decided(target: Any, *args: Any) -> Any:
+    def decided(target: Any, *args: Any, **kwargs: Any) -> Any:
         if target[-1] == poison:
             raise BugError
-        return decide(target, *args)
+        return decide(target, *args, **kwargs)
 
-    def placed(targets: Any) -> Any:
+    def placed(targets: Any, **kwargs: Any) -> Any:
         if poison in [name for _, name in targets]:
             raise BugError
-        return place(targets)
+        return place(targets, **kwargs)
 
     monkeypatch.setattr(scheduler, "step", stepped)
     monkeypatch.setattr(engine, "decide", decided)
@@ -84,7 +87,12 @@ class Told:
         return lambda *_args, **_kwargs: None
 
 
-async def looped(world: World, writes: Recorded, until: Callable[[Told], bool]) -> Told:
+async def looped(
+    world: World,
+    writes: Recorded,
+    until: Callable[[Told], bool],
+    deciding: Callable[[Collection[Key]], None] = lambda _keys: None,
+) -> Told:
     """Run the loop on a world until something was told or written."""
     told: Any = Told()
     loop = Loop(
@@ -97,6 +105,8 @@ async def looped(world: World, writes: Recorded, until: Callable[[Told], bool]) 
         clock=lambda: 0.0,
         now=lambda: NOW,
         say=lambda _text, _fields: None,
+        worker=Worker(),
+        deciding=deciding,
     )
     task = asyncio.create_task(loop.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -147,3 +157,75 @@ async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyP
     writes = Recorded()
     await looped(world, writes, lambda _told: len(writes.done) == 2)
     assert {write.pod for write in writes.done} == {"a", "c"}
+
+
+class Away(Recorded):
+    """An API server that answers binds only."""
+
+    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:  # noqa: ARG002 - as a Writes
+        self.begun.append(Write("mark", pod.name, condition.status or ""))
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_a_preemption_of_thousands_of_pods_keeps_no_bind_waiting() -> None:
+    """It has only so many writes under way at a time, and others go on meanwhile."""
+    victims = [running(f"v{number}", "n1") for number in range(3000)]
+    world = World(node("n1", 3000, room={"pods": 4000}), victims, pod("high", 3000, 10), pod("other", 1))
+    world.apply(node("n2", 1))
+    writes = Away()
+    await looped(world, writes, lambda _told: Write("bind", "other", "n2") in writes.done)
+    assert sum(write.what == "mark" for write in writes.begun) <= writes.limit
+
+
+@pytest.mark.parametrize("what", ["done", "failed"])
+async def test_a_bug_in_what_a_bind_tells_keeps_no_other_out(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is looked at again, and the others are scheduled."""
+    world = World(node("n1", 10), pod("a"))
+    ends = {Write("bind", "a", "n1"): refused("POST", "a")} if what == "failed" else {}
+    writes = Recorded(ends)
+
+    def bug(*_args: Any, **_kwargs: Any) -> None:
+        raise BugError
+
+    monkeypatch.setattr(world.scheduler.binds, what, bug)
+    await looped(world, writes, lambda _told: bool(writes.begun))
+    world.apply(pod("b"))
+    await looped(world, writes, lambda _told: any(write.pod == "b" for write in writes.begun))
+
+
+async def test_a_bug_at_the_end_of_a_preemption_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as ended, and the preemptor is tried again."""
+    world = World(node("n1", 1), running("victim"), pod("high", 1, 10))
+    writes = Recorded()
+
+    def bug(*_args: Any, **_kwargs: Any) -> None:
+        raise BugError
+
+    monkeypatch.setattr(world.scheduler, "preempted", bug)
+    await looped(world, writes, lambda _told: Write("delete", "victim") in writes.done)
+    world.apply(node("n2", 1), pod("b"))
+    await looped(world, writes, lambda _told: any(write.what == "bind" for write in writes.begun))
+
+
+async def test_a_slow_step_names_its_entry_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop goes on while the step lasts; the name is for the next leader."""
+    world = World(node("n1", 1), pod("slow"))
+    named, heard = threading.Event(), list[list[Key]]()
+    place = world.scheduler.engine.place_lone
+
+    def slowly(targets: Any, **kwargs: Any) -> Any:
+        assert named.wait(PATIENCE_SECONDS)
+        return place(targets, **kwargs)
+
+    def deciding(keys: Collection[Key]) -> None:
+        heard.append(list(keys))
+        if keys:
+            named.set()
+
+    monkeypatch.setattr(world.scheduler.engine, "place_lone", slowly)
+    writes = Recorded()
+    await looped(world, writes, lambda _told: bool(writes.done), deciding)
+    assert [(NS, "slow")] in heard
+    assert heard[-1] == []

@@ -409,7 +409,7 @@ async def test_only_so_many_at_a_time(world: World) -> None:
     """Others wait until one has its answer, and whoever may wait can see that."""
     world.api.open.clear()
     assert not _is_busy(world.writes)
-    work = [asyncio.create_task(_mark(world.writes)) for _ in range(7)]
+    work = [asyncio.create_task(_bind(world.writes)) for _ in range(7)]
     await asyncio.wait_for(world.api.full.wait(), 30)
     assert _is_busy(world.writes)
     world.api.open.set()
@@ -417,6 +417,18 @@ async def test_only_so_many_at_a_time(world: World) -> None:
     assert world.api.most == world.writes.limit
     assert len(world.api.sent) == 7
     assert not _is_busy(world.writes)
+
+
+async def test_evictions_leave_slots_for_binds(world: World) -> None:
+    """However many pods are marked and deleted, a bind does not queue behind them."""
+    world.api.open.clear()
+    evicting = [asyncio.create_task(work(world.writes)) for work in (_mark, _delete) * 20]
+    binding = asyncio.create_task(_bind(world.writes))
+    await asyncio.wait_for(world.api.full.wait(), 30)
+    assert [each.method for each in world.api.sent].count("POST") == 1
+    world.api.open.set()
+    await asyncio.gather(binding, *evicting)
+    assert world.api.most == world.writes.limit
 
 
 def _is_busy(writes: Writes) -> bool:
@@ -433,5 +445,5 @@ async def test_who_waits_for_a_busy_server_keeps_nobody_out(world: World) -> Non
 
     writes._sleep = sleep
     world.api.says = iter([LATER] * 3)
-    await asyncio.gather(*(_mark(writes) for _ in range(3)))
+    await asyncio.gather(*(_clear(writes) for _ in range(3)))
     assert free[-1]

@@ -69,6 +69,8 @@ class SchedulerModel(Strict):
     """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
     """Where PreemptionRecords are kept; null is the context's namespace, in a pod its own."""
+    decisionTimeoutSeconds: Annotated[float, pydantic.Field(ge=0.1, le=60)] = 1.0
+    """Time budget of one decision. An entry that exceeds it is tried again after all others."""
 
     def settings(self) -> LiveSettings:
         """Give the file as the scheduler takes it."""
@@ -87,6 +89,7 @@ class SchedulerModel(Strict):
             shadow=self.shadow,
             evictions_a_minute=self.evictionsPerMinute,
             records_namespace=self.recordsNamespace or "",
+            decision_seconds=self.decisionTimeoutSeconds,
         )
 
 

@@ -1,14 +1,15 @@
 """A live cluster kept in one State: which kinds there are is asked again and again, and each is followed.
 
 An API may appear while we run (custom resources installed after us), go, or be served in a better version
-after an upgrade; what Podium believes follows discovery. Reading needs no lock: everything here happens on
-one event loop, and whoever reads the State finishes without awaiting.
+after an upgrade; what Podium believes follows discovery. Reading needs no lock: every change happens on one
+event loop, and whoever reads the State there finishes without awaiting. A reader on another thread holds the
+changes back (`idle`).
 """
 
 import asyncio
 import random as chance
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import FOLLOWED, Kind, Reads
@@ -17,7 +18,7 @@ from podium.findings import group_of
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
-from podium.kube.informer import NOT_YET, Informer, World
+from podium.kube.informer import NOT_YET, Informer, World, at_once
 from podium.kube.watching import Follower, Keep, Say, whole
 from podium.state import State
 
@@ -54,12 +55,14 @@ class Cluster:
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
+        idle: Callable[[], Awaitable[None]] = at_once,
         say: Say,
     ) -> None:
         """`reads` say how each kind is read, `keep` gives what is kept of each object.
 
         Most of a large cluster is of no use to one process. `groups` are API groups that will be served
         before long, if they are not yet; `only` says of what is served of these kinds whether it is wanted.
+        Before each change of the state `idle` is awaited: a process whose other thread reads it, waits there.
         """
         self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
         self.discovery: Discovery | None = None
@@ -69,7 +72,7 @@ class Cluster:
         self._groups = frozenset(groups)
         self._only = only
         self._keep = keep
-        self._world = World(clock, sleep, random, say, self._notice, self._turn)
+        self._world = World(clock, sleep, random, say, self._notice, self._turn, idle)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self._doubted = asyncio.Event()
         self._missed: frozenset[str] = frozenset()
@@ -164,6 +167,7 @@ class Cluster:
                     continue
                 failure = ""
                 backoff.reset()
+                await self._world.idle()
                 self._believe(now, self._tasks)
                 await self._until_next_look()
 

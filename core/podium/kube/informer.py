@@ -6,7 +6,7 @@ another question to ask: a list where a watch is of no use, pages where a stream
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ class World(NamedTuple):
     """What an informer needs beside the server: time (seconds), chance (0 up to 1), a log, and two ears.
 
     `noticed` is called after each line or page; `turned` when it failed, came back or read its first list.
+    `idle` returns when the state may be changed: no other thread reads it.
     """
 
     clock: Callable[[], float]
@@ -45,6 +46,11 @@ class World(NamedTuple):
     say: Say
     noticed: Callable[[], None]
     turned: Callable[[], None]
+    idle: Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Return without waiting: the `idle` of a process where no other thread reads the state."""
 
 
 class Informer:
@@ -92,6 +98,7 @@ class Informer:
                 self._useless = 0
                 if error is None:
                     continue
+            await self._world.idle()
             if error is not None:
                 self._consider(error)
             asks_otherwise = (had_list and self.follower.needs_list) or streamed != self._streams
@@ -118,6 +125,7 @@ class Informer:
     async def _page(self, query: dict[str, str]) -> None:
         while True:
             body = await self._connection.get(self._path, **query)
+            await self._world.idle()
             had_list = self.follower.listed
             token = self.follower.take_page(body)
             self._hear(had_list=had_list)
@@ -132,6 +140,7 @@ class Informer:
         async with aclosing(self._connection.lines(self._path, silence=_SILENCE_SECONDS, **query)) as lines:
             try:
                 async for line in lines:
+                    await self._world.idle()
                     self._take(line)
                     count += 1
                     if count % _BATCH == 0:

@@ -18,6 +18,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +27,19 @@ import msgspec
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.watching import Say
-from podium.service.leaserecord import Record, Seen, Terms, begin, free_in, is_of, observe, released, renewed
+from podium.service.leaserecord import (
+    Record,
+    Seen,
+    Terms,
+    begin,
+    free_in,
+    is_of,
+    noted,
+    observe,
+    released,
+    renewed,
+    with_note,
+)
 
 _LATEST = 0.2  # how much of the pause between two looks may be added to it at random
 _NEVER = -math.inf
@@ -48,7 +61,7 @@ class Elector:
     `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
     Of the lease that we have taken `expired` says that whoever had it before us never gave it back, and
     `made` that there was none, as far as we have seen. Who sets `keeps` does not give it back either: whoever
-    follows waits for it to expire, and knows that.
+    follows waits for it to expire, and knows that. `found` is the note of a holder that did not give it back.
     """
 
     def __init__(
@@ -72,6 +85,7 @@ class Elector:
         self.expired = False
         self.made = False
         self.keeps = False
+        self.found = ""
         self._connection = connection
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = name
@@ -90,6 +104,17 @@ class Elector:
         self._until = _NEVER
         self._began = _NEVER  # when the last attempt did
         self._failure = ""
+        self._note = ""
+        self._noted = asyncio.Event()
+
+    def note(self, text: str) -> None:
+        """Keep a text in the Lease for as long as it is set, for the next holder to read if this one is lost.
+
+        It is written at once. An empty text goes with the next renewal: a note that is late is harmless.
+        """
+        if text and text != self._note:
+            self._noted.set()
+        self._note = text
 
     def remaining(self) -> float:
         """Give the seconds in which we still may act, 0 when we do not lead.
@@ -148,12 +173,19 @@ class Elector:
     async def _keep(self) -> None:
         """Renew for ever. Raises LostError."""
         while True:
-            await self._sleep(min(self._pause(), self.remaining()))
+            await self._rest(min(self._pause(), self.remaining()))
             if self.remaining() > 0:
                 await self._attempt(self._renew, min(self._patience, self.remaining()))
             if self.remaining() <= 0:
                 why = f": {self._failure}" if self._failure else ""
                 raise self._lost(f"not renewed within {self._terms.renew_seconds:g} s{why}")
+
+    async def _rest(self, seconds: float) -> None:
+        """Sleep until the next renewal is due, or there is a note to be written."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._noted.wait()
+        self._noted.clear()
 
     @property
     def _patience(self) -> float:
@@ -195,6 +227,7 @@ class Elector:
                     return
                 self.expired = seen.torn or bool(seen.record.holderIdentity)
                 self.made = not seen.document
+                self.found = noted(seen.document) if self.expired else ""
                 self._term = begin(seen, self._identity, self._terms, self._now(), self._term)
             assert self._term is not None
             if await self._hold(seen, self._term):
@@ -228,6 +261,7 @@ class Elector:
         """Give the lease back, if it is ours; nobody has to wait for it then. Failing that it expires."""
         self._term = None
         self._until = _NEVER
+        self._note = ""
         try:
             async with asyncio.timeout(self._patience):
                 if self._sending is not None:
@@ -268,7 +302,7 @@ class Elector:
         try:
             if seen.document:
                 method, path = "PUT", f"{self._path}/{self._name}"
-                document = {**seen.document, "spec": spec}
+                document = with_note({**seen.document, "spec": spec}, self._note)
             else:
                 method, path = "POST", self._path
                 document = {

@@ -15,6 +15,9 @@ import msgspec
 
 from podium.api.times import micro_time
 
+# What the holder was doing that may cost it the lease; the next holder begins with something else.
+NOTE = "scheduling.podium.dev/deciding"
+
 
 class Terms(NamedTuple):
     """The times that replicas agree on, in seconds, as client-go's defaults.
@@ -138,3 +141,20 @@ def released(record: Record, now: datetime) -> Record:
     """Give the record of a lease that is given back; a second is the shortest duration there is."""
     stamp = micro_time(now)
     return Record("", 1, stamp, stamp, record.leaseTransitions)
+
+
+def noted(document: Mapping[str, Any]) -> str:
+    """Return the note that a Lease carries, empty for none."""
+    note = (document.get("metadata", {}).get("annotations") or {}).get(NOTE)
+    return note if isinstance(note, str) else ""
+
+
+def with_note(document: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """Return a Lease with this note and no other, none if it is empty."""
+    metadata = {**document["metadata"]}
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != NOTE}
+    if note:
+        annotations[NOTE] = note
+    if annotations or metadata.get("annotations"):
+        metadata["annotations"] = annotations
+    return {**document, "metadata": metadata}

@@ -87,6 +87,16 @@ class Replica:
         """Whether there was no lease before this replica made one."""
         return self._elector is not None and self._elector.made
 
+    @property
+    def found(self) -> str:
+        """The note of a leader before this one that did not give its lease back; empty for none."""
+        return "" if self._elector is None else self._elector.found
+
+    def note(self, text: str) -> None:
+        """Keep a text in the Lease as long as it is set; see Elector.note."""
+        if self._elector is not None:
+            self._elector.note(text)
+
     def end_in_order(self, *, orderly: bool) -> None:
         """Give the lease back at the end, or not: then this replica has not ended in order to who follows."""
         if self._elector is not None:

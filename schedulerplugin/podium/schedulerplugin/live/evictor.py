@@ -27,6 +27,9 @@ _ROUNDS = 20
 # What stands in for a server that is away; from the first on nobody knows what was done.
 _TROUBLE, _AWAY = 500, (502, 503, 504)
 
+# Says why a preemption is not wanted any more, or nothing.
+Still = Callable[[], Awaitable[str]]
+
 
 class Carried(NamedTuple):
     """How it ended: which pods we have told to go, and in one line why no more, or nothing.
@@ -56,7 +59,7 @@ class Conditions(NamedTuple):
     spared: Callable[[PodRef], Condition | None]
 
 
-async def carry_out(evict: Evict, writes: Writes, told: Conditions, *, still: Callable[[], str]) -> Carried:
+async def carry_out(evict: Evict, writes: Writes, told: Conditions, *, still: Still) -> Carried:
     """Make room; `still` is asked before the first delete whether to go on: nothing, or why not.
 
     A victim that has gone is done, and so is a lower nomination of a pod that has; a preemptor's pod that has
@@ -78,9 +81,9 @@ class _Preemption:
         self._untold: list[PodRef] = []
         self._asked = self._unanswered = False
 
-    async def carry_out(self, still: Callable[[], str]) -> Carried:
+    async def carry_out(self, still: Still) -> Carried:
         failed = await self._all(self._announcements())
-        unwanted = "" if failed is not None else still()
+        unwanted = "" if failed is not None else await still()
         if failed is None and not unwanted:
             deletions = [self._deletion(pod) for pod in self._evict.victims if pod not in self._gone]
             failed = await self._all(deletions[:-1]) or await self._all(deletions[-1:])

@@ -3,11 +3,14 @@
 Nothing is decided here, and nothing waits for a write but what must: the scheduler goes on with what it has
 decided as if it were done, and hears of the end of each write. How many writes are under way is bounded, so a
 slow server slows the loop down instead of filling the memory.
+
+Each step of the scheduler runs on the worker's thread. What tells the scheduler something meanwhile, such as
+the end of a write, waits until the step has ended.
 """
 
 import asyncio
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -42,18 +45,26 @@ from podium.schedulerplugin.scheduling.effects import (
     Effect,
     Evict,
     Held,
+    Key,
     Moment,
     Planned,
     PodRef,
     Rejected,
     Report,
     Spare,
+    TimedOut,
+    entry_name,
 )
 from podium.schedulerplugin.scheduling.history import STOPPED, ended, planned
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.service.worker import Worker
 
-# Pods to be bound or evicted at a time before nothing more is decided: some seconds of an API server's work.
+# Writes under way before nothing more is decided: some seconds of an API server's work. An effect has at most
+# `Writes.limit` of them at a time, however many pods it is about.
 _UNDER_WAY = 2048
+# A step that takes this long names its entry in the Lease, for the next leader to find if this one does not
+# survive it. Half of the default time budget of a decision, so only entries that come near it are written.
+_SLOW_SECONDS = 0.5
 _NOT_TAKEN = "the API server did not take all of it"
 
 
@@ -72,9 +83,22 @@ class Loop:
         clock: Callable[[], float],
         now: Callable[[], datetime],
         say: Say,
+        worker: Worker,
+        deciding: Callable[[Collection[Key]], None],
+        suspects: Collection[Key] = (),
     ) -> None:
-        """`clock` gives seconds and never goes back, `now` the time in UTC; `emit` takes events."""
+        """`clock` gives seconds and never goes back, `now` the time in UTC; `emit` takes events.
+
+        `deciding` is called with the entries of a slow step, and with none when it has ended. `suspects` are
+        the entries that the leader before this one lost its lease with.
+        """
         self._scheduler = scheduler
+        self._worker = worker
+        self._deciding = deciding
+        self._suspects = suspects
+        # What the scheduler is to be told when the step under way has ended, each with its entry.
+        self._told: list[tuple[Key, Callable[[], None]]] = []
+        self._switched = False
         self._view = scheduler.engine.view
         self._writes = writes
         self._statuses = statuses
@@ -91,10 +115,17 @@ class Loop:
         """Have a look: something has changed."""
         self._news.set()
 
+    def switch(self) -> None:
+        """Have all that found no place looked at before the next step: the settings have changed."""
+        self._switched = True
+        self.wake()
+
     async def run(self) -> None:
         """Schedule until cancelled; what is under way then is cancelled too, and who follows finds it."""
         async with asyncio.TaskGroup() as tasks:
-            begun = self._guarded(self._scheduler.begin, self._moment())
+            begun = await self._guarded(
+                partial(self._scheduler.begin, suspects=self._suspects), self._moment()
+            )
             for effect in begun:
                 if not isinstance(effect, Spare):
                     self._perform(effect, tasks)
@@ -104,11 +135,18 @@ class Loop:
                     await self._spare(effect.pods)
             while True:
                 self._news.clear()
+                # Answers and changes that have waited for the last step go first.
+                await self._worker.idle()
+                told, self._told = self._told, []
+                for key, call in told:
+                    self._call(key, call)
                 moment = self._moment()
+                if self._switched:
+                    self._switched = False
+                    self._scheduler.switched()
                 if self._under_way < _UNDER_WAY and self._scheduler.has_work(moment.seconds):
-                    for effect in self._step(moment):
+                    for effect in await self._step(moment):
                         self._perform(effect, tasks)
-                    # Who has waited for the loop meanwhile, answers and changes, goes first.
                     await asyncio.sleep(0)
                 else:
                     await self._until_news(moment.seconds)
@@ -116,21 +154,48 @@ class Loop:
     def _moment(self) -> Moment:
         return Moment(self._now(), self._clock())
 
-    def _step(self, moment: Moment) -> list[Effect]:
+    async def _step(self, moment: Moment) -> list[Effect]:
         """Let the scheduler look at one entry."""
-        effects = self._guarded(self._scheduler.step, moment)
+        slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._name_slow)
+        try:
+            effects = await self._guarded(self._scheduler.step, moment)
+        finally:
+            slow.cancel()
+            self._deciding(())
         self._metrics.stepped(effects, moment.seconds, self._clock())
         return effects
 
-    def _guarded(self, work: Callable[[Moment], list[Effect]], moment: Moment) -> list[Effect]:
+    def _name_slow(self) -> None:
+        self._deciding(tuple(self._scheduler.tried))
+
+    async def _guarded(self, work: Callable[[Moment], list[Effect]], moment: Moment) -> list[Effect]:
         """Let the scheduler work; a bug is about one entry, and must not keep the others out."""
         try:
-            return work(moment)
+            return await self._worker.run(partial(work, moment))
         except Exception as error:  # noqa: BLE001 - whatever it is, the next entry may be none the worse
-            said = "".join(traceback.format_exception(error))
-            self._say("scheduling failed: a bug", {"keys": str(self._scheduler.tried), "error": said})
-            self._metrics.failed()
+            self._fail(self._scheduler.tried, error)
             return self._scheduler.stumbled(moment)
+
+    def _tell(self, key: Key, call: Callable[[], None]) -> None:
+        """Tell the scheduler something about an entry, now or when the step under way has ended."""
+        if self._worker.busy:
+            self._told.append((key, call))
+        else:
+            self._call(key, call)
+        self.wake()
+
+    def _call(self, key: Key, call: Callable[[], None]) -> None:
+        """Tell the scheduler something; a bug is about this entry, which is looked at again."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail((key,), error)
+            self._scheduler.look_again(key, self._moment())
+
+    def _fail(self, keys: Collection[Key], error: Exception) -> None:
+        said = "".join(traceback.format_exception(error))
+        self._say("scheduling failed: a bug", {"keys": str(list(keys)), "error": said})
+        self._metrics.failed()
 
     async def _until_news(self, now: float) -> None:
         due = None if self._under_way >= _UNDER_WAY else self._scheduler.due(now)
@@ -161,9 +226,13 @@ class Loop:
             case Rejected(pod, reason):
                 fields = {"error": reason, "pod": f"{pod.namespace}/{pod.name}"}
                 self._say("a kubelet had no room for a pod of ours", fields)
+            case TimedOut(key, seconds):
+                self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
+                self._say("decision timed out", {"entry": entry_name(key), "seconds": seconds})
 
-    def _begin(self, work: Coroutine[Any, Any, None], weight: int, tasks: asyncio.TaskGroup) -> None:
-        """Have work done beside the loop, counting what it weighs while it is under way."""
+    def _begin(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
+        """Have so many pods written to beside the loop, counting the writes that are under way at a time."""
+        weight = min(pods, self._writes.limit)
         self._under_way += weight
 
         def end(_task: asyncio.Task[None]) -> None:
@@ -174,12 +243,13 @@ class Loop:
 
     async def _bind(self, bind: Bind) -> None:
         await bind_all(self._writes, bind, partial(self._bound, bind))
+        await self._worker.idle()
         if isinstance(bind.key, GroupKey) and self._scheduler.entries.satisfied(bind.key):
             self._statuses.placed(bind.key, "All required pods have been successfully scheduled")
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:
-            self._scheduler.binds.done(bind.key)
+            self._tell(bind.key, partial(self._scheduler.binds.done, bind.key))
             self._metrics.bound(pod, self._clock())
             self._emit(notes.scheduled(pod, node))
             return
@@ -190,14 +260,15 @@ class Loop:
             why = error.message if isinstance(error, RefusedError) else str(error)
             message = f"binding to node {node} failed: {why}"
             self._statuses.submit(Report(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
-        self._scheduler.binds.failed(bind.key, pod, node, settled=settled)
-        self.wake()
+        failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
+        self._tell(bind.key, failed)
 
     async def _evict(self, evict: Evict) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), Mode.ENFORCED)
         self._emit(notes.preempted(self._view, evict))
 
-        def still() -> str:
+        async def still() -> str:
+            await self._worker.idle()
             return self._scheduler.objection(evict.key, self._moment())
 
         try:
@@ -221,10 +292,14 @@ class Loop:
             self._statuses.spare(carried.untold)
         # The server's words name victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
-        for report in self._scheduler.preempted(
-            evict.key, carried.deleted, why, self._moment(), unsure=carried.unsure
-        ):
-            self._statuses.submit(report)
+
+        def end() -> None:
+            for report in self._scheduler.preempted(
+                evict.key, carried.deleted, why, self._moment(), unsure=carried.unsure
+            ):
+                self._statuses.submit(report)
+
+        self._tell(evict.key, end)
 
     def _stays(self, ref: PodRef) -> bool:
         pod = self._view.pods.get(ref.key)

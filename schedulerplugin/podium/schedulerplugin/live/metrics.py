@@ -196,6 +196,10 @@ class Metrics:
         """Count a plan for a pod of another scheduler, by how that one agreed."""
         self._shadow.labels(agreement).inc()
 
+    def timed_out(self, preemptor: str) -> None:
+        """Count a decision that exceeded its time budget."""
+        self._timeouts.labels(preemptor).inc()
+
     def failed(self) -> None:
         """Count a bug."""
         self._bugs.inc()
@@ -346,6 +350,11 @@ class Metrics:
             "shadow_plans",
             "Plans for pods of other schedulers, by how those agreed with them.",
             agreement=Agreement,
+        )
+        self._timeouts = self._counter(
+            "decision_timeouts",
+            "Decisions that were given up, for they exceeded decisionTimeoutSeconds.",
+            preemptor=_PREEMPTORS,
         )
         self._bugs = self._counter("errors", "Bugs that kept something from being looked at.")
         self._writes = self._counter(

@@ -28,7 +28,7 @@ from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import Source, Switch
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.requests import LATEST
-from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
 from podium.schedulerplugin.scheduling.history import counted, recent, unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint, Unfinished
@@ -41,6 +41,7 @@ from podium.service.lease import steady
 from podium.service.queue import Queue
 from podium.service.replica import Options, Replica, Work, utc_now
 from podium.service.signals import Stop, stopping
+from podium.service.worker import Worker
 
 COMPONENT = "podium-scheduler"
 # What decides where a pod may go, and who may be evicted for it.
@@ -66,21 +67,25 @@ async def run(options: Options, source: Source, log: FilteringBoundLogger) -> No
     switch = Switch(source, sleep=asyncio.sleep, say=logs.teller(log))
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
+        worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = Replica(connection, COMPONENT, options, log)
-        await _Process(connection, replica, switch).serve(stop)
+        await _Process(connection, replica, switch, worker).serve(stop)
 
 
 class _Process:
     """The parts that every replica has, once each."""
 
-    def __init__(self, connection: Connection, replica: Replica, switch: Switch) -> None:
+    def __init__(self, connection: Connection, replica: Replica, switch: Switch, worker: Worker) -> None:
         self._connection = connection
+        self._worker = worker
         self._replica = replica
         self._switch = switch
         self._registry = service_metrics.new_registry()
         self._metrics = Metrics(self._registry)
-        self._cluster = Cluster(connection, KINDS, reads=SCHEDULING_READS, keep=essential, say=replica.say)
+        self._cluster = Cluster(
+            connection, KINDS, reads=SCHEDULING_READS, keep=essential, idle=worker.idle, say=replica.say
+        )
         self._recorder = Recorder(
             connection,
             self._live().scheduler_name,
@@ -144,9 +149,13 @@ class _Process:
         minor = (None if discovery is None else minor_of(discovery.server)) or LATEST
         history = self._new_history(live)
         self._restraint = restraint = await self._new_restraint(history)
-        # From here until all observe the state nothing is awaited: no change may get lost in between.
-        engine = LiveEngine(state, live.engine, minor)
-        scheduler = Scheduler(engine, self._live, restraint)
+
+        def new_scheduler() -> Scheduler:
+            return Scheduler(LiveEngine(state, live.engine, minor), self._live, restraint, clock=steady)
+
+        # A large engine takes seconds. From its end until all observe the state nothing is awaited: no change
+        # may get lost in between.
+        scheduler = await self._worker.run(new_scheduler)
         self._writes = writes = Writes(
             self._connection,
             self._replica.remaining,
@@ -165,9 +174,12 @@ class _Process:
             clock=steady,
             now=utc_now,
             say=self._replica.say,
+            worker=self._worker,
+            deciding=lambda keys: self._replica.note(" ".join(map(entry_name, keys))),
+            suspects=self._suspects(),
         )
         shadowing = Shadowing(
-            lambda: Shadow(state, live.engine, minor, live.scheduler_name),
+            lambda: Shadow(state, live.engine, minor, live.scheduler_name, deadline=scheduler.deadline),
             lambda: self._live().shadow,
             history,
             self._metrics,
@@ -175,16 +187,18 @@ class _Process:
             now=utc_now,
             sleep=asyncio.sleep,
             say=self._replica.say,
+            worker=self._worker,
         )
         # The engine first, for the others ask it.
-        for observer in (engine.apply, scheduler.apply, shadowing.apply, lambda _before, _after: loop.wake()):
+        for observer in (
+            scheduler.engine.apply,
+            scheduler.apply,
+            shadowing.apply,
+            lambda _before, _after: loop.wake(),
+        ):
             state.observe(observer)
 
-        def switched() -> None:
-            scheduler.switched()
-            loop.wake()
-
-        self._scheduler, self._switch.changed = scheduler, switched
+        self._scheduler, self._switch.changed = scheduler, loop.switch
         # What was listed stays: nobody need look for garbage in it again and again.
         gc.collect()
         gc.freeze()
@@ -196,6 +210,13 @@ class _Process:
             # Who follows takes what is stored for all that went lately.
             known = history.written and not restraint.doubts(steady())
             self._end_in_order(known=known)
+
+    def _suspects(self) -> list[Key]:
+        """Return the entries that the leader before was deciding for when it lost its lease."""
+        suspects = [key for name in self._replica.found.split() if (key := entry_of(name)) is not None]
+        if suspects:
+            self._replica.say("entries tried last", {"entries": self._replica.found})
+        return suspects
 
     def _end_in_order(self, *, known: bool) -> None:
         """Give the lease back at the end if all is known of what went lately, or no limit asks for it."""

@@ -1,12 +1,13 @@
 """Runs the shadow while it is wanted: made when it is switched on, and let go when it is switched off.
 
-It may cost the loop a tenth of a second now and then, and nothing else: what it plans is only told. A bug in
+It plans on the worker's thread, between the steps of the scheduler, and what it plans is only told. A bug in
 it is said, and it stays away until it is switched on anew.
 """
 
 import traceback
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from podium.kube.connection import Sleep
 from podium.kube.watching import Say
@@ -14,6 +15,7 @@ from podium.schedulerplugin.live.history import History
 from podium.schedulerplugin.live.metrics import Metrics
 from podium.schedulerplugin.scheduling.effects import Moment
 from podium.schedulerplugin.scheduling.shadow import Shadow
+from podium.service.worker import Worker
 from podium.state import Readable
 
 _LOOK_SECONDS = 1.0
@@ -33,6 +35,7 @@ class Shadowing:
         now: Callable[[], datetime],
         sleep: Sleep,
         say: Say,
+        worker: Worker,
     ) -> None:
         """`new` makes a shadow that is in step with the state; `clock` is steady, `now` the time in UTC."""
         self._new = new
@@ -43,6 +46,7 @@ class Shadowing:
         self._now = now
         self._sleep = sleep
         self._say = say
+        self._worker = worker
         self._shadow: Shadow | None = None
         self._broken = False
 
@@ -54,15 +58,15 @@ class Shadowing:
     async def run(self) -> None:
         """Plan, and tell what came of it, until cancelled."""
         while True:
-            await self._sleep(self._turn())
+            await self._sleep(await self._turn())
 
-    def _turn(self) -> float:
+    async def _turn(self) -> float:
         """Do what is due; give the seconds until the next look."""
         if not self._wanted():
             self._shadow, self._broken = None, False
         elif not self._broken:
             try:
-                return self._step()
+                return await self._step()
             except Exception as error:  # noqa: BLE001 - whatever it is, scheduling goes on without a shadow
                 self._shadow, self._broken = None, True
                 self._metrics.failed()
@@ -70,15 +74,20 @@ class Shadowing:
                 self._say("no shadow any more: a bug", {"error": said})
         return _LOOK_SECONDS
 
-    def _step(self) -> float:
+    async def _step(self) -> float:
         if self._shadow is None:
-            self._shadow = self._new()
-            self._shadow.begin()
+            self._shadow = await self._worker.run(self._begin)
+        await self._worker.idle()
         shadow, now = self._shadow, self._clock()
         due = shadow.due()
         if due is not None and due <= now:
-            for plan in shadow.step(Moment(self._now(), now)):
+            for plan in await self._worker.run(partial(shadow.step, Moment(self._now(), now))):
                 self._history.append(plan)
                 self._metrics.shadowed(str(plan.agreement))
             due = shadow.due()
         return _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - now))
+
+    def _begin(self) -> Shadow:
+        shadow = self._new()
+        shadow.begin()
+        return shadow

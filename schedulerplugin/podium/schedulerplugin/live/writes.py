@@ -9,7 +9,8 @@ and what follows from it is the caller's business.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 
 # What is written, and how that may end, as it is counted.
 WRITES = ("bind", "nominate", "mark", "delete", "group")
+_EVICTING = ("mark", "delete")
 RESULTS = ("written", "gone", "taken", "failed")
 Counted = Callable[[str, str], None]
 
@@ -90,10 +92,13 @@ class Writes:
         counted: Counted,
     ) -> None:
         """`random` gives numbers from 0 up to 1; `counted` hears of WRITES and RESULTS."""
+        assert limit > 1
         self.limit = limit
         self._connection = connection
         self._remaining = remaining
         self._slots = asyncio.Semaphore(limit)
+        # An eviction of thousands of pods leaves slots for binds: at most three quarters are its.
+        self._eviction_slots = asyncio.Semaphore(limit - max(1, limit // 4))
         self._sleep = sleep
         self._random = random
         self._counted = counted
@@ -101,7 +106,7 @@ class Writes:
     @property
     def busy(self) -> bool:
         """Whether a write would have to wait for others now."""
-        return self._slots.locked()
+        return self._slots.locked() or self._eviction_slots.locked()
 
     async def bind(self, pod: PodRef, node: str) -> None:
         """Bind a pod to a node. Raises GoneError, also when it is being deleted, and TakenError."""
@@ -176,7 +181,7 @@ class Writes:
 
     async def _perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._insist(attempt)
+            await self._insist(what, attempt)
         except StaleError as error:
             self._counted(what, "gone" if error.gone else "failed")
             if error.gone:
@@ -193,12 +198,12 @@ class Writes:
             raise
         self._counted(what, "written")
 
-    async def _insist(self, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Ask again for a while where the server may answer differently, as late as it says."""
         backoff = Backoff(self._random)
         for _ in range(_ATTEMPTS - 1):
             try:
-                async with self._slots:
+                async with self._slot(what):
                     return await attempt()
             except (GoneError, TakenError, ChangedError, LeaseOverError):
                 raise
@@ -215,8 +220,14 @@ class Writes:
             except PodiumError:
                 pause = backoff.next()
             await self._sleep(pause)
-        async with self._slots:
+        async with self._slot(what):
             return await attempt()
+
+    @asynccontextmanager
+    async def _slot(self, what: str) -> AsyncIterator[None]:
+        """Wait for a slot of those that this kind of write may take."""
+        async with self._eviction_slots if what in _EVICTING else nullcontext(), self._slots:
+            yield
 
     async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> None:
         metadata = {"uid": pod.uid} if version is None else {"uid": pod.uid, "resourceVersion": version}

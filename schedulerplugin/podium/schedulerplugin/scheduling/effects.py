@@ -6,11 +6,32 @@ Everything names pods by UID, so that nothing can hit a pod of the same name tha
 from datetime import datetime
 from typing import NamedTuple
 
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.view import Name
 
 # What is scheduled as one: a lone pod, or a group with all its pods.
 Key = Name | GroupKey
+_GROUPS = {True: NATIVE_GROUP, False: PODIUM_GROUP}
+
+
+def entry_name(key: Key) -> str:
+    """Return the name of an entry: `pod/NAMESPACE/NAME`, or `podgroup.APIGROUP/NAMESPACE/NAME`."""
+    if isinstance(key, GroupKey):
+        return f"podgroup.{_GROUPS[key.native]}/{key.namespace}/{key.name}"
+    return "/".join(("pod", *key))
+
+
+def entry_of(name: str) -> Key | None:
+    """Return the entry of a name that `entry_name` gave; None for any other text."""
+    kind, _, rest = name.partition("/")
+    namespace, slash, own = rest.partition("/")
+    if not slash or not namespace or not own:
+        return None
+    if kind == "pod":
+        return namespace, own
+    native = next((native for native, group in _GROUPS.items() if kind == f"podgroup.{group}"), None)
+    return None if native is None else GroupKey(native, namespace, own)
 
 
 class Moment(NamedTuple):
@@ -126,4 +147,11 @@ class Rejected(NamedTuple):
     reason: str
 
 
-Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected
+class TimedOut(NamedTuple):
+    """A decision that was given up: it took longer than the time budget of so many seconds."""
+
+    key: Key
+    seconds: float
+
+
+Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected | TimedOut

@@ -1,10 +1,11 @@
 """Which key is tried next, and when one that found no place is tried again.
 
 The order is by priority, then by how long a key has waited, never by which event came first: two schedulers
-that see the same cluster try the same key. What found no place waits until something happens that may help
-it (`hints` knows what), for trying it on every change would cost more than all the rest; and one that failed
-lately waits longer each time, so that it cannot keep the others out. Upstream's queue
-(pkg/scheduler/backend/queue of kube-scheduler 1.37) has the same pools, waits and last resorts.
+that see the same cluster try the same key. Only a key whose last decision took too long stands behind all
+others. What found no place waits until something happens that may help it (`hints` knows what), for trying it
+on every change would cost more than all the rest; and one that failed lately waits longer each time, so that
+it cannot keep the others out. Upstream's queue (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the
+same pools, waits and last resorts.
 
 What helps a key in its backoff must not go to a lower one only because that failed earlier: when one comes
 out of its backoff, so do those of higher priority that were woken and have rested for a little.
@@ -62,7 +63,7 @@ class _Entry:
     """What is known of one key; `pool` None is in flight."""
 
     __slots__ = (
-        *("again", "attempts", "first", "heard", "pool"),
+        *("again", "attempts", "first", "heard", "last", "pool"),
         *("priority", "seen", "since", "tried", "was_first"),
     )
 
@@ -73,6 +74,8 @@ class _Entry:
         # Before all others of its priority, until it is tried; `was_first` is for who is given back untried.
         self.first = False
         self.was_first = False
+        # Behind all others of any priority, until it is tried.
+        self.last = False
         self.attempts = 0
         # When the last attempt ended.
         self.tried = float("-inf")
@@ -145,6 +148,7 @@ class Queue:
             self._leave(key, entry)
             entry.attempts += 1
             entry.first, entry.was_first = False, entry.first
+            entry.last = False
             entry.seen = self._hints.seen
         return key
 
@@ -212,6 +216,16 @@ class Queue:
         if entry is not None:
             entry.tried, entry.attempts = now, max(entry.attempts, failures)
             self._again(key, entry, Pool.BACKOFF, Event.FAILED, now)
+
+    def demote(self, key: Key) -> None:
+        """Try a key next time only when no other key is ACTIVE, whatever its priority."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.last = True
+            if entry.pool is Pool.ACTIVE:
+                self._rank(key, entry)
+            elif key in self._rested:
+                self._rested.put(key, _place(key, entry))
 
     def activate(self, key: Key, *, first: bool = False) -> None:
         """Have a key tried without further waits; `first` is before all others of its priority."""
@@ -297,7 +311,7 @@ class Queue:
         while (found := self._rested.first()) is not None:
             key = found[1]
             entry = self._entries[key]
-            if entry.priority <= lowest:
+            if entry.last or entry.priority <= lowest:
                 return
             self._enter(key, entry, Pool.ACTIVE, Event.BACKED_OFF)
 
@@ -369,7 +383,7 @@ def _backoff(attempts: int) -> float:
 
 def _place(key: Key, entry: _Entry) -> Rank:
     """Give the place of a key in the order in which keys are tried."""
-    return -entry.priority, not entry.first, entry.since, *_identity(key)
+    return entry.last, -entry.priority, not entry.first, entry.since, *_identity(key)
 
 
 def _identity(key: Key) -> tuple[str, str, int]:

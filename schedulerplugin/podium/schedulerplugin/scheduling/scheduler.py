@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection, Iterable
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.scheduling import recovery, words
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
-from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import (
     Effect,
     Evict,
@@ -30,6 +31,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Rejected,
     Report,
     Spare,
+    TimedOut,
 )
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints
@@ -58,8 +60,17 @@ _ALIKE = 15
 class Scheduler:
     """Schedules the pods of one schedulerName; give `apply` to State.observe after the engine's."""
 
-    def __init__(self, engine: LiveEngine, live: Callable[[], LiveSettings], restraint: Restraint) -> None:
+    def __init__(
+        self,
+        engine: LiveEngine,
+        live: Callable[[], LiveSettings],
+        restraint: Restraint,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """`clock` is the monotonic clock, in seconds, by which decisions have a deadline."""
         self.engine = engine
+        self._clock = clock
         self._hints = Hints()
         self.queue = Queue(self._hints)
         self._live = live
@@ -82,8 +93,12 @@ class Scheduler:
         self._decided: list[Effect] = []
         self._alone: set[Key] = set()
 
-    def begin(self, moment: Moment) -> list[Effect]:
-        """Take up all that waits, a first list having been read; end what an earlier process had begun."""
+    def begin(self, moment: Moment, suspects: Collection[Key] = ()) -> list[Effect]:
+        """Take up all that waits, a first list having been read; end what an earlier process had begun.
+
+        `suspects` are the entries that the earlier process decided for when it lost its lease. Each of them
+        is tried alone, after all others, and a preemption that was begun for it is not resumed.
+        """
         effects: list[Effect] = []
         self.tried, self._decided = [], effects
         preemptors: dict[str, Key] = {}
@@ -93,9 +108,12 @@ class Scheduler:
             preemptors[(pod if group is None else group).metadata.uid or ""] = key
             self._changes.touched.add(key)
         self._settle(effects, moment)
+        self._alone.update(suspects)
+        for key in suspects:
+            self.queue.demote(key)
         for each in recovery.begun(self.engine, self.name):
             found, evict = preemptors.get(each.preemptor), None
-            if found is not None and self.queue.pool_of(found) is Pool.ACTIVE:
+            if found not in self._alone and found is not None and self.queue.pool_of(found) is Pool.ACTIVE:
                 evict = self._resumed(found, each.rows, moment)
             effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
         return effects
@@ -119,6 +137,15 @@ class Scheduler:
         self.tried = [] if first is None else [first]
         if first is None:
             return effects
+        try:
+            self._try(first, effects, moment)
+        except DecisionTimeoutError:
+            self._time_out(effects, moment)
+        return effects
+
+    def _try(self, first: Key, effects: list[Effect], moment: Moment) -> None:
+        """Schedule one entry that was taken from the queue, and perhaps others like it with it."""
+        now = moment.seconds
         if first in self._preempting:
             # Whatever woke it: it is looked at when that has ended, and may have heard of help before.
             self.queue.gate(first, now, self._preempting.waiting(first))
@@ -132,7 +159,28 @@ class Scheduler:
             self._bind(first, {self.engine.snapshot.pod_row[first]: node}, effects)
         else:
             self._cycle(first, effects, moment)
-        return effects
+
+    def deadline(self) -> Deadline:
+        """Start the time budget of a decision."""
+        return Deadline(self._clock, self._live().decision_seconds)
+
+    def _time_out(self, effects: list[Effect], moment: Moment) -> None:
+        """Have an entry whose decision exceeded the time budget wait behind all others.
+
+        If several were tried together, fewer are next time: one that is slow by itself is found so.
+        """
+        if len(self.tried) > 1:
+            self._length = len(self.tried) // 2
+            for key in self.tried:
+                self.queue.give_back(key)
+            return
+        (key,), budget = self.tried, self._live().decision_seconds
+        self._alone.add(key)
+        self.queue.back_off(key, moment.seconds)
+        self.queue.demote(key)
+        pods = tuple(ref_at(self.engine, row) for row in self.entries.waiting_rows(key))
+        effects.append(TimedOut(key, budget))
+        effects.append(Report(key, pods, SCHEDULER_ERROR, words.timed_out(budget)))
 
     def _listen(self, now: float) -> None:
         """Have those tried that something happened for; preemptors under way hear of it at the end."""
@@ -165,6 +213,17 @@ class Scheduler:
             elif key not in self._preempting:
                 self.queue.back_off(key, moment.seconds)
         return self._decided
+
+    def look_again(self, key: Key, moment: Moment) -> None:
+        """Look at an entry again after a bug in what the scheduler was told of it.
+
+        A preemption of it counts as ended, with all its victims still leaving: it may have been carried out.
+        """
+        self._changes.touched.add(key)
+        if key in self._preempting:
+            self._preempting.end(key)
+            self.queue.open(key)
+            self.queue.back_off(key, moment.seconds)
 
     def preempted(
         self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment, *, unsure: bool = False
@@ -215,7 +274,7 @@ class Scheduler:
             queue.pop(now)
             run.append(key)
         self.tried = list[Key](run)
-        placed = self.engine.place_lone(run)
+        placed = self.engine.place_lone(run, deadline=self.deadline())
         # Where there is no room any more, who is taken along is looked at for nothing.
         self._length = min(2 * len(run), _RUN) if len(placed) == len(run) else 1
         pods = self.engine.snapshot.pod_row
@@ -230,10 +289,11 @@ class Scheduler:
 
     def _cycle(self, key: Key, effects: list[Effect], moment: Moment) -> None:
         """Decide for one entry, and have done what was decided."""
+        deadline = self.deadline()
         try:
             unsure = self._preempting.unsure(key)
-            begun = self.engine.resume(key, unsure, moment.now) if unsure else None
-            decision = begun or self.engine.decide(key, moment.now)
+            begun = self.engine.resume(key, unsure, moment.now, deadline=deadline) if unsure else None
+            decision = begun or self.engine.decide(key, moment.now, deadline=deadline)
         except PodiumError:
             # None of it waits any more; what is left of it is seen by the next look at what changed.
             self._changes.touched.add(key)
@@ -254,13 +314,18 @@ class Scheduler:
 
     def _preempt_alike(self, decision: Decision, effects: list[Effect], moment: Moment) -> None:
         """Preempt for those that are next and like who just did: what was found for all nodes holds still."""
+        deadline = self.deadline()
         for _ in range(_ALIKE):
             key = self.queue.first(moment.seconds)
             if key is None or isinstance(key, GroupKey) or key in self._alone or key in self._preempting:
                 return
             if self._preempting.unsure(key):
                 return
-            found = self.engine.decide_next(decision, key, moment.now)
+            try:
+                found = self.engine.decide_next(decision, key, moment.now, deadline=deadline)
+            except DecisionTimeoutError:
+                # The key is in the queue still, and has a deadline of its own when it is popped.
+                return
             if found is None or found.wanted is None:
                 return
             self.queue.pop(moment.seconds)
@@ -325,7 +390,10 @@ class Scheduler:
 
     def _resumed(self, key: Key, victims: Collection[int], moment: Moment) -> Evict | None:
         """Go on with the eviction of these pods (rows), which was begun, if it would be carried out today."""
-        decision = self.engine.resume(key, victims, moment.now)
+        try:
+            decision = self.engine.resume(key, victims, moment.now, deadline=self.deadline())
+        except DecisionTimeoutError:
+            return None
         if decision is None or decision.wanted is None:
             return None
         message = words.refusal(decision)

@@ -25,7 +25,7 @@ class LiveSettings(NamedTuple):
     """How to schedule; who says nothing gets what a file with nothing in it says.
 
     `evictions_a_minute` counts units, None for no limit. `records_namespace` is where the history of
-    preemptions is kept, empty for the process's own.
+    preemptions is kept, empty for the process's own. `decision_seconds` is the time budget of one decision.
     """
 
     engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
@@ -34,6 +34,7 @@ class LiveSettings(NamedTuple):
     shadow: bool = False
     evictions_a_minute: int | None = None
     records_namespace: str = ""
+    decision_seconds: float = 1.0
 
     def switched(self, wanted: "LiveSettings") -> "LiveSettings":
         """Give the settings with those of `wanted` that a running process takes."""
@@ -56,6 +57,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "evict": lambda each: each.engine.evict_only is None,
     "reservedNodes": lambda each: each.engine.reserved,
     "preemptionPriority": lambda each: each.engine.preemption_priority,
+    "decisionTimeoutSeconds": lambda each: each.decision_seconds,
 }
 
 

@@ -12,7 +12,7 @@ the nodes that are reserved for it and evicts only its own pods. What all this c
 who wants a shadow.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from podium.api.records import Agreement, Mode, RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.errors import PodiumError
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, is_preempted
@@ -64,8 +65,14 @@ class _Made(NamedTuple):
 class Shadow:
     """Plans for the pods of every scheduler but `own`; give `apply` to State.observe, and call `begin`."""
 
-    def __init__(self, view: View, settings: Settings, minor: int, own: str) -> None:
-        """`settings` are Podium's; whose pods may be evicted, and where pods may go, is not theirs to say."""
+    def __init__(
+        self, view: View, settings: Settings, minor: int, own: str, *, deadline: Callable[[], Deadline]
+    ) -> None:
+        """`settings` are Podium's; whose pods may be evicted, and where pods may go, is not theirs to say.
+
+        `deadline` starts the time budget of one plan.
+        """
+        self._deadline = deadline
         self._view = view
         self._state = State(native_served=view.native_served, unread=view.unread)
         for obj in _objects(view):
@@ -164,11 +171,11 @@ class Shadow:
             self._state.remove(before)
 
     def _plan(self, key: Key, moment: Moment) -> None:
-        """Plan for one entry; who cannot be judged, or waits for something else than room, is passed over."""
+        """Plan for one entry, unless it cannot be judged in time or waits for something else than room."""
         self._done.add(key)
         try:
-            decision = self._engine.decide(key, moment.now)
-        except PodiumError:
+            decision = self._engine.decide(key, moment.now, deadline=self._deadline())
+        except (PodiumError, DecisionTimeoutError):
             return
         if decision.wanted is None:
             return

@@ -40,3 +40,11 @@ def victims(evict: Evict) -> str:
     groups = sum(unit.kind == "PodGroup" for unit in evict.units)
     pods = count(len(evict.victims), "pod")
     return pods if not groups else f"{pods}, {count(groups, 'whole group')} among them,"
+
+
+def timed_out(budget: float) -> str:
+    """Return the message of an entry whose decision exceeded the time budget, in seconds."""
+    return (
+        f"no decision within {budget:g} s (decisionTimeoutSeconds): too many combinations of nodes, victims "
+        "and constraints; the scheduler tries again after all other pods"
+    )
