@@ -5,7 +5,6 @@ its own: a standby costs no more than its cache, and nothing of what another has
 """
 
 import asyncio
-import gc
 import random as chance
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from podium.api.minors import minor_of
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
+from podium.api.times import seconds as epoch_seconds
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
 from podium.kube.events import Pace, Recorder
@@ -37,6 +37,7 @@ from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.schedulerplugin.scheduling.shadow import Shadow
 from podium.service import logs
 from podium.service import metrics as service_metrics
+from podium.service.garbage import short_collections
 from podium.service.lease import steady
 from podium.service.queue import Queue
 from podium.service.replica import Options, Replica, Work, utc_now
@@ -67,6 +68,7 @@ async def run(options: Options, source: Source, log: FilteringBoundLogger) -> No
     switch = Switch(source, sleep=asyncio.sleep, say=logs.teller(log))
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
+        stack.enter_context(short_collections())
         worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = Replica(connection, COMPONENT, options, log)
@@ -151,7 +153,11 @@ class _Process:
         self._restraint = restraint = await self._new_restraint(history)
 
         def new_scheduler() -> Scheduler:
-            return Scheduler(LiveEngine(state, live.engine, minor), self._live, restraint, clock=steady)
+            engine = LiveEngine(state, live.engine, minor)
+            # Else the first decision would have to, within its time budget.
+            for for_group in (False, True):
+                engine.units(for_group=for_group, now=epoch_seconds(utc_now()))
+            return Scheduler(engine, self._live, restraint, clock=steady)
 
         # A large engine takes seconds. From its end until all observe the state nothing is awaited: no change
         # may get lost in between.
@@ -199,9 +205,6 @@ class _Process:
             state.observe(observer)
 
         self._scheduler, self._switch.changed = scheduler, loop.switch
-        # What was listed stays: nobody need look for garbage in it again and again.
-        gc.collect()
-        gc.freeze()
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.say("scheduling", fields)
         try:

@@ -1,0 +1,170 @@
+"""How long the scheduler's event loop stands still: in the first list, at the takeover, in large decisions.
+
+The lease is renewed, probes are answered and watches are read by that loop. A task that wants to run every
+millisecond tells how long it could not. The API server is one on paper, in a process of its own.
+"""
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Coroutine, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+import structlog
+import uvloop
+from bench.paper import pod
+from bench.results import Row, Section
+from bench.rig import REST
+
+from podium.schedulerplugin.live import process
+from podium.schedulerplugin.live.switch import Source
+from podium.schedulerplugin.scheduling.settings import LiveSettings
+from podium.service.replica import Options
+
+NODES, PODS, GANG = 5_000, 120_000, 300
+_BEAT_SECONDS = 0.001
+_PATIENCE_SECONDS = 300.0
+_HOST = "kubernetes.io/hostname"
+
+
+class Beat:
+    """The longest time since `restart` for which a task that wanted to run could not."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    def restart(self) -> float:
+        """Return the longest time so far, in seconds, and begin anew."""
+        longest, self.longest = self.longest, 0.0
+        return longest
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            began = perf_counter()
+            await asyncio.sleep(_BEAT_SECONDS)
+            self.longest = max(self.longest, perf_counter() - began - _BEAT_SECONDS)
+
+
+class Log:
+    """What the process says, for those who wait for it."""
+
+    def __init__(self) -> None:
+        self.said = asyncio.Event()
+        self.events: list[str] = []
+
+    def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+        """Take an event as structlog's last processor."""
+        self.events.append(str(event["event"]))
+        self.said.set()
+        return ""
+
+    async def until(self, event: str) -> None:
+        """Return when it has said something."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while event not in self.events:
+                self.said.clear()
+                await self.said.wait()
+
+
+def measure() -> Section:
+    """Time one scheduler from its start to a gang that needs a preemption."""
+    rows = uvloop.run(_measured())
+    note = (
+        f"{NODES:,} nodes, {PODS:,} pods of one distinct label each. The gang has {GANG} pods, one a node "
+        f"(required anti-affinity on {_HOST}), and must preempt."
+    )
+    return Section("Event loop of the scheduler: longest time without a turn", rows, note)
+
+
+async def _measured() -> list[Row]:
+    beat, log, rows = Beat(), Log(), []
+
+    def note(what: str) -> None:
+        rows.append(Row(what, f"{beat.restart() * 1000:,.0f} ms"))
+
+    with _paper() as url, tempfile.TemporaryDirectory() as folder:
+        logger = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[log])
+        options = Options(kubeconfig=_kubeconfig(url, Path(folder)), lease=("team", "podium-scheduler"))
+        async with _beside(process.run(options, Source(LiveSettings), logger), beat.run()):
+            await log.until("leading")
+            note("the first lists")
+            await log.until("scheduling")
+            note("taking over: lists again, and the engine")
+            async with aiohttp.ClientSession(url) as session:
+                await _add(session)
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    while not (await (await session.get("/writes")).json()).get("DELETE"):  # noqa: ASYNC110
+                        await asyncio.sleep(0.1)
+            note(f"a gang of {GANG} that preempts, to the first delete")
+    return rows
+
+
+@contextmanager
+def _paper() -> Iterator[str]:
+    """Run the API server on a processor of its own; yield its URL."""
+    line = [sys.executable, "-m", "bench.paper", str(NODES), str(PODS)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        os.sched_setaffinity(server.pid, {REST})
+        yield server.stdout.readline().strip()
+        server.stdin.close()
+
+
+def _kubeconfig(url: str, folder: Path) -> str:
+    path = folder / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "paper",
+        "clusters": [{"name": "paper", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "contexts": [{"name": "paper", "context": {"cluster": "paper", "user": "me", "namespace": "team"}}],
+    }
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return str(path)
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have work done while the block runs; one that fails ends the block."""
+    async with asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(each) for each in work]
+        yield
+        for task in begun:
+            task.cancel()
+
+
+async def _add(session: aiohttp.ClientSession) -> None:
+    """Create the gang and its pods."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "team", "uid": "train"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}, "priority": 1000},
+    }
+    await session.post("/add", params={"resource": "podgroups"}, data=json.dumps(group))
+    term = {"topologyKey": _HOST, "labelSelector": {"matchLabels": {"job": "train"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    members = (
+        pod(
+            f"train-{at}",
+            {"job": "train", "batch.kubernetes.io/job-completion-index": str(at)},
+            {"cpu": "90"},
+            affinity=apart,
+            priority=1000,
+            schedulingGroup={"podGroupName": "train"},
+        )
+        for at in range(GANG)
+    )
+    lines = "\n".join(json.dumps({"apiVersion": "v1", "kind": "Pod", **each}) for each in members)
+    await session.post("/add", params={"resource": "pods"}, data=lines)
