@@ -28,6 +28,8 @@ GPU = "example.com/gpu"
 # The preemptors.
 GANG, LONE = "gang", "lone"
 MOST_PODS = 14
+# The scheduler whose pods may be evicted.
+OURS = "podium-scheduler"
 HOSTNAME = "kubernetes.io/hostname"
 
 _Any = TypeVar("_Any")
@@ -129,6 +131,7 @@ def _pod(pod: Pod) -> Schedulable:
         tolerations=[{"key": "dedicated", "operator": "Exists"}] if pod.tolerates else None,
         priorityClassName=_class_name(pod.patience) or None,
         preemptionPolicy="Never" if pod.never else None,
+        schedulerName="other" if pod.kept else OURS,
     )
     made.metadata.creationTimestamp = time_of(SECONDS - 3600 + pod.created)
     return made
@@ -260,7 +263,9 @@ def _populated(draw: st.DrawFn, cluster: Cluster, priorities: st.SearchStrategy[
     standing: dict[str, str] = {}
     for at in range(MOST_PODS - len(cluster.pods) - draw(_seldom(0, 3, 8))):
         kind = draw(kinds)
-        pod = replace(kind, name=f"p{at}", start=draw(starts), leaving=draw(_rarely), uid=f"{kind.uid}{at}")
+        pod = replace(kind, name=f"p{at}", start=draw(starts), leaving=draw(_rarely), uid=f"{kind.uid}{at}",
+                      # The preemptor's own group is of one scheduler.
+                      kept=kind.group != GANG and draw(_rarely))  # fmt: skip
         more = replace(cluster, pods=(*cluster.pods, pod))
         takers = [node.name for node in cluster.nodes if crowded or fits(more, standing, pod, node)]
         if takers:

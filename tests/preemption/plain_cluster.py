@@ -45,7 +45,7 @@ class Pod:
     """A pod, running where `node` is given, else pending and perhaps promised a place (`nominated`).
 
     `app` is its label, `avoids` the app it has no node with. `start` and `scheduled` are seconds; `scheduled`
-    None is a pod that was never marked scheduled.
+    None is a pod that was never marked scheduled. `kept` is a pod of another scheduler, which may not go.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Pod:
     scheduled: int | None = None
     patience: Patience | None = None
     leaving: bool = False
+    kept: bool = False
     nominated: str | None = None
     never: bool = False
     created: int = 0

@@ -79,12 +79,12 @@ def priority_of(cluster: Cluster, pod: Pod) -> int:
 
 
 def units(cluster: Cluster) -> Iterator[Unit]:
-    """Cut the pods that run and stay into units of preemption."""
+    """Cut the pods that run and stay into units of preemption; a group goes without members that are kept."""
     members: dict[str, list[Pod]] = {}
     for name in staying(cluster):
         pod = cluster.pod(name)
         group = cluster.group(pod.group)
-        if group is not None and group.whole:
+        if group is not None and group.whole and not pod.kept:
             members.setdefault(group.name, []).append(pod)
         else:
             yield Unit(pod.name, priority_of(cluster, pod), (pod,), grouped=False, uid=pod.uid)
@@ -100,7 +100,7 @@ def eligible(cluster: Cluster, unit: Unit, priority: int) -> bool:
 
 
 def exempt(cluster: Cluster, pod: Pod, priority: int) -> bool:
-    if pod.namespace == "kube-system":
+    if pod.namespace == "kube-system" or pod.kept:
         return True
     group = cluster.group(pod.group)
     patience = pod.patience if group is None else group.patience

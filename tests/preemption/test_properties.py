@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from tests.preemption.clusters import NOW, Object, clusters, objects, state_of, target
+from tests.preemption.clusters import NOW, OURS, Object, clusters, objects, state_of, target
 from tests.preemption.plain_cluster import Cluster, still_fits
 from tests.preemption.plain_preemption import (
     Victim,
@@ -27,7 +27,7 @@ Case = tuple[Cluster, str]
 def planned(case: Case, **settings: Any) -> Plan:
     """Give the engine's plan."""
     cluster, name = case
-    return plan(state_of(objects(cluster)), target(name), NOW, Settings(**settings))
+    return plan(state_of(objects(cluster)), target(name), NOW, Settings(evict_only=OURS, **settings))
 
 
 def placed(answer: Plan) -> dict[str, str]:
@@ -99,4 +99,4 @@ def test_the_order_of_the_input_decides_nothing(case: Case, data: st.DataObject)
     """The whole answer is the same, reasons and examples included."""
     cluster, name = case
     shuffled: list[Object] = data.draw(st.permutations(objects(cluster)))
-    assert plan(state_of(shuffled), target(name), NOW) == planned(case)
+    assert plan(state_of(shuffled), target(name), NOW, Settings(evict_only=OURS)) == planned(case)

@@ -3,12 +3,28 @@
 from typing import Any
 
 import pytest
-from tests.preemption.scene import gang, group, node, of, planned, pod, priority_class, spared, unit, victims
+from tests.preemption.clusters import NOW, state_of
+from tests.preemption.scene import (
+    gang,
+    group,
+    node,
+    of,
+    placed,
+    planned,
+    pod,
+    priority_class,
+    spared,
+    unit,
+    victims,
+)
 
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.preemption.outcome import Plan, Semantics
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.settings import Settings
 
 LOW = 1
+OURS = "podium-scheduler"
 
 
 def one_of(*units: Any, **settings: Any) -> Plan:
@@ -136,22 +152,84 @@ def test_a_nil_priority_is_0() -> None:
     assert [(each.name, each.priority) for each in plan.victims] == [("nil", 0)]
 
 
-def test_one_member_that_may_not_be_evicted_protects_its_whole_group() -> None:
-    """Here one that belongs to another scheduler, where only one scheduler's pods may go."""
+OTHERS: dict[str, Any] = {"schedulerName": "other"}
+
+
+@pytest.mark.parametrize("semantics", [Semantics.KEP, Semantics.V1_37])
+def test_a_group_goes_without_the_member_that_may_not_be_evicted(semantics: Semantics) -> None:
+    """A member of another scheduler protects itself alone, and what it takes is not free."""
+    mixed = [
+        group("mixed", 0, 2, whole=True),
+        pod("ours-0", 1, 0, node="n1", group="mixed", schedulerName=OURS),
+        pod("ours-1", 1, 0, node="n2", group="mixed", schedulerName=OURS),
+        pod("theirs", 1, 0, node="n1", group="mixed", **OTHERS),
+    ]
+    high = pod("high", 3, 5, nodeSelector={"kubernetes.io/hostname": "n1"})
+    plan = planned(node("n1"), node("n2"), mixed, high, evict_only=OURS, semantics=semantics)
+    assert [(each.kind, each.name) for each in plan.victims] == [("PodGroup", "mixed")]
+    assert victims(plan) == ["ours-0", "ours-1"]
+    assert plan.message == "fits on node n1 after preempting 2 pods, 1 whole group among them"
+    left = unit(plan, "theirs")
+    assert (left.kind, [each.name for each in left.pods]) == ("Pod", ["theirs"])
+    assert left.reason == "it belongs to other, and only pods of podium-scheduler are evicted"
+    assert planned(node("n1"), mixed, pod("high", 4, 5), evict_only=OURS).outcome is Outcome.DOES_NOT_FIT
+
+
+def test_a_group_whose_members_are_all_protected_is_protected() -> None:
     plan = one_of(
+        [group("g", 0, 2, whole=True), [alone(f"g-{at}", group="g", **OTHERS) for at in range(2)]],
+        evict_only=OURS,
+    )
+    assert plan.outcome is Outcome.DOES_NOT_FIT
+    assert spared(plan)["g"].startswith("team-a/g-0: it belongs to other")
+
+
+def test_a_member_that_is_protected_weighs_nothing() -> None:
+    """Its size, start and toleration are not its group's, so the smaller or younger group goes."""
+    plan = one_of(
+        whole("goes", ago=60, schedulerName=OURS),
+        [pod(f"goes-{at}", 0, node="n2", group="goes", ago=600, **OTHERS) for at in (1, 2)],
+        whole("stays", "n2", ago=60, schedulerName=OURS),
+        evict_only=None,
+    )
+    assert {each.name for each in plan.victims} == {"stays"}
+    plan = one_of(
+        whole("goes", ago=60, schedulerName=OURS),
+        [pod(f"goes-{at}", 0, node="n2", group="goes", ago=600, **OTHERS) for at in (1, 2)],
+        whole("stays", ago=61, schedulerName=OURS),
+        evict_only=OURS,
+    )
+    assert victims(plan) == ["goes-0"]
+
+
+def test_a_member_that_becomes_ours_joins_its_unit() -> None:
+    """And one that stops being protected, when its class is made again."""
+    state = state_of(
         [
-            group("mixed", 0, 2, whole=True),
-            pod("ours", 2, 0, node="n1", group="mixed", schedulerName="podium-scheduler"),
-            pod("theirs", 0, 0, node="n2", group="mixed", schedulerName="other"),
-        ],
-        alone("single", schedulerName="podium-scheduler"),
-        evict_only="podium-scheduler",
+            node("n1"),
+            group("g", 0, 2, whole=True),
+            pod("g-0", 2, node="n1", group="g"),
+            pod("g-1", 1, node="n1", group="g", schedulerName="other"),
+            pod("high", 4, 5),
+        ]
     )
-    assert victims(plan) == ["single"]
-    assert "theirs" in spared(plan)["mixed"]
-    assert spared(plan)["mixed"].endswith(
-        "it belongs to other, and only pods of podium-scheduler are evicted"
+    engine = Engine(state, Settings(evict_only="default-scheduler"))
+    state.observe(engine.apply)
+    assert engine.plan(("team-a", "high"), NOW).outcome is Outcome.DOES_NOT_FIT
+    state.apply(pod("g-1", 1, node="n1", group="g", uid="again"))
+    assert victims(engine.plan(("team-a", "high"), NOW)) == ["g-0", "g-1"]
+
+
+def test_a_member_that_cannot_be_counted_protects_no_other() -> None:
+    """Its node stays closed, and the room of the others counts."""
+    plan = planned(
+        [node("n1"), node("n2")],
+        group("g", 0, 2, whole=True),
+        [pod(f"g-{at}", 4, node=f"n{at}", group="g") for at in (1, 2)],
+        pod("odd", "lots", node="n1", group="g"),
+        pod("high", 4, 5),
     )
+    assert (victims(plan), placed(plan)) == (["g-1", "g-2"], {"high": "n2"})
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -159,7 +237,7 @@ def test_the_member_that_is_named_does_not_depend_on_the_order(order: tuple[int,
     """The first by name is, whether it is protected or exempt."""
     protected = [
         group("g", 0, 2, whole=True),
-        [alone(f"g-{at}", group="g", schedulerName="other") for at in order],
+        [alone(f"g-{at}", group="g", **OTHERS) for at in order],
     ]
     why = spared(one_of(protected, evict_only="podium-scheduler"))["g"]
     assert why.startswith("team-a/g-0: ")

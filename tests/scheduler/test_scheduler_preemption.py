@@ -5,7 +5,7 @@ Of KEP-4832's races four are here with their names in the KEP.
 
 import pytest
 from tests.preemption.clusters import NS
-from tests.preemption.scene import node, priority_class
+from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
@@ -36,6 +36,24 @@ def test_pods_of_kube_system_are_never_victims(semantics: Semantics, evict_only:
     world.run()
     world.later(600)
     assert world.evictions() == []
+
+
+def test_a_group_is_evicted_and_recorded_without_the_member_that_may_not_be() -> None:
+    """The unit is the group, which is told so; the member of another scheduler is told nothing, and stays."""
+    world = World(
+        node(cpu=2),
+        node("n2", 1),
+        group("low", 0, 2, whole=True),
+        [pod(f"low-{at}", 1, node=f"n{at}", group="low") for at in (1, 2)],
+        pod("helper", 1, node="n1", group="low", schedulerName="other"),
+        pod("high", 1, 10),
+        engine=Settings(evict_only="podium-scheduler"),
+    )
+    world.run()
+    (evict,) = world.evictions()
+    assert [(unit.kind, unit.name) for unit in evict.units] == [("PodGroup", "low")]
+    assert [victim.name for victim in evict.victims] == ["low-1", "low-2"]
+    assert set(world.bound()) == {"high", "helper"}
 
 
 def test_reservations_are_counted_by_whose_they_are() -> None:

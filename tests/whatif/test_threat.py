@@ -73,6 +73,23 @@ def test_a_group_goes_as_a_whole() -> None:
         assert [room.node for room in found.rooms] == ["n1", "n2"]
 
 
+def test_a_group_is_taken_without_the_member_that_may_not_be_evicted() -> None:
+    """The group is the answer for the group, and the member's own protection for the member."""
+    objects = [
+        node("n1"),
+        group("ring", 5, whole=True),
+        gang("ring", ["n1", "n1"], 1, priority=1, schedulerName="podium-scheduler"),
+        pod("helper", 1, 1, node="n1", group="ring", ago=1, schedulerName="other"),
+    ]
+    found = threatened(objects, victim=of("ring"), evict_only="podium-scheduler")
+    assert (found.kind, found.name, found.minimal, found.one_by_one) == ("PodGroup", "ring", 6, 0)
+    assert [each.name for each in found.pods] == ["ring-0", "ring-1"]
+    assert found.rooms[0].frees == {"cpu": 2000, "pods": 2}
+    alone = threatened(objects, victim="helper", evict_only="podium-scheduler")
+    assert (alone.kind, alone.name, alone.minimal) == ("Pod", "helper", None)
+    assert alone.protection == "it belongs to other, and only pods of podium-scheduler are evicted"
+
+
 def test_of_a_group_that_goes_one_by_one_the_first_to_go_is_told() -> None:
     """Its least important member stands for it, at the group's integer."""
     found = threatened(

@@ -148,6 +148,8 @@ def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) ->
         names = (victim,)
     rows = [snapshot.pod_row[name] for name in names if name in snapshot.pod_row]
     leads = {units.lead.item(row) for row in rows} - {NO_UNIT}
+    if isinstance(victim, GroupKey):
+        leads = {lead for lead in leads if not units.apart.item(lead)}
     if not leads:
         leaving = any(units.leaving.item(row) for row in rows)
         why = "is leaving already" if leaving else "runs on no node that is known"

@@ -1,9 +1,10 @@
 """What is evicted together: running pods as units, by row, in step with the snapshot.
 
 A unit is one pod, or all running pods of a group that is disrupted as a whole (KEP-5710, "Preemption unit").
-It is named by one of its pods' rows, its `lead`, so every attribute is an array by pod row and a choice among
-a hundred thousand units is a few operations on arrays. Attributes are worked out when something of the pod or
-its group changed, and then only for these.
+A member that may never be evicted is not part of its group's unit: the group goes without it.
+A unit is named by one of its pods' rows, its `lead`, so every attribute is an array by pod row and a choice
+among a hundred thousand units is a few operations on arrays. Attributes are worked out when something of the
+pod or its group changed, and then only for these.
 
 Pods that are leaving (being deleted, or told to go by a preemption) are in no unit under the spec's rule:
 what they free is free already. kube-scheduler's releases count them like others.
@@ -41,7 +42,7 @@ NEVER_EXEMPT = -(2**63)
 _FEW = 64
 _ATTRIBUTES = (
     *("priority", "rank", "size", "start", "key"),
-    *("guard", "minimum", "until", "leaving", "_class_of"),
+    *("guard", "apart", "minimum", "until", "leaving", "_class_of"),
 )
 
 
@@ -115,9 +116,9 @@ class Units:
 
     `lead` is NO_UNIT for pods in none, `at` the node row where a pod of a unit runs. `priority` is what a
     preemptor must exceed, `rank` 1 for a group, `size` the running members, `start` the earliest start
-    (NO_START: none, which counts as now), `key` orders by UID, `guard` whether a member may never be touched,
-    and (`minimum`, `until`) the preemption toleration: exempt from preemptors below the one before the other
-    (seconds). Call `refresh` before reading.
+    (NO_START: none, which counts as now), `key` orders by UID, `guard` whether the unit may not be evicted,
+    `apart` whether the unit is a member that its group goes without, and (`minimum`, `until`) the preemption
+    toleration: exempt from preemptors below the one before the other (seconds). Call `refresh` first.
     """
 
     def __init__(  # noqa: PLR0917 - what an engine is made of, in its order
@@ -148,6 +149,7 @@ class Units:
         self.start: Int64s = np.zeros(0, np.int64)
         self.key: Int64s = np.zeros(0, np.int64)
         self.guard: Bools = np.zeros(0, np.bool_)
+        self.apart: Bools = np.zeros(0, np.bool_)
         self.minimum: Int64s = np.zeros(0, np.int64)
         self.until: Int64s = np.zeros(0, np.int64)
         self.leaving: Bools = np.zeros(0, np.bool_)
@@ -221,7 +223,7 @@ class Units:
     def object_of(self, lead: int) -> tuple[str, str, str]:
         """Give kind, namespace and name of a unit."""
         key = self._groups.group_of.get(lead)
-        if key is not None and self._whole(self._view.groups.get(key)):
+        if key is not None and not self.apart.item(lead) and self._whole(self._view.groups.get(key)):
             return "PodGroup", key.namespace, key.name
         metadata = self._pod(lead).metadata
         return "Pod", metadata.namespace or "", metadata.name or ""
@@ -245,7 +247,7 @@ class Units:
     def why_guarded(self, lead: int, said: Said) -> str:
         """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
         for row in self.members(lead).tolist():
-            why = self._why_never(row, self._pod(row), self.class_name(row))
+            why = self._why_never(row)
             if why:
                 metadata = self._pod(row).metadata
                 name = said("Pod", metadata.namespace or "", metadata.name or "")
@@ -302,14 +304,20 @@ class Units:
         running = sorted((row for row in rows if self.lead.item(row) != NO_UNIT), key=self._name)
         if not running:
             return
-        first, members = running[0], np.array(running, np.intp)
+        members = np.array(running, np.intp)
+        on_the_way = self.snapshot.home[members] != self.snapshot.node[members]
+        kept = self.guard[members] & ~on_the_way
+        if kept.any() and not kept.all():
+            self.apart[members[kept]] = True
+            members = members[~kept]
+        first = int(members[0])
         self.lead[members] = first
         self.size[first] = len(members)
         self.start[first] = self.start[members].min()
         self.key[first] = _sortable(group.metadata.uid or "")
         self.guard[first] = self.guard[members].any()
         self.until[first] = self.until[members].max()
-        if len(running) > 1:
+        if len(members) > 1:
             self._members[first] = members
 
     def _work_out(self, row: int, group: PodGroup | None, group_priority: int | None) -> None:
@@ -318,7 +326,7 @@ class Units:
         self._members.pop(row, None)
         pod = snapshot.pods[row]
         self.lead[row] = self.at[row] = NO_UNIT
-        self.leaving[row] = False
+        self.leaving[row] = self.apart[row] = False
         if pod is None:
             return
         at = snapshot.node.item(row)
@@ -339,19 +347,23 @@ class Units:
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
         if len(self._classes) < len(self._class_ids):
             self._classes.append(name)
-        self.guard[row] = self._why_never(row, pod, name) is not None
+        self.guard[row] = bool(self._why_never(row))
         if rule.guarded:
             tolerates = self.exemption_of(name)
             self.minimum[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum
             self.until[row] = 0 if tolerates is None else tolerates.until(scheduled_at(pod))
 
-    def _why_never(self, row: int, pod: Schedulable, class_name: str) -> str | None:
-        """Say why a pod may never be a victim; what nobody can count frees nothing to plan with."""
+    def _why_never(self, row: int) -> str:
+        """Return why a pod may not be evicted, empty if it may."""
         if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
+            # Its loss would free an unknown amount, so a plan cannot count on it.
             return "what it takes cannot be counted"
-        if self.snapshot.home.item(row) != self.snapshot.node.item(row):
+        pod = self._pod(row)
+        why = protected(pod, self._settings, self.class_name(row), self._view.classes)
+        if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
+            # A bind takes moments, so it holds up the whole group: the others would go, and this one arrive.
             return "its binding is on the way"
-        return protected(pod, self._settings, class_name, self._view.classes)
+        return why or ""
 
     def _group_priority(self, key: GroupKey, group: PodGroup) -> int:
         if not self.rule.guarded:
