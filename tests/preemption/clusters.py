@@ -13,7 +13,7 @@ from tests.scheduling import builders
 from podium.api.core import PodDisruptionBudget, PriorityClass
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
-from podium.api.meta import ObjectMeta
+from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.priority import TOLERATION_PREFIX
@@ -84,13 +84,18 @@ def _class_name(patience: Patience | None) -> str:
 def _group(group: Group) -> PodGroup:
     return PodGroup(
         ref=ObjectRef("scheduling.k8s.io/v1beta1", "PodGroup", NS, group.name),
-        metadata=ObjectMeta(name=group.name, namespace=NS, uid=group.uid),
+        metadata=ObjectMeta(
+            name=group.name, namespace=NS, uid=group.uid, creationTimestamp=time_of(group.made)
+        ),
         min_count=group.least,
         disruption_mode=DisruptionMode.POD_GROUP if group.whole else DisruptionMode.POD,
         priority_class_name=_class_name(group.patience),
         priority=group.priority,
         preemption_policy="Never" if group.never else None,
         template_ref=None,
+        conditions=()
+        if group.first is None
+        else (Condition("PodGroupInitiallyScheduled", "True", lastTransitionTime=time_of(group.first)),),
     )
 
 
@@ -201,7 +206,8 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, str]:
     priorities = _priorities if draw(st.booleans()) else st.just(0)
     groups = [
         Group(name, draw(priorities), draw(st.integers(1, 3)), draw(st.booleans()),
-              patience=draw(_patience), uid=draw(_prefixes) + name)
+              patience=draw(_patience), uid=draw(_prefixes) + name,
+              made=SECONDS - draw(_seldom(7200, 60)), first=draw(_seldom(None, SECONDS - 120, SECONDS - 10)))
         for name in ("first", "second")
     ]  # fmt: skip
     budgets = tuple(

@@ -29,7 +29,10 @@ class Patience:
 
 @dataclass(frozen=True)
 class Group:
-    """A pod group; `whole` is disrupted all together, `least` is minCount (1 for a basic one)."""
+    """A pod group; `whole` is disrupted all together, `least` is minCount (1 for a basic one).
+
+    `made` is when it was created, `first` when it was first scheduled (None: it does not say).
+    """
 
     name: str
     priority: int
@@ -38,6 +41,8 @@ class Group:
     never: bool = False
     patience: Patience | None = None
     uid: str = ""
+    made: int = 0
+    first: int | None = None
 
 
 @dataclass(frozen=True)

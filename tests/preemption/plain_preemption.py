@@ -96,19 +96,24 @@ def units(cluster: Cluster) -> Iterator[Unit]:
 
 def eligible(cluster: Cluster, unit: Unit, priority: int) -> bool:
     """Say whether a preemptor of that priority may take a unit: every member must be fair game."""
-    return unit.priority < priority and not any(exempt(cluster, pod, priority) for pod in unit.pods)
+    kept = any(pod.namespace == "kube-system" or pod.kept for pod in unit.pods)
+    return unit.priority < priority and not kept and not exempt(cluster, unit, priority)
 
 
-def exempt(cluster: Cluster, pod: Pod, priority: int) -> bool:
-    if pod.namespace == "kube-system" or pod.kept:
-        return True
-    group = cluster.group(pod.group)
-    patience = pod.patience if group is None else group.patience
+def exempt(cluster: Cluster, unit: Unit, priority: int) -> bool:
+    group = cluster.group(unit.pods[0].group)
+    patience = unit.pods[0].patience if group is None else group.patience
     if patience is None or priority >= patience.minimum:
         return False
-    if patience.seconds < 0 or pod.scheduled is None:
+    if patience.seconds < 0:
         return True
-    return pod.scheduled + patience.seconds > cluster.now
+    times = [pod.scheduled for pod in unit.pods if pod.scheduled is not None]
+    if group is not None and unit.grouped:
+        if any(time < group.made for time in times):
+            # It was made again under running pods.
+            return False
+        times += [group.first] if group.first is not None else []
+    return not times or min(times) + patience.seconds > cluster.now
 
 
 def by_importance(cluster: Cluster, found: Iterable[Unit]) -> list[Unit]:

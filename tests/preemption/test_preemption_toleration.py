@@ -6,8 +6,11 @@ scheduler-plugins' pkg/preemptiontoleration, in its order.
 
 from typing import Any
 
+import msgspec
 import pytest
+from tests.preemption.clusters import time_of
 from tests.preemption.scene import (
+    SECONDS,
     gang,
     group,
     node,
@@ -21,6 +24,7 @@ from tests.preemption.scene import (
 )
 
 from podium.api.core import PriorityClass
+from podium.api.meta import Condition
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 
 # The classes of the proposal's use cases.
@@ -183,7 +187,7 @@ def test_a_system_class_is_known_without_its_object() -> None:
     assert plan.findings == ()
 
 
-# Groups: the extension, which is upstream's rule that each member must be eligible.
+# Groups: the extension, for the plugin knows none.
 
 
 def group_of_two(
@@ -214,13 +218,61 @@ def group_of_two(
     ("ago", "taken"),
     [
         pytest.param((601, 601), True, id="both have run their time"),
-        pytest.param((601, 599), False, id="one has not: the whole group is exempt"),
-        pytest.param((601, None), False, id="one was never scheduled: the same"),
+        pytest.param((599, 599), False, id="none has: the whole group is exempt"),
+        pytest.param((601, 599), True, id="one that was made again extends nothing"),
+        pytest.param((601, None), True, id="nor one that was never scheduled"),
+        pytest.param((599, None), False, id="the time of the one that was counts"),
+        pytest.param((None, None), False, id="none was scheduled: as a pod"),
     ],
 )
-def test_a_whole_group_is_exempt_while_any_member_is(ago: tuple[int | None, int | None], taken: bool) -> None:
+def test_a_whole_group_is_exempt_from_its_first_scheduling_on(
+    ago: tuple[int | None, int | None], taken: bool
+) -> None:
     plan = planned(group_of_two(TEN_MINUTES, ago=ago), pod("high", 2, HIGH))
     assert victims(plan) == (["low-0", "low-1"] if taken else [])
+
+
+def says_scheduled(ago: int, kind: str = "PodGroupInitiallyScheduled", status: str = "True") -> Condition:
+    return Condition(kind, status, lastTransitionTime=time_of(SECONDS - ago))
+
+
+@pytest.mark.parametrize(
+    ("ago", "made", "condition", "taken"),
+    [
+        pytest.param((10, 10), 700, says_scheduled(601), True, id="all members made again, the group is not"),
+        pytest.param((10, 10), 700, says_scheduled(599), False, id="its time is not over"),
+        pytest.param((601, 10), 700, says_scheduled(10), True, id="a condition that is too late"),
+        pytest.param((None, None), 700, says_scheduled(601), True, id="members that say nothing"),
+        pytest.param(
+            (10, 10), 700, says_scheduled(601, "PodGroupScheduled"), True, id="as Kubernetes 1.36 names it"
+        ),
+        pytest.param((10, 10), 700, says_scheduled(601, status="False"), False, id="one that is not True"),
+        pytest.param((10, 10), 700, says_scheduled(601, "Ready"), False, id="another condition"),
+        pytest.param(
+            (10, 10), 700, Condition("PodGroupInitiallyScheduled", "True"), False, id="one of no time"
+        ),
+        pytest.param((20, 10), 15, None, True, id="the group was made again under a running member"),
+        pytest.param((20, 10), 15, says_scheduled(10), True, id="and scheduled again with another"),
+        pytest.param((20, 10), 20, None, False, id="made in the second of the scheduling"),
+    ],
+)
+def test_what_starts_the_toleration_of_a_group(
+    ago: tuple[int | None, int | None], made: int, condition: Condition | None, taken: bool
+) -> None:
+    """Ten minutes from its first scheduling, whatever becomes of its members and of itself."""
+    *others, low, members = group_of_two(TEN_MINUTES, ago=ago)
+    low.metadata.creationTimestamp = time_of(SECONDS - made)
+    low = msgspec.structs.replace(low, conditions=(condition,) if condition is not None else ())
+    assert victims(planned(others, low, members, pod("high", 2, HIGH))) == (
+        ["low-0", "low-1"] if taken else []
+    )
+
+
+def test_a_toleration_for_ever_is_for_ever() -> None:
+    """Also of a group that was made again: there is no time that it could extend."""
+    *others, low, members = group_of_two(NON_PREEMPTED, ago=(20, 10))
+    low.metadata.creationTimestamp = time_of(SECONDS - 15)
+    assert victims(planned(others, low, members, pod("high", 2, HIGH))) == []
 
 
 def test_members_of_mode_pod_are_exempt_one_by_one_by_the_class_of_their_group() -> None:

@@ -169,19 +169,16 @@ def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> s
 
 
 def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
-    """Give the pods that are exempt, which exempts the whole unit."""
-    minimum = units.minimum.item(lead)
-    if not units.rule.guarded or minimum <= units.priority.item(lead) + 1:
+    """Give the pods of a unit that is exempt."""
+    minimum, until = units.minimum.item(lead), units.until.item(lead)
+    if not units.rule.guarded or minimum <= units.priority.item(lead) + 1 or now >= until:
         return
+    ends = None if until > LAST_SECOND else until
     for row in units.members(lead).tolist():
-        granted = units.exemption_of(units.class_name(row))
         pod = units.snapshot.pods[row]
         assert pod is not None
-        scheduled = scheduled_at(pod)
-        until = granted.until(scheduled) if granted is not None else 0
-        if now < until:
-            ends = None if until > LAST_SECOND else until
-            yield Held(pod.metadata.name or "", minimum, ends, scheduled is not None)
+        scheduled = ends is not None or scheduled_at(pod) is not None
+        yield Held(pod.metadata.name or "", minimum, ends, scheduled)
 
 
 def _budgets(engine: Engine, rows: Rows) -> Iterator[Budgeted]:

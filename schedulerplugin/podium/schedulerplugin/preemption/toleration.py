@@ -1,8 +1,9 @@
 """For how long a victim's PriorityClass holds preemptors back, counted as the scheduler-plugins plugin does.
 
 The plugin (pkg/preemptiontoleration) judges pod by pod; a plan judges many pods of few classes, so what a
-class grants is worked out once, as the minimum and an end by pod. A preemptor that may not preempt at all
-(preemptionPolicy Never) is refused before anybody asks here.
+class grants is worked out once, as the minimum and an end by pod. A group that is evicted as a whole has one
+end, which starts at its own first scheduling: members that are made again must not extend it. A preemptor that
+may not preempt at all (preemptionPolicy Never) is refused before anybody asks here.
 """
 
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import PriorityClass
-from podium.api.meta import instant
+from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
+from podium.api.meta import Condition, instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.findings import ObjectRef
@@ -63,6 +65,23 @@ def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
             return None
 
 
+def group_until(granted: Exemption, earliest: int, group: PodGroup) -> int:
+    """Return the first second since 1970 at which preemptors of a whole group need not wait.
+
+    `earliest` is the earliest of the ends that its members would have as lone pods. The group's own condition
+    that it was scheduled starts the time as well: no tenant may write it, and it is never withdrawn. A group
+    that is younger than the scheduling of a member was made again under running pods, which would start the
+    time again: its toleration is over.
+    """
+    if granted.seconds < 0:
+        return FOREVER
+    made = _second(group.metadata.creationTimestamp)
+    if earliest != FOREVER and made is not None and earliest - granted.seconds < made:
+        return 0
+    first = (_second(each.lastTransitionTime) for each in group.conditions if _says_scheduled(each))
+    return min([earliest, *(granted.until(second) for second in first if second is not None)])
+
+
 def scheduled_at(pod: Schedulable) -> int | None:
     """Give the second since 1970 at which a pod was scheduled; None if PodScheduled is missing or not True.
 
@@ -83,6 +102,18 @@ def problem(pod: Schedulable) -> Problem | None:
         why = "lastTransitionTime of PodScheduled is no time such as 2026-01-31T12:00:00Z"
         return Problem(ref, "status.conditions", why)
     return None
+
+
+def _says_scheduled(condition: Condition) -> bool:
+    return condition.type in (INITIALLY_SCHEDULED, GROUP_SCHEDULED) and condition.status == "True"
+
+
+def _second(written: str | None) -> int | None:
+    """Return the second of a time as it is written, None for none and for one that is no time."""
+    try:
+        return seconds(instant(written)) if written else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _scheduled(pod: Schedulable) -> int | None:

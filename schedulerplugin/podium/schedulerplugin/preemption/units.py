@@ -26,7 +26,7 @@ from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import protected
-from podium.schedulerplugin.preemption.toleration import Exemption, exemption, scheduled_at
+from podium.schedulerplugin.preemption.toleration import Exemption, exemption, group_until, scheduled_at
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import View
@@ -316,7 +316,9 @@ class Units:
         self.start[first] = self.start[members].min()
         self.key[first] = _sortable(group.metadata.uid or "")
         self.guard[first] = self.guard[members].any()
-        self.until[first] = self.until[members].max()
+        tolerates = self.exemption_of(group.priority_class_name) if self.rule.guarded else None
+        if tolerates is not None:
+            self.until[first] = group_until(tolerates, int(self.until[members].min()), group)
         if len(members) > 1:
             self._members[first] = members
 
