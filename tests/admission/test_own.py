@@ -287,11 +287,23 @@ class TestGroupLabel:
         "labels, ends",
         [({GROUP_LABEL: "other"}, 'may not be changed to "other"'), ({}, "may not be removed")],
     )
-    def test_refused(self, labels: dict[str, str], ends: str, subresource: str) -> None:
+    def test_a_change_is_refused(self, labels: dict[str, str], ends: str, subresource: str) -> None:
         old = stored(labelled(), by=PODIUM)
         verdict = update(changed(old, "metadata.labels", labels), old, by=PODIUM, subresource=subresource)
         assert (verdict.code, rules_of(verdict)) == (403, ["group-label-immutable"])
         assert f'{ends} once the pod exists, it is "g"' in verdict.message
+
+    @pytest.mark.parametrize("subresource", ["", "status"])
+    @pytest.mark.parametrize("labels", [None, {}, {"a": "b"}])
+    @pytest.mark.parametrize("value", ["g", ""])
+    def test_a_running_pod_joins_no_group(
+        self, labels: dict[str, str] | None, value: str, subresource: str
+    ) -> None:
+        old = stored(pod(labels), by=PODIUM)
+        new = changed(old, "metadata.labels", {**(labels or {}), GROUP_LABEL: value})
+        verdict = update(new, old, by=PODIUM, subresource=subresource)
+        assert (verdict.code, rules_of(verdict)) == (403, ["group-label-immutable"])
+        assert f'may not be added as "{value}" once the pod exists, it has none' in verdict.message
 
     def test_other_labels_are_free(self) -> None:
         old = stored(labelled(), by=PODIUM)

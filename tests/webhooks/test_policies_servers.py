@@ -227,6 +227,8 @@ LABELS: dict[str, tuple[Document, Document | None]] = {
     "all removed": ({GROUP_LABEL: "g"}, None),
     "kept": ({GROUP_LABEL: "g"}, {GROUP_LABEL: "g", "a": "b"}),
     "added": ({}, {GROUP_LABEL: "g"}),
+    "added to others": ({"a": "b"}, {"a": "b", GROUP_LABEL: "g"}),
+    "added empty": ({}, {GROUP_LABEL: ""}),
     "an empty one filled": ({GROUP_LABEL: ""}, {GROUP_LABEL: "g"}),
     "an empty one removed": ({GROUP_LABEL: ""}, {"a": "b"}),
     "others": ({"a": "b"}, None),

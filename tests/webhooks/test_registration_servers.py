@@ -193,8 +193,9 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
     "the label is removed": (None, {"metadata": {"labels": {GROUP_LABEL: None}}}, True),
     "all labels are removed": (None, {"metadata": {"labels": None}}, True),
     "the label is written again": (None, {"metadata": {"labels": {GROUP_LABEL: "g"}}}, False),
-    "the label comes": ({}, {"metadata": {"labels": {GROUP_LABEL: "g"}}}, False),
-    "the label comes to others": ({"app": "a"}, {"metadata": {"labels": {GROUP_LABEL: "g"}}}, False),
+    "the label comes": ({}, {"metadata": {"labels": {GROUP_LABEL: "g"}}}, True),
+    "the label comes to others": ({"app": "a"}, {"metadata": {"labels": {GROUP_LABEL: "g"}}}, True),
+    "an empty label comes": ({}, {"metadata": {"labels": {GROUP_LABEL: ""}}}, True),
     "others go": ({"app": "a"}, {"metadata": {"labels": None}}, False),
     "the empty label goes": ({GROUP_LABEL: ""}, {"metadata": {"labels": None}}, True),
     "the image changes": (None, {"spec": {"containers": [{"name": "c", "image": "j"}]}}, False),
@@ -203,7 +204,7 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize("case", UPDATED)
 def test_what_is_asked_of_a_pod_that_changes(scene: Scene, case: str) -> None:
-    """What changes or removes the label, on the pod and through its status; nothing once it is deleted."""
+    """Writes that add, change or remove the label, also through the status; none once it is deleted."""
     labels, patch, asked = UPDATED[case]
     name = case.replace(" ", "-")
     where = f"/api/v1/namespaces/default/pods/{name}"

@@ -73,11 +73,11 @@ LABEL_FIXED = OwnRule(
         Rule(
             id="group-label-immutable",
             severity=Severity.ERROR,
-            title="The group label of a pod was changed or removed",
+            title="The group label of a pod was added, changed or removed",
             why="Membership decides priority and preemption; the native field cannot change either.",
             source="Podium",
         ),
-        f"Keep the label {GROUP_LABEL} as it is, or create another pod.",
+        f"Keep the label {GROUP_LABEL} as it was when the pod was created, or create another pod.",
     ),
     Level.DENY,
     Level.DENY,
@@ -279,13 +279,16 @@ def _judge_pod(case: Case, new: Document) -> None:
 
 def _judge_label(case: Case, new: Document, old: Document) -> None:
     stored = old["metadata"].get("labels", {}).get(GROUP_LABEL)
-    if stored is None:
-        return
     label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
-    if label != stored:
-        what = "may not be removed" if label is None else f"may not be changed to {go_quote(label)}"
-        message = f"the label {GROUP_LABEL} {what} once the pod exists, it is {go_quote(stored)}"
-        breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+    if label == stored:
+        return
+    if label is None:
+        what = "removed"
+    else:
+        what = f"{'added as' if stored is None else 'changed to'} {go_quote(label)}"
+    was = "it has none" if stored is None else f"it is {go_quote(stored)}"
+    message = f"the label {GROUP_LABEL} may not be {what} once the pod exists, {was}"
+    breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
 
 
 def _judge_group(case: Case, new: Document) -> None:

@@ -34,8 +34,8 @@ NOT_BEING_DELETED = "oldObject == null || !has(oldObject.metadata.deletionTimest
 MEMBER = f"object.spec.?schedulingGroup.hasValue() || {LABEL}.hasValue()"
 # True of a new pod that asks for a group and has none; the native field counts only where it is served.
 ASKS = f"object.metadata.?labels[?{quote(AUTO_LABEL)}] == optional.of({quote(AUTO)}) && !{LABEL}.hasValue()"
-# True of an update that changes or removes the label.
-LABEL_CHANGES = f"{LABEL_BEFORE}.hasValue() && {LABEL} != {LABEL_BEFORE}"
+# True of an update that adds, changes or removes the label.
+LABEL_CHANGES = f"{LABEL} != {LABEL_BEFORE}"
 
 
 def matches(text: str, patterns: Iterable[str]) -> str:

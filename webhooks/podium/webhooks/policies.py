@@ -79,11 +79,12 @@ LABEL_FIXED = Twin(
     {"before": cel.LABEL_BEFORE, "now": cel.LABEL},
     [
         Check(
-            "!variables.before.hasValue() || variables.now == variables.before",
+            "variables.now == variables.before",
             f"metadata.labels[{GROUP_LABEL}]",
             f'"the label {GROUP_LABEL} may not be " + '
-            '(variables.now.hasValue() ? "changed to \\"" + variables.now.value() + "\\"" : "removed") + '
-            '" once the pod exists, it is \\"" + variables.before.value() + "\\""',
+            '(variables.now.hasValue() ? (variables.before.hasValue() ? "changed to" : "added as") + '
+            '" \\"" + variables.now.value() + "\\"" : "removed") + " once the pod exists, " + '
+            '(variables.before.hasValue() ? "it is \\"" + variables.before.value() + "\\"" : "it has none")',
         )
     ],
 )

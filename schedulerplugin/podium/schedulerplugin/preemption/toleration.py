@@ -2,8 +2,8 @@
 
 The plugin (pkg/preemptiontoleration) judges pod by pod; a plan judges many pods of few classes, so what a
 class grants is worked out once, as the minimum and an end by pod. A group that is evicted as a whole has one
-end, which starts at its own first scheduling: members that are made again must not extend it. A preemptor that
-may not preempt at all (preemptionPolicy Never) is refused before anybody asks here.
+end, which starts at its own first scheduling: members that are made again must not extend it. A preemptor
+that may not preempt at all (preemptionPolicy Never) is refused before anybody asks here.
 """
 
 from typing import NamedTuple
