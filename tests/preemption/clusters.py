@@ -17,6 +17,7 @@ from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.priority import TOLERATION_PREFIX
+from podium.schedulerplugin.preemption.terminating import LATE_SECONDS
 from podium.state import State
 from podium.view import Name
 
@@ -138,6 +139,8 @@ def _pod(pod: Pod) -> Schedulable:
         preemptionPolicy="Never" if pod.never else None,
         schedulerName="other" if pod.kept else OURS,
     )
+    if pod.stuck:
+        made.metadata.deletionTimestamp = time_of(SECONDS - LATE_SECONDS)
     made.metadata.creationTimestamp = time_of(SECONDS - 3600 + pod.created)
     return made
 
@@ -269,7 +272,9 @@ def _populated(draw: st.DrawFn, cluster: Cluster, priorities: st.SearchStrategy[
     standing: dict[str, str] = {}
     for at in range(MOST_PODS - len(cluster.pods) - draw(_seldom(0, 3, 8))):
         kind = draw(kinds)
-        pod = replace(kind, name=f"p{at}", start=draw(starts), leaving=draw(_rarely), uid=f"{kind.uid}{at}",
+        leaving = draw(_rarely)
+        pod = replace(kind, name=f"p{at}", start=draw(starts), uid=f"{kind.uid}{at}",
+                      leaving=leaving, stuck=leaving and draw(st.booleans()),
                       # The preemptor's own group is of one scheduler.
                       kept=kind.group != GANG and draw(_rarely))  # fmt: skip
         more = replace(cluster, pods=(*cluster.pods, pod))

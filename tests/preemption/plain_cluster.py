@@ -51,6 +51,7 @@ class Pod:
 
     `app` is its label, `avoids` the app it has no node with. `start` and `scheduled` are seconds; `scheduled`
     None is a pod that was never marked scheduled. `kept` is a pod of another scheduler, which may not go.
+    `stuck` is a leaving pod that should have left already.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Pod:
     scheduled: int | None = None
     patience: Patience | None = None
     leaving: bool = False
+    stuck: bool = False
     kept: bool = False
     nominated: str | None = None
     never: bool = False

@@ -68,8 +68,12 @@ def promised(cluster: Cluster, preemptor: "Preemptor") -> dict[str, str]:
 
 
 def staying(cluster: Cluster) -> dict[str, str]:
-    """Who runs once all that are leaving have left."""
-    return {name: at for name, at in running(cluster).items() if not cluster.pod(name).leaving}
+    """Who runs once all that are leaving have left, but for those that are stuck."""
+    return {name: at for name, at in running(cluster).items() if not leaves(cluster.pod(name))}
+
+
+def leaves(pod: Pod) -> bool:
+    return pod.leaving and not pod.stuck
 
 
 def priority_of(cluster: Cluster, pod: Pod) -> int:
@@ -83,6 +87,8 @@ def units(cluster: Cluster) -> Iterator[Unit]:
     members: dict[str, list[Pod]] = {}
     for name in staying(cluster):
         pod = cluster.pod(name)
+        if pod.leaving:
+            continue
         group = cluster.group(pod.group)
         if group is not None and group.whole and not pod.kept:
             members.setdefault(group.name, []).append(pod)
@@ -275,7 +281,7 @@ def plan_in(
     if not victims:
         # Pods of several kinds may find in another order what they did not find before.
         waits = any(
-            cluster.pod(name).leaving and at in placed.values() for name, at in running(cluster).items()
+            leaves(cluster.pod(name)) and at in placed.values() for name, at in running(cluster).items()
         )
         return Plan(FITS_AFTER_PREEMPTION if waits else FITS, placed)
     taken = frozenset(Victim(unit.name, violating[unit.name] > 0) for unit in victims)

@@ -52,6 +52,8 @@ class World:
         self.hold_binds = False
         self.hold_evictions = False
         self.lingering = False
+        # The grace period of pods that linger.
+        self.grace = 30
         # Why no bind succeeds, if none does.
         self.failing = ""
         self.held: list[Bind | Evict] = []
@@ -206,7 +208,11 @@ class World:
                 if pod is None:
                     continue
                 if self.lingering:
-                    leaving = msgspec.structs.replace(pod.metadata, deletionTimestamp=_written(self.moment))
+                    leaving = msgspec.structs.replace(
+                        pod.metadata,
+                        deletionTimestamp=_written(self.moment, self.grace),
+                        deletionGracePeriodSeconds=self.grace,
+                    )
                     self.state.apply(msgspec.structs.replace(pod, metadata=leaving))
                 else:
                     self.state.remove(pod)
@@ -219,5 +225,5 @@ class World:
         return pod if same and isinstance(pod, Schedulable) else None
 
 
-def _written(moment: Moment) -> str:
-    return f"{moment.now:%Y-%m-%dT%H:%M:%SZ}"
+def _written(moment: Moment, later: int = 0) -> str:
+    return f"{moment.now + timedelta(seconds=later):%Y-%m-%dT%H:%M:%SZ}"

@@ -17,7 +17,7 @@ from podium.schedulerplugin.settings import Settings
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
     """No new preemption begins, however often it is looked at, and it lands when they are gone."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
-    world.lingering = True
+    world.lingering, world.grace = True, 600
     world.run()
     world.later(600)
     assert (world.evicted(), world.nominated("high")) == (["low"], "n1")

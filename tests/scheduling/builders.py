@@ -52,7 +52,7 @@ def pod(
         "namespace": namespace,
         "uid": uid or f"{namespace}-{name}",
         "labels": dict(labels) if labels is not None else None,
-        "deletionTimestamp": "2026-01-02T00:00:00Z" if terminating else None,
+        "deletionTimestamp": "2026-01-01T12:00:30Z" if terminating else None,
     }
     running = {"phase": phase or ("Running" if node else "Pending"), "startTime": start, **(status or {})}
     return msgspec.convert({"metadata": metadata, "spec": made, "status": running}, Schedulable)

@@ -38,6 +38,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
     generation: Int64 | None = None
     creationTimestamp: str | None = None
     deletionTimestamp: str | None = None
+    deletionGracePeriodSeconds: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None

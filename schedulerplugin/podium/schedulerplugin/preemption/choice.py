@@ -120,7 +120,7 @@ class Chooser:
         units, snapshot = self.units, self._snapshot
         on = snapshot.pods_on(node)
         leads = units.lead[on]
-        going = on[units.leaving[on] | ((leads != NO_UNIT) & self.planner.potential[leads])]
+        going = on[units.going(self.planner.now)[on] | ((leads != NO_UNIT) & self.planner.potential[leads])]
         return all(
             snapshot.allocatable[at].item(node)
             - snapshot.used[at].item(node)

@@ -56,7 +56,7 @@ class Decider:
         if placed is not None:
             return Decision(Outcome.FITS, found, placed)
         assert refusals is not None, "what finds no place is refused"
-        leaving = np.flatnonzero(self._units.leaving & (self._snapshot.node >= 0))
+        leaving = np.flatnonzero(self._units.going(self._now) & (self._snapshot.node >= 0))
         if not released and len(leaving):
             self._snapshot.lift_many(leaving)
             placed = self._as_reserved(found, nominated)
@@ -104,7 +104,7 @@ class Decider:
         if not whole or not chooser.planner.potential[leads].all():
             return None
         reserved = self._reserved(found.rows)
-        snapshot.lift_many(np.flatnonzero(units.leaving & (snapshot.node >= 0)))
+        snapshot.lift_many(np.flatnonzero(units.going(self._now) & (snapshot.node >= 0)))
         if self._as_reserved(found, reserved) is not None:
             # What leaves anyway is enough.
             return None

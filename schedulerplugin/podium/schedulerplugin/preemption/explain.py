@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from podium.api.times import LAST_SECOND, written_at
-from podium.findings import Finding, Severity
+from podium.findings import Finding, ObjectRef, Severity
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.decision import Decision
@@ -254,6 +254,7 @@ class Explainer:
                 if found is not None:
                     yield found
             problems += self._bad_times(lower)
+            problems += self._overdue()
         for problem in dict.fromkeys(problems):
             yield Finding(
                 rule="not-countable",
@@ -263,6 +264,15 @@ class Explainer:
                 message=f"{problem.why}.",
                 fix="correct it; until then the plan counts on the side of less room",
             )
+
+    def _overdue(self) -> Iterator[Problem]:
+        """Yield the pods that should have left their nodes."""
+        units = self._units
+        overdue = units.leaving & ~units.going(self._now)
+        for row in np.flatnonzero(overdue).tolist():
+            ref = ObjectRef("v1", "Pod", *self._names(row))
+            why = "it is being deleted and has not left in time, so its room counts as taken until it is gone"
+            yield Problem(ref, "metadata.deletionTimestamp", why)
 
     def _bad_times(self, leads: Rows) -> Iterator[Problem]:
         """Give unreadable times of units that a class with a toleration exempts: only there they matter."""

@@ -6,8 +6,9 @@ A unit is named by one of its pods' rows, its `lead`, so every attribute is an a
 among a hundred thousand units is a few operations on arrays. Attributes are worked out when something of the
 pod or its group changed, and then only for these.
 
-Pods that are leaving (being deleted, or told to go by a preemption) are in no unit under the spec's rule:
-what they free is free already. kube-scheduler's releases count them like others.
+Pods that are leaving (being deleted, or told to go by a preemption) are in no unit under the spec's rule.
+Their room counts as free already, for as long as `terminating` says. kube-scheduler's releases count them
+like others.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,7 @@ from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import protected
+from podium.schedulerplugin.preemption.terminating import free_until
 from podium.schedulerplugin.preemption.toleration import Exemption, exemption, group_until, scheduled_at
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
@@ -42,7 +44,7 @@ NEVER_EXEMPT = -(2**63)
 _FEW = 64
 _ATTRIBUTES = (
     *("priority", "rank", "size", "start", "key"),
-    *("guard", "apart", "minimum", "until", "leaving", "_class_of"),
+    *("guard", "apart", "minimum", "until", "leaving", "free_until", "_class_of"),
 )
 
 
@@ -153,6 +155,7 @@ class Units:
         self.minimum: Int64s = np.zeros(0, np.int64)
         self.until: Int64s = np.zeros(0, np.int64)
         self.leaving: Bools = np.zeros(0, np.bool_)
+        self.free_until: Int64s = np.zeros(0, np.int64)
         self._class_of: Int32s = np.zeros(0, np.int32)
         self._class_ids: dict[str, int] = {}
         self._classes: list[str] = []
@@ -214,6 +217,11 @@ class Units:
     def open_to(self, priority: int, now: int) -> Bools:
         """Say of each row whether it names a unit that a preemptor of that priority may take."""
         return self.is_lead & (self.priority < priority) & ~self.guard & ~self.exempt(priority, now)
+
+    def going(self, now: int) -> Bools:
+        """Return of each row whether its pod is leaving, and its room counts as free still."""
+        going: Bools = self.leaving & (now < self.free_until)
+        return going
 
     def exempt(self, priority: int, now: int) -> Bools:
         """Say of each lead whether its unit tolerates a preemptor of that priority still."""
@@ -334,6 +342,8 @@ class Units:
         at = snapshot.node.item(row)
         # Of a pod whose binding is on the way nobody knows yet whether it will ever be there.
         leaving = self.leaving[row] = self._leaving(pod) and snapshot.home.item(row) == at
+        if leaving:
+            self.free_until[row] = free_until(pod)
         if at < 0 or (leaving and rule.guarded):
             return
         self.at[row] = at

@@ -125,7 +125,7 @@ class LiveEngine(Engine):
             if units.rule.guarded:
                 # To kube-scheduler's releases who is leaving stands in the way, and is a victim like others.
                 on = snapshot.pods_on(node)
-                snapshot.lift_many(on[units.leaving[on]])
+                snapshot.lift_many(on[units.going(second)[on]])
             preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
             again = self.chooser(preemptor, second, deadline).next(chosen)
         if again is None:

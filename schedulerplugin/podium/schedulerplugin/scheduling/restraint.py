@@ -17,7 +17,10 @@ import msgspec
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
+from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.terminating import free_until
+from podium.schedulerplugin.preemption.toleration import FOREVER
 from podium.schedulerplugin.scheduling import wait, words
 from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
@@ -214,6 +217,13 @@ def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
     if not len(ends):
         return None
     return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
+
+
+def overdue(engine: LiveEngine, decision: Decision, moment: Moment) -> float | None:
+    """Return when the first of the awaited pods is no longer counted on, in seconds of the steady clock."""
+    pods = (engine.snapshot.pods[row] for row in decision.awaited)
+    ends = [end for pod in pods if pod is not None and (end := free_until(pod)) != FOREVER]
+    return moment.seconds + max(0.0, min(ends) - moment.now.timestamp()) if ends else None
 
 
 def _told(pod: Schedulable | None) -> datetime | None:

@@ -46,7 +46,7 @@ from podium.schedulerplugin.scheduling.plans import (
 )
 from podium.schedulerplugin.scheduling.queue import Pool, Queue
 from podium.schedulerplugin.scheduling.reservations import Reservations
-from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry
+from podium.schedulerplugin.scheduling.restraint import Restraint, Why, expiry, overdue
 from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.schedulerplugin.scheduling.underway import UnderWay
 from podium.view import Name
@@ -354,7 +354,7 @@ class Scheduler:
         uids = self.engine.snapshot.uids
         awaited = frozenset(uids[row] for row in decision.awaited)
         hopes = waiting(self.engine, wanted.rows, wanted.priority, awaited=awaited)
-        self.queue.park(key, hopes, moment.seconds)
+        self.queue.park(key, hopes, moment.seconds, overdue(self.engine, decision, moment))
         self._report(key, wanted, words.awaiting(decision), effects, pods)
 
     def _preempt(

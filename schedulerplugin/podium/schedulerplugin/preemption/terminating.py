@@ -1,0 +1,38 @@
+"""For how long the room of a terminating pod counts as free.
+
+A preemptor counts on the room of pods that leave anyway, at no cost. A pod may not leave, though: its process
+hangs in a system call, a finalizer keeps it, or its owner chose a grace period of years. Without a limit a
+single such pod would hold every preemptor that fits in its room. After the limit the room counts as taken
+until the pod is gone, and a preemptor looks elsewhere.
+"""
+
+import msgspec
+
+from podium.api.meta import instant
+from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
+from podium.schedulerplugin.preemption.toleration import FOREVER
+
+# Seconds beyond the deletion time. The kubelet kills the containers at that time, and has a minute to unmount
+# volumes and to delete the pod.
+LATE_SECONDS = 60
+# Seconds from the deletion on: of a longer grace period no more counts, for pods' owners choose it. Cluster
+# Autoscaler, too, waits 600 s for the pods of a node (its --max-graceful-termination-sec).
+LONGEST_GRACE_SECONDS = 600
+
+
+def free_until(pod: Schedulable) -> int:
+    """Return the first second since 1970 at which the room of a leaving pod counts as taken again.
+
+    FOREVER for a pod that a preemption has told to go and that is not being deleted yet. A deletion time that
+    cannot be read is over.
+    """
+    metadata = pod.metadata
+    if metadata.deletionTimestamp is None:
+        return FOREVER
+    try:
+        end = seconds(instant(metadata.deletionTimestamp))
+    except msgspec.ValidationError:
+        return 0
+    excess = max(0, (metadata.deletionGracePeriodSeconds or 0) - LONGEST_GRACE_SECONDS)
+    return end - excess + LATE_SECONDS
