@@ -112,7 +112,7 @@ def test_the_steps_of_the_plugin(
     assert victims(against(found, priority, ago, **fields)) == (["victim"] if taken else [])
 
 
-def test_2_a_victim_whose_class_does_not_exist_is_untouchable_and_the_plan_says_so() -> None:
+def test_2_no_user_class_preempts_a_victim_whose_class_does_not_exist_and_the_plan_says_so() -> None:
     """The plugin gives up on the node; here the other pods of the node may go."""
     plan = planned(
         node("n1"),
@@ -122,11 +122,29 @@ def test_2_a_victim_whose_class_does_not_exist_is_untouchable_and_the_plan_says_
     )
     assert victims(plan) == ["other"]
     assert spared(plan) == {
-        "victim": "its PriorityClass gone does not exist, so its preemption toleration is unknown"
+        "victim": "its PriorityClass gone does not exist, so only system classes preempt it"
     }
     assert [(each.rule, str(each.object)) for each in plan.findings] == [
         ("class-missing", "PriorityClass gone")
     ]
+
+
+@pytest.mark.parametrize("priority", [1_000_000_000, 1_000_000_001, 2_000_000_000, 2_000_001_000])
+@pytest.mark.parametrize("ago", [None, 0, 10**9])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_class_that_does_not_exist_protects_from_user_classes_only(
+    priority: int, ago: int | None, *, grouped: bool
+) -> None:
+    """Whenever the victim was scheduled; the highest priority of a user's class is 1,000,000,000."""
+    status = scheduled(ago) if ago is not None else {}
+    name: dict[str, Any] = {"group": "g"} if grouped else {"priorityClassName": "gone"}
+    plan = planned(
+        node("n1"),
+        group("g", LOW, 1, whole=True, priority_class_name="gone"),
+        pod("victim", 4, LOW, node="n1", status=status, **name),
+        pod("high", 4, priority),
+    )
+    assert victims(plan) == (["victim"] if priority > 1_000_000_000 else [])
 
 
 def test_3_a_preemptor_that_may_not_preempt_finds_nobody() -> None:

@@ -17,48 +17,35 @@ OURS = Settings(evict_only="podium-scheduler")
 
 
 @pytest.mark.parametrize(
-    ("victim", "class_name", "settings", "why"),
+    ("victim", "settings", "why"),
     [
-        pytest.param(pod(), "", Settings(), None, id="no class"),
-        pytest.param(pod(), "gold", Settings(), None, id="a class that exists"),
-        pytest.param(pod(), "system-node-critical", Settings(), None, id="a system class always exists"),
-        pytest.param(
-            pod(),
-            "gone",
-            Settings(),
-            "its PriorityClass gone does not exist, so its preemption toleration is unknown",
-            id="a class that does not exist",
-        ),
+        pytest.param(pod(), Settings(), None, id="any pod"),
         pytest.param(
             pod(namespace="kube-system"),
-            "",
             Settings(),
             "it is one of the cluster's own, which are never evicted",
             id="kube-system",
         ),
         pytest.param(
             pod(),
-            "",
             OURS,
             "it belongs to default-scheduler, and only pods of podium-scheduler are evicted",
             id="another scheduler",
         ),
-        pytest.param(pod(schedulerName="podium-scheduler"), "", OURS, None, id="the scheduler's own"),
-        pytest.param(pod(schedulerName="other"), "", Settings(), None, id="any scheduler, unless told"),
+        pytest.param(pod(schedulerName="podium-scheduler"), OURS, None, id="the scheduler's own"),
+        pytest.param(pod(schedulerName="other"), Settings(), None, id="any scheduler, unless told"),
     ],
 )
-def test_what_protects_a_pod(
-    victim: Schedulable, class_name: str, settings: Settings, why: str | None
-) -> None:
-    assert protected(victim, settings, class_name, CLASSES) == why
+def test_what_protects_a_pod(victim: Schedulable, settings: Settings, why: str | None) -> None:
+    assert protected(victim, settings) == why
 
 
 @pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
-def test_kube_scheduler_evicts_from_kube_system_and_knows_no_toleration(semantics: Semantics) -> None:
+def test_kube_scheduler_evicts_from_kube_system(semantics: Semantics) -> None:
     """What a release does is told as it is; who may be evicted at all is still the administrator's choice."""
     victim = pod(namespace="kube-system")
-    assert protected(victim, Settings(semantics=semantics), "gone", CLASSES) is None
-    assert protected(victim, OURS._replace(semantics=semantics), "gone", CLASSES) is not None
+    assert protected(victim, Settings(semantics=semantics)) is None
+    assert protected(victim, OURS._replace(semantics=semantics)) is not None
 
 
 def test_a_class_that_does_not_exist_is_named() -> None:

@@ -11,6 +11,7 @@ from podium.api.schedulable import Schedulable
 from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.preemption.toleration import (
     FOREVER,
+    UNKNOWN,
     Exemption,
     exemption,
     problem,
@@ -40,7 +41,7 @@ def running(status: str | None = "True", time: str | None = "2026-01-01T00:00:00
     [
         pytest.param(None, "", None, id="no class named"),
         pytest.param(gold(), "", None, id="no class named, whatever there is"),
-        pytest.param(None, "gone", None, id="class does not exist"),
+        pytest.param(None, "gone", UNKNOWN, id="class does not exist"),
         pytest.param(None, "system-cluster-critical", Exemption(2_000_000_001, 0), id="system class"),
         pytest.param(gold(), "gold", Exemption(VALUE + 1, 0), id="no annotation: the defaults"),
         pytest.param(gold("10000"), "gold", Exemption(10_000, 0), id="minimum alone: 0 seconds"),

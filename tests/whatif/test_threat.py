@@ -11,6 +11,7 @@ from tests.preemption.clusters import NOW, NS, state_of
 from tests.preemption.scene import SECONDS, gang, group, node, of, pod, priority_class, scheduled
 
 from podium.api.core import PodDisruptionBudget
+from podium.cli.render.threat import shield_line
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -151,6 +152,18 @@ def test_a_class_that_never_preempts_threatens_nobody() -> None:
     )
 
 
+def test_a_class_that_is_gone_leaves_the_system_classes() -> None:
+    """They are all that is left, as long as the class is not made again."""
+    found = threatened(
+        node(), priority_class("high", 9), pod("low", 1, 3, node="n1", priorityClassName="gone")
+    )
+    assert (found.lost_class, found.minimal, found.later) == ("gone", 1_000_000_001, 4)
+    assert [name for name, _ in found.classes] == ["system-cluster-critical", "system-node-critical"]
+    assert shield_line(found).startswith(
+        "Its PriorityClass gone does not exist, which holds back priorities below 1000000001 for ever"
+    )
+
+
 def test_a_budget_has_others_asked_first() -> None:
     """A unit that would violate a budget is given back before all that would not."""
     objects = [
@@ -168,11 +181,6 @@ def test_a_budget_has_others_asked_first() -> None:
 
 PROTECTED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "the highest priority there is": ([pod("low", 1, 2**31 - 1, node="n1")], {}, "no priority is higher"),
-    "a class that is gone": (
-        [pod("low", 1, 0, node="n1", priorityClassName="gone")],
-        {},
-        "gone does not exist",
-    ),
     "another scheduler": ([pod("low", 1, 0, node="n1")], {"evict_only": "podium-scheduler"}, "only pods of"),
     "a strict budget": (
         [pod("low", 1, 0, node="n1", labels={"app": "web"}), budget("web", 0)],

@@ -213,6 +213,9 @@ class Explainer:
         if not self._exempt.item(lead):
             return ""
         units = self._units
+        lost = units.lost_class(lead)
+        if lost:
+            return f"its PriorityClass {lost} does not exist, so only system classes preempt it"
         until = units.until.item(lead)
         held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
         if until <= LAST_SECOND:

@@ -1,7 +1,7 @@
 """Why a pod can never be a victim, whoever preempts, and what of its class a plan had to note.
 
-Podium protects more than kube-scheduler does: the pods that run the cluster, those of another scheduler where
-the administrator says so, and those of whose class nobody can say what it tolerates. What a released
+Podium protects more than kube-scheduler does: the pods that run the cluster, and those of another scheduler
+where the administrator says so. What a released
 kube-scheduler evicts is evicted here too when its semantics are asked for; but a scheduler of ours that goes
 by them leaves the cluster's own pods alone.
 """
@@ -21,23 +21,14 @@ from podium.schedulerplugin.settings import Settings
 SYSTEM_NAMESPACE = "kube-system"
 
 
-def protected(
-    pod: Schedulable, settings: Settings, class_name: str, classes: Mapping[str, PriorityClass]
-) -> str | None:
-    """Say why a pod is never a victim; None if it may be one.
-
-    `class_name` is that of its group where it is in one, else its own, and empty for none.
-    """
+def protected(pod: Schedulable, settings: Settings) -> str | None:
+    """Say why a pod is never a victim; None if it may be one."""
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
     as_specified = settings.semantics is Semantics.KEP
     if pod.metadata.namespace == SYSTEM_NAMESPACE and (as_specified or settings.spares_system):
         return "it is one of the cluster's own, which are never evicted"
-    if not as_specified:
-        return None
-    if resolve(classes, class_name) is None:
-        return f"its PriorityClass {class_name} does not exist, so its preemption toleration is unknown"
     return None
 
 
@@ -51,8 +42,8 @@ def class_finding(class_name: str, classes: Mapping[str, PriorityClass]) -> Find
         return CLASS_MISSING.finding(
             ref,
             "",
-            "it does not exist, yet pods or groups name it: they are no victims, for nobody can say what "
-            "their class tolerates.",
+            "it does not exist, yet pods or groups name it: their preemption toleration is unknown, so only "
+            "preemptors of system classes may evict them.",
             f"{create_class(class_name, '<their priority>')}, or name another class in their templates",
         )
     read = toleration(found)

@@ -75,8 +75,9 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     """What would evict a unit, at one moment.
 
     `minimal` is the smallest integer of a preemptor that may take it now, and `later` when all tolerations
-    have run out; both are None where nothing ever may, and `protection` says why. `classes` are those of the
-    cluster at or above `minimal` whose pods may preempt.
+    have run out; both are None where nothing ever may, and `protection` says why. `lost_class` is the class
+    that the unit counts as if that class does not exist, else empty. `classes` are those of the cluster at or
+    above `minimal` whose pods may preempt.
     """
 
     semantics: Semantics
@@ -87,6 +88,7 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[UnitPod, ...]
     one_by_one: int
     protection: str
+    lost_class: str
     minimal: int | None
     later: int | None
     tolerations: tuple[Held, ...]
@@ -129,6 +131,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
         pods=tuple(sorted((_pod(units, row) for row in rows.tolist()), key=lambda pod: pod.name)),
         one_by_one=subject.one_by_one,
         protection=protection,
+        lost_class=units.lost_class(lead) if units.rule.guarded else "",
         minimal=minimal,
         later=later,
         tolerations=held,

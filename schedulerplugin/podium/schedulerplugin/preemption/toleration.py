@@ -16,7 +16,7 @@ from podium.api.meta import Condition, instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.findings import ObjectRef
-from podium.priority import SYSTEM_CLASSES, Toleration, Unparsed, toleration
+from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, Toleration, Unparsed, toleration
 from podium.schedulerplugin.snapshot import Problem
 
 # The end of what does not end, in seconds since 1970: no clock comes there.
@@ -43,19 +43,25 @@ class Exemption(NamedTuple):
         return min(scheduled + self.seconds, FOREVER)
 
 
+# Of a class that does not exist.
+UNKNOWN = Exemption(HIGHEST_USER_PRIORITY + 1, -1)
+
+
 def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
     """Give what a victim's class grants; None where it grants nothing, or nobody can say.
 
     `found` is the class of that name, if there is one; the name is empty for a pod without a class. Without
     annotations it is the plugin's default, value + 1 and 0 seconds, which exempts a pod only where its own
-    integer is below its class's. An annotation that is no integer makes both count for nothing. A class that
-    does not exist is the matter of `protection`.
+    integer is below its class's. An annotation that is no integer makes both count for nothing. What a class
+    that does not exist would grant is unknown, so it counts as all that a class can grant: no user's class is
+    enough for a preemptor, for ever. The system's classes are, or a deleted class would keep what runs the
+    cluster waiting.
     """
     if not class_name:
         return None
     if found is None:
         value = SYSTEM_CLASSES.get(class_name)
-        return None if value is None else Exemption(value + 1, 0)
+        return UNKNOWN if value is None else Exemption(value + 1, 0)
     match toleration(found):
         case None:
             return Exemption((found.value or 0) + 1, 0)

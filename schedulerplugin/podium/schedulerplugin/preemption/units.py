@@ -262,6 +262,11 @@ class Units:
                 return why if self.size.item(lead) == 1 else f"{name}: {why}"
         return ""
 
+    def lost_class(self, lead: int) -> str:
+        """Return the name of the class that a unit counts as and that does not exist, empty if it does."""
+        name = self.class_name(lead)
+        return name if resolve(self._view.classes, name) is None else ""
+
     def exemption_of(self, class_name: str) -> Exemption | None:
         """Give the preemption toleration of a class; None where there is none, or it cannot be read."""
         if class_name not in self._exemptions:
@@ -370,8 +375,7 @@ class Units:
         if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
             # Its loss would free an unknown amount, so a plan cannot count on it.
             return "what it takes cannot be counted"
-        pod = self._pod(row)
-        why = protected(pod, self._settings, self.class_name(row), self._view.classes)
+        why = protected(self._pod(row), self._settings)
         if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it holds up the whole group: the others would go, and this one arrive.
             return "its binding is on the way"
