@@ -21,6 +21,8 @@ Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 Storage = PersistentVolumeClaim | PersistentVolume
 Readable = Core | Storage | PodGroup | Workload | KueueWorkload | Owner
 Observer = Callable[[Readable | None, Readable | None], None]
+# Takes what an observer raised, and the object that it was told of.
+Failed = Callable[[Exception, Readable], None]
 
 
 class State:
@@ -29,7 +31,11 @@ class State:
     It is set by `serve_native` alone, for membership depends on it.
     """
 
-    def __init__(self, *, native_served: bool, unread: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, native_served: bool, unread: Mapping[str, str] | None = None, failed: Failed | None = None
+    ) -> None:
+        """`failed` takes the exceptions of observers; without it they leave the change."""
+        self._failed = failed
         self.revision = 0
         self.native_served = native_served
         self.unread: dict[str, str] = dict(unread or {})
@@ -60,7 +66,7 @@ class State:
 
         `before` is None for a new object, `after` None for one that is gone. A pod whose group may be another
         because the native field began or ceased to count is told as (pod, pod). Observers are called inside
-        the change: they are cheap, never change the state, and never raise.
+        the change: they are cheap and never change the state. What one raises keeps no other from being told.
         """
         self._observers.append(observer)
 
@@ -148,8 +154,15 @@ class State:
                 return self.owners, obj.ref
 
     def _tell(self, before: Readable | None, after: Readable | None) -> None:
+        obj = after if after is not None else before
+        assert obj is not None
         for observer in self._observers:
-            observer(before, after)
+            try:
+                observer(before, after)
+            except Exception as error:
+                if self._failed is None:
+                    raise
+                self._failed(error, obj)
 
     def _join(self, before: Pod | None, pod: Pod) -> None:
         """Enter a pod in its group, and take it out of the one that it was in before, if that is another."""

@@ -72,6 +72,9 @@ class History:
         """Create or update an object."""
         self.version += 1
         obj = group(name, self.version) if readable else unreadable(name, self.version)
+        before = self.objects.get(name)
+        # One that is made again is another object.
+        obj["metadata"]["uid"] = before["metadata"]["uid"] if before else f"uid-{name}-{self.version}"
         self.changes.append(Change(self.version, "MODIFIED" if name in self.objects else "ADDED", obj))
         self.objects[name] = obj
 
@@ -95,7 +98,22 @@ class History:
     def readable(self) -> dict[str, str]:
         """Give the truth: resourceVersion by name, of what can be read."""
         return {
-            name: obj["metadata"]["resourceVersion"]
-            for name, obj in self.objects.items()
-            if not isinstance(obj["spec"].get("priority"), str)
+            name: obj["metadata"]["resourceVersion"] for name, obj in self.objects.items() if is_readable(obj)
         }
+
+    def unreadable(self) -> dict[str, set[str]]:
+        """Give the rest: by name, the resourceVersions at which the object could be read."""
+        return {
+            name: {
+                change.object["metadata"]["resourceVersion"]
+                for change in self.changes
+                if change.object["metadata"]["uid"] == obj["metadata"]["uid"] and is_readable(change.object)
+            }
+            for name, obj in self.objects.items()
+            if not is_readable(obj)
+        }
+
+
+def is_readable(obj: Stored) -> bool:
+    """Whether our reads can decode an object."""
+    return not isinstance(obj["spec"].get("priority"), str)

@@ -70,6 +70,10 @@ class Resource:
         self._open = False
         await self._say(b"")
 
+    async def hold(self) -> None:
+        """Say nothing more."""
+        await asyncio.Event().wait()
+
     def allow(self) -> None:
         """Answer again."""
         self.refusal = None

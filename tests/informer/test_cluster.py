@@ -15,6 +15,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind
 from podium.kube.discovery import Discovery, Served, settle
+from podium.kube.watching import Follower
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
@@ -354,3 +355,68 @@ async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> 
         for _ in range(3):
             await scene.look()
         assert set(scene.state.classes) == {"gold"}
+
+
+async def test_what_an_observer_raises_stops_nothing_else(tmp_path: Path) -> None:
+    """It is counted and logged with the object; the other observers are told, and the watch goes on."""
+    classes = Resource(10)
+    told: list[str | None] = []
+
+    def fails(_before: Any, after: Any) -> None:
+        if after is not None and after.metadata.name == "gold":
+            raise ZeroDivisionError("a bug")
+
+    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
+        await scene.cluster.ready()
+        scene.state.observe(fails)
+        scene.state.observe(lambda _before, after: told.append(_name(after)))
+        await classes.tell("ADDED", priority_class("gold", 11))
+        await classes.tell("ADDED", priority_class("silver", 12))
+        await scene.until(lambda: "silver" in scene.state.classes)
+        assert told == ["gold", "silver"]
+        assert "gold" in scene.state.classes
+        assert scene.cluster.observer_errors == 1
+        ((_, fields),) = [each for each in scene.said if each[0] == "observer failed: a bug"]
+        assert (fields["kind"], fields["name"]) == ("PriorityClass", "gold")
+        assert fields["error"].endswith("ZeroDivisionError: a bug\n")
+
+
+async def test_a_bug_with_every_object_does_not_fill_the_log(tmp_path: Path) -> None:
+    """All are counted; so many tracebacks come at once, and then one a minute."""
+    classes = Resource(10)
+
+    def fails(_before: Any, _after: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
+        await scene.cluster.ready()
+        scene.state.observe(fails)
+        for number in range(100):
+            await classes.tell("ADDED", priority_class(f"c{number}", 11 + number))
+        await scene.until(lambda: scene.cluster.observer_errors == 100)
+        assert scene.events().count("observer failed: a bug") == 20
+        scene.time.advance(60.0)
+        await classes.tell("ADDED", priority_class("last", 200))
+        await scene.until(lambda: scene.cluster.observer_errors == 101)
+        assert scene.events().count("observer failed: a bug") == 21
+
+
+async def test_a_bug_in_following_is_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resource is asked for again and again, and the others go on."""
+    resources = {CLASSES: Resource(10, priority_class("gold", 5)), GROUPS: Resource(10, _group(7))}
+    bugs = 3
+    take = Follower._take_bookmark
+
+    def fails(follower: Follower, identity: Any) -> None:
+        nonlocal bugs
+        if follower._reader.served.kind == "PodGroup" and bugs:
+            bugs -= 1
+            raise ZeroDivisionError("a bug")
+        take(follower, identity)
+
+    monkeypatch.setattr(Follower, "_take_bookmark", fails)
+    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS, Kind.POD_GROUP), resources) as scene:
+        await scene.until(lambda: "gold" in scene.state.classes)
+        await scene.until(lambda: scene.cluster.synced, step=0.1)
+        assert set(scene.state.groups) == {TRAIN}
+        assert scene.events().count("watch failed: a bug podgroups.scheduling.k8s.io") == 3

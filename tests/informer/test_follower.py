@@ -21,7 +21,8 @@ from tests.informer.history import (
 from podium.api.membership import GroupKey
 from podium.api.reads import READS
 from podium.kube.discovery import Served
-from podium.kube.watching import ExpiredError, Follower, WatchError
+from podium.kube.reading import WatchError
+from podium.kube.watching import ExpiredError, Follower
 from podium.state import State
 
 API_VERSION = "scheduling.podium.dev/v1beta1"
@@ -62,6 +63,8 @@ def scene() -> Scene:
     return scene
 
 
+META = unreadable("a", 11)["metadata"]
+
 # What a watch from moment 10 says, what is there then, and the moment then known.
 WATCHES: list[tuple[str, list[bytes], dict[str, str], int]] = [
     ("nothing", [], {"a": "5", "b": "7"}, 10),
@@ -90,7 +93,14 @@ WATCHES: list[tuple[str, list[bytes], dict[str, str], int]] = [
         12,
     ),
     ("an event from before the moment", [event("DELETED", group("a", 9))], {"a": "5", "b": "7"}, 10),
-    ("an object turns unreadable", [event("MODIFIED", unreadable("a", 11))], {"b": "7"}, 11),
+    ("an object turns unreadable", [event("MODIFIED", unreadable("a", 11))], {"a": "5", "b": "7"}, 11),
+    (
+        "another object of the name is unreadable",
+        [event("ADDED", {**unreadable("a", 11), "metadata": {**META, "uid": "other"}})],
+        {"b": "7"},
+        11,
+    ),
+    ("an unreadable object comes", [event("ADDED", unreadable("z", 11))], {"a": "5", "b": "7"}, 11),
     (
         "an object turns readable again",
         [event("MODIFIED", unreadable("a", 11)), event("MODIFIED", group("a", 12))],
@@ -115,7 +125,7 @@ def test_a_watch(scene: Scene, lines: list[bytes], want: dict[str, str], version
 ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
     ("410 as an event", failure(410, "Expired"), ExpiredError, "410 Expired: because", True),
     ("another error", failure(500, "InternalError"), WatchError, "500 InternalError: because", False),
-    ("half a line", b'{"type":"ADDED","object":{"meta', WatchError, "truncated", False),
+    ("half a line", b'{"type":"ADDED","object":{"meta', WatchError, "without metadata", False),
     ("no event", b"<html>\n", WatchError, "not what an API server answers", False),
     ("an event without a type", b'{"object":{}}\n', WatchError, "missing required field `type`", False),
     ("an unknown type", event("RENAMED", group("a", 11)), WatchError, "of type 'RENAMED'", False),
@@ -220,7 +230,7 @@ def test_an_object_that_cannot_be_read_is_said_once() -> None:
         "uid": "uid-bad",
         "error": "Expected `int | null`, got `str` - at `$.spec.priority`",
     }
-    assert scene.said == [("object not readable", told)]
+    assert scene.said == [("object not decodable", told)]
     scene.hear(event("DELETED", unreadable("bad", 10)), event("ADDED", unreadable("bad", 11)))
     assert len(scene.said) == 2
 
@@ -305,6 +315,8 @@ class AnyHistory(RuleBasedStateMachine):
         self.pending: list[bytes] = []
         self.token: list[Stored] | None = None
         self.token_version = 0
+        # By name, the uid of each object that the state held last.
+        self.held: dict[str, str | None] = {}
 
     @rule(name=NAMES, readable=st.booleans())
     def put(self, name: str, readable: bool) -> None:
@@ -373,21 +385,34 @@ class AnyHistory(RuleBasedStateMachine):
     def what_is_known_was_once_true(self) -> None:
         """The state is the server's at the moment the follower says it is at."""
         follower = self.scene.follower
-        if follower.listed:
-            assert self.scene.groups == self._truth_at(follower.version)
-        else:
+        if not follower.listed:
             assert self.scene.groups == {}
+            return
+        self._compare(self._history_at(follower.version))
 
-    def _truth_at(self, version: int) -> dict[str, str]:
+    def _compare(self, past: History) -> None:
+        """Compare with a history; of an object that cannot be decoded the last known state is kept."""
+        unreadable = past.unreadable()
+        groups = self.scene.groups
+        assert {key: groups[key] for key in groups if key not in unreadable} == past.readable()
+        for name, versions in unreadable.items():
+            if self.held.get(name) == past.objects[name]["metadata"]["uid"]:
+                assert name in groups
+            assert groups.get(name, "none") in {*versions, "none"}
+        assert {name for _, name in self.scene.follower.undecodable} == set(unreadable)
+        self.held = {key.name: found.metadata.uid for key, found in self.scene.state.groups.items()}
+
+    def _history_at(self, version: int) -> History:
         past = History()
         for change in self.history.changes:
             if change.version <= version:
+                past.changes.append(change)
                 name = change.object["metadata"]["name"]
                 if change.type == "DELETED":
                     past.objects.pop(name, None)
                 else:
                     past.objects[name] = change.object
-        return past.readable()
+        return past
 
     def teardown(self) -> None:
         """In the end everything is told."""
@@ -400,7 +425,7 @@ class AnyHistory(RuleBasedStateMachine):
         if follower.needs_list:
             lines = [event("ADDED", each) for each in self.history.objects.values()]
             self.scene.stream(*lines, bookmark(self.history.version, ends_list=True))
-        assert self.scene.groups == self.history.readable()
+        self._compare(self.history)
         assert follower.version == self.history.version
 
 

@@ -228,7 +228,7 @@ async def test_pages_and_streams_read_the_same(
     server: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a server does not stream lists, pages do: with real tokens, and the watch goes on from there."""
-    monkeypatch.setattr("podium.kube.watching.PAGE", 2)
+    monkeypatch.setattr("podium.kube.paging.MOST_OBJECTS", 2)
     version, _ = NATIVE[server.release.minor]
     path = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"
     for number in range(5):

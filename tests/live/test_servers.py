@@ -12,7 +12,7 @@ from podium.api.reads import READS, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.inputs import KubeOptions, load_live
 from podium.errors import PodiumError
-from podium.kube import listing
+from podium.kube import paging
 
 pytestmark = pytest.mark.server
 
@@ -41,7 +41,7 @@ def test_real_continue_tokens_join_pages(
     server_137: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two, so that a real server has to be asked several times."""
-    monkeypatch.setattr(listing, "PAGE", 2)
+    monkeypatch.setattr(paging, "MOST_OBJECTS", 2)
     class_name = create_class(server_137, 10)
     for number in range(5):
         create_pod(server_137, namespace, f"p{number}", class_name)

@@ -9,18 +9,20 @@ changes back (`idle`).
 import asyncio
 import random as chance
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Collection
 
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import FOLLOWED, Kind, Reads
 from podium.errors import PodiumError
 from podium.findings import group_of
-from podium.kube.backoff import Backoff
+from podium.kube.backoff import Backoff, Rate
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
 from podium.kube.informer import NOT_YET, Informer, World, at_once
-from podium.kube.watching import Follower, Keep, Say, whole
-from podium.state import State
+from podium.kube.reading import Keep, Undecodable
+from podium.kube.watching import Follower, Say, whole
+from podium.state import Readable, State
 
 NOT_WATCHED = "not watched"
 
@@ -29,6 +31,8 @@ _CHECK_SECONDS = 10.0
 _EAGER_SECONDS = 1.0
 # A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
 _SOON_SECONDS = 1.0
+# A bug may show with every object of a cluster: so many tracebacks at once, then one in so many seconds.
+_ERROR_LINES, _ERROR_SECONDS = 20, 60.0
 # Who may not ask a server whether it has started takes its word.
 _MAY_NOT_ASK = (401, 403, 404)
 
@@ -40,7 +44,8 @@ def _all(served: Served) -> bool:  # noqa: ARG001 - whatever it is
 class Cluster:
     """Some kinds of a live cluster; `run` keeps `state` up to date.
 
-    `discovery` is what the server is believed to serve since the last look, None before the first.
+    `discovery` is what the server is believed to serve since the last look, None before the first;
+    `observer_errors` counts the exceptions that observers of the state have raised.
     """
 
     def __init__(
@@ -64,7 +69,9 @@ class Cluster:
         before long, if they are not yet; `only` says of what is served of these kinds whether it is wanted.
         Before each change of the state `idle` is awaited: a process whose other thread reads it, waits there.
         """
-        self.state = State(native_served=False, unread={str(kind): NOT_YET for kind in Kind})
+        self.state = State(
+            native_served=False, unread={str(kind): NOT_YET for kind in Kind}, failed=self._observer_failed
+        )
         self.discovery: Discovery | None = None
         self._connection = connection
         self._kinds = frozenset(kinds)
@@ -74,6 +81,8 @@ class Cluster:
         self._keep = keep
         self._world = World(clock, sleep, random, say, self._notice, self._turn, idle)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
+        self.observer_errors = 0
+        self._error_lines = Rate(_ERROR_LINES, _ERROR_SECONDS)
         self._doubted = asyncio.Event()
         self._missed: frozenset[str] = frozenset()
         self._waiting: set[asyncio.Future[None]] = set()
@@ -108,6 +117,17 @@ class Cluster:
         """Give the seconds since the server was last heard of, by resource (`nodes`)."""
         now = self._world.clock()
         return {name: now - informer.heard for name, (informer, _) in self._informers.items()}
+
+    def undecodable(self) -> dict[str, list[Undecodable]]:
+        """Return the objects that are there and cannot be decoded, by resource; a resource may have none."""
+        return {
+            name: list(informer.follower.undecodable.values())
+            for name, (informer, _) in self._informers.items()
+        }
+
+    def undecodable_reads(self) -> dict[str, int]:
+        """Return how often an object was read that could not be decoded, by resource."""
+        return {name: informer.follower.undecodable_reads for name, (informer, _) in self._informers.items()}
 
     async def ready(self) -> None:
         """Return when every wanted kind has been read once."""
@@ -236,6 +256,21 @@ class Cluster:
                 self._doubted.set()
         self.state.note_unread(unread)
         self._notice()
+
+    def _observer_failed(self, error: Exception, obj: Readable) -> None:
+        """Count and log what an observer of the state raised: a bug, which must stop nothing else."""
+        self.observer_errors += 1
+        now = self._world.clock()
+        if self._error_lines.wait(now) > 0:
+            return
+        self._error_lines.take(now)
+        fields = {
+            "kind": obj.ref.kind if hasattr(obj, "ref") else obj.kind,
+            "namespace": obj.metadata.namespace or "",
+            "name": obj.metadata.name or "",
+            "error": "".join(traceback.format_exception(error)),
+        }
+        self._world.say("observer failed: a bug", fields)
 
     def _notice(self) -> None:
         """Wake who waits: something may have changed."""

@@ -24,6 +24,7 @@ import msgspec
 from podium.errors import PodiumError
 from podium.kube.failures import no_connection
 from podium.kube.kubeconfig import Target, chosen
+from podium.kube.lines import LONGEST_LINE, LineSplitter
 from podium.wording import one_line
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ _CONNECT_SECONDS = 30.0
 # Longer than the 60 s an API server gives a list before it answers 504 itself.
 _SILENCE_SECONDS = 75.0
 _ATTEMPTS = 6
-# A line of a watch is one object, and may be as large as etcd takes it, and then some.
+# How much of an answer waits to be read before the server is made to wait.
 _READ_BYTES = 2 << 20
+# The longest answer that is not a watch. A page of a list that is longer is asked for again with a smaller
+# limit (see paging): one object has at most half of this, see LONGEST_LINE.
+LONGEST_ANSWER = 2 * LONGEST_LINE
 _LONGEST_WAIT_SECONDS = 30.0
 _AGAIN = (429, 500, 503, 504)
 _JSON = "application/json"
@@ -63,6 +67,10 @@ class RefusedError(PodiumError):
 
 class SilentError(PodiumError):
     """No answer, or no more of one, came in time."""
+
+
+class TooLargeError(PodiumError):
+    """An answer is longer than its reader takes."""
 
 
 class _Status(msgspec.Struct):
@@ -126,7 +134,8 @@ class Connection:
     async def get(self, path: str, **query: str) -> bytes:
         """Give the body of a 200. A server that asks to come back later is asked again, as late as it says.
 
-        Raises RefusedError for any other answer and PodiumError when there is none.
+        Raises RefusedError for any other answer, PodiumError when there is none, and TooLargeError for one
+        of more than LONGEST_ANSWER bytes.
         """
         return await self._ask(_Call("GET", path, query), _AGAIN)
 
@@ -179,18 +188,23 @@ class Connection:
     async def lines(self, path: str, *, silence: float, **query: str) -> AsyncGenerator[bytes, None]:
         """Give the lines of a watch as they come, until the server ends it; first an empty one: it has begun.
 
+        A line without an end is the beginning of one that is longer than LONGEST_LINE.
+
         Raises RefusedError for anything but a 200, at once: when to ask again is the caller's business.
         Raises SilentError when nothing came for `silence` seconds, PodiumError when the last line was cut.
         """
         call = _Call("GET", path, query)
         async with self._open(call, silence) as response:
             if response.status != 200:
-                raise self._refusal(call, Answer(response.status, response.headers, await response.read()))
+                body = await self._body(call, response)
+                raise self._refusal(call, Answer(response.status, response.headers, body))
             yield b""
-            async for line in response.content:
-                if not line.endswith(b"\n"):
-                    raise PodiumError(f"{self.server}: {call}: the last line is cut")
-                yield line
+            splitter = LineSplitter()
+            async for chunk in response.content.iter_any():
+                for line in splitter.split(chunk):
+                    yield line
+            if splitter.unfinished:
+                raise PodiumError(f"{self.server}: {call}: the last line is cut")
 
     async def _ask(self, call: _Call, again: tuple[int, ...]) -> bytes:
         """Give the body of a success; `again` are the codes that are asked again if the server says when."""
@@ -205,7 +219,7 @@ class Connection:
     async def _once(self, call: _Call) -> Answer:
         if call.method == "GET" or self._writes is None:
             async with self._open(call, _SILENCE_SECONDS) as response:
-                return Answer(response.status, response.headers, await response.read())
+                return Answer(response.status, response.headers, await self._body(call, response))
         headers = await self._headers(call)
         target = call.path + _query(tuple(call.query.items()))
         with self._in_words(call):
@@ -217,6 +231,17 @@ class Connection:
                 connecting=_CONNECT_SECONDS,
                 silence=_SILENCE_SECONDS,
             )
+
+    async def _body(self, call: _Call, response: Any) -> bytes:
+        """Read an answer to its end. Raises TooLargeError, and reads no more, when it is too long."""
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            if len(body) + len(chunk) > LONGEST_ANSWER:
+                raise TooLargeError(
+                    f"{self.server}: {call}: the answer is larger than {LONGEST_ANSWER >> 20} MiB"
+                )
+            body += chunk
+        return bytes(body)
 
     def _refusal(self, call: _Call, answer: Answer) -> RefusedError:
         said = _status(answer.body)

@@ -6,6 +6,7 @@ another question to ask: a list where a watch is of no use, pages where a stream
 """
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import NamedTuple
@@ -15,7 +16,10 @@ from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, SilentError, Sleep
 from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
-from podium.kube.watching import ExpiredError, Follower, Say, WatchError
+from podium.kube.paging import Pager
+from podium.kube.reading import WatchError
+from podium.kube.watching import ExpiredError, Follower, Say
+from podium.wording import one_line
 
 NOT_YET = "not read yet"
 
@@ -120,18 +124,23 @@ class Informer:
                 await self._listen(follower.watch_query())
         except PodiumError as error:
             return error
+        except Exception as error:  # noqa: BLE001 - a bug that one object brings out must not end the others
+            fields = {"resource": self.served.resource, "error": "".join(traceback.format_exception(error))}
+            self._world.say("watch failed: a bug", fields)
+            return WatchError(one_line(f"a bug: {type(error).__name__}: {error}"))
         return None
 
     async def _page(self, query: dict[str, str]) -> None:
+        pager = Pager(self._connection, self._path, query)
+        token = ""
         while True:
-            body = await self._connection.get(self._path, **query)
+            body = await pager.page(token)
             await self._world.idle()
             had_list = self.follower.listed
             token = self.follower.take_page(body)
             self._hear(had_list=had_list)
             if not token:
                 return
-            query["continue"] = token
 
     async def _listen(self, query: dict[str, str]) -> None:
         shortest, longest = _WATCH_SECONDS

@@ -18,8 +18,7 @@ from podium.errors import PodiumError
 from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
-
-PAGE = 500
+from podium.kube.paging import Pager
 
 
 class ExpiredError(PodiumError):
@@ -170,12 +169,11 @@ async def _pages(
     connection: Connection, served: Served, scope: Scope, watcher: Watcher
 ) -> AsyncIterator[Page]:
     path = served.path(scope.namespace)
-    query = {"limit": str(PAGE)}
-    if scope.selector and served.namespaced:
-        query["labelSelector"] = scope.selector
-    read = 0
+    query = {"labelSelector": scope.selector} if scope.selector and served.namespaced else {}
+    pager = Pager(connection, path, query)
+    token, read = "", 0
     while True:
-        body = await connection.get(path, **query)
+        body = await pager.page(token)
         head = _head(connection, path, served, body)
         documents = list(split(body, f"{connection.server}{path}"))
         if documents and documents[0].kind == head.kind:
@@ -185,7 +183,7 @@ async def _pages(
         yield Page(served, documents)
         if not head.metadata.continue_:
             return
-        query["continue"] = head.metadata.continue_
+        token = head.metadata.continue_
 
 
 def _head(connection: Connection, path: str, served: Served, body: bytes) -> _List:

@@ -5,36 +5,30 @@ moments: then only another list helps, and what vanished between the two is what
 While that list is under way the old objects stay where readers see them; its end is one change.
 
 resourceVersions are decimal and grow with every write to a resource, so what is not newer than the moment we
-know was told before. State holds exactly the objects that can be read: one that cannot (a field of a foreign
-type, say) is left out and said once, and the rest goes on.
+know was told before. An object that cannot be decoded keeps its last known state (see Reader.salvage), is
+logged once and counted, and the rest goes on.
 """
 
-import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from podium.api.meta import ObjectMeta
 from podium.errors import PodiumError
 from podium.kube.discovery import Served
-from podium.kube.listing import PAGE, ListMeta
+from podium.kube.listing import ListMeta
+from podium.kube.reading import Identity, Keep, Reader, Undecodable, WatchError, decode, event, identify
 from podium.state import Readable
 from podium.view import Name
 
 Say = Callable[[str, dict[str, Any]], None]
-Keep = Callable[[Readable], Readable]
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-# kubectl apply's copy of the whole object: half of what a group would cost in memory, and nobody's to read.
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ExpiredError(PodiumError):
     """The server forgot the moment we know: list again."""
-
-
-class WatchError(PodiumError):
-    """A watch went wrong in another way: it may go on from the moment we know."""
 
 
 def whole(obj: Readable) -> Readable:
@@ -52,22 +46,6 @@ class Sink(Protocol):
         """Take out the object of the same identity."""
 
 
-class _Identity(msgspec.Struct):
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-    resourceVersion: str = ""
-    annotations: dict[str, str] | None = None
-
-    @property
-    def key(self) -> Name:
-        return (self.namespace or "", self.name or "")
-
-
-class _Thing(msgspec.Struct):
-    metadata: _Identity = msgspec.field(default_factory=_Identity)
-
-
 class _Status(msgspec.Struct):
     code: int = 0
     reason: str = ""
@@ -79,61 +57,13 @@ class _Page(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
-class _Line(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class Unreadable(NamedTuple):
-    """An object that its read cannot decode, and why."""
-
-    identity: _Identity
-    why: str
-
-
-class Reader:
-    """How the bytes of one served kind become neutral objects."""
-
-    def __init__(self, served: Served, keep: Keep) -> None:
-        self.served = served
-        self._keep = keep
-        self._decoder = msgspec.json.Decoder(_named(served))
-
-    def read(self, raw: bytes | msgspec.Raw) -> Readable | Unreadable:
-        """Decode one object, as small as it can be kept."""
-        try:
-            value: Any = self._decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            return Unreadable(identify(raw), str(error))
-        metadata = value.metadata
-        # One text for all objects instead of one each.
-        value.apiVersion, value.kind = self.served.api_version, self.served.kind
-        if metadata.namespace is not None:
-            metadata.namespace = sys.intern(metadata.namespace)
-        if metadata.annotations is not None:
-            metadata.annotations.pop(_LAST_APPLIED, None)
-            metadata.annotations = metadata.annotations or None
-        neutral: Readable = self.served.read.neutral(value)
-        return self._keep(neutral)
-
-
-def _named(served: Served) -> type[msgspec.Struct]:
-    """Give the type of an object whose apiVersion and kind may be left out, as in a typed List."""
-    read = served.read.type
-    names = {"apiVersion": served.api_version, "kind": served.kind}
-    required = [field.name for field in msgspec.structs.fields(read) if field.required]
-    if not required:
-        return read
-    return msgspec.defstruct(
-        served.kind, [(name, str, names[name]) for name in required], bases=(read,), gc=False
-    )
-
-
 class Follower:
     """What is known of one resource, and what each page and line makes of it.
 
     `version` is the moment up to which everything is known; `listed` says whether the first list is in the
     sink; `needs_list` whether only a list can help now. After an error the request is over: ask anew.
+    `undecodable` are the objects that are there and could not be decoded, by name, and
+    `undecodable_reads` counts how often one was read.
     """
 
     def __init__(
@@ -157,7 +87,11 @@ class Follower:
         self._say = say
         self._known: dict[Name, Readable] = dict(heirloom or {})
         self._coming: dict[Name, Readable] | None = None
-        self._unreadable: set[str] = set()
+        self.undecodable: dict[Name, Undecodable] = {}
+        self.undecodable_reads = 0
+        self._coming_undecodable: dict[Name, Undecodable] = {}
+        # By uid, those that the log has named.
+        self._named: set[str] = set()
 
     @property
     def known(self) -> Mapping[Name, Readable]:
@@ -169,16 +103,17 @@ class Follower:
         for obj in self._known.values():
             self._sink.remove(obj)
         self._known.clear()
+        self.undecodable.clear()
         self.listed, self.needs_list, self.version = False, True, 0
 
     def list_query(self) -> dict[str, str]:
         """Begin a list: the parameters of its first page."""
-        self._coming = {}
-        return {"limit": str(PAGE)}
+        self._begin_list()
+        return {}
 
     def stream_query(self) -> dict[str, str]:
         """Begin a list that goes on as a watch: the parameters of the one request."""
-        self._coming = {}
+        self._begin_list()
         return {**_WATCH, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
     def watch_query(self) -> dict[str, str]:
@@ -192,13 +127,9 @@ class Follower:
         Raises WatchError for what is not a List.
         """
         assert self._coming is not None
-        page = _decode(body, _Page)
+        page: _Page = decode(body, _Page)
         for raw in page.items or ():
-            found = self._reader.read(raw)
-            if isinstance(found, Unreadable):
-                self._lament(found)
-            else:
-                self._come(found)
+            self._come(self._reader.read(raw))
         if not page.metadata.continue_:
             self._arrive(_version(page.metadata.resourceVersion))
         return page.metadata.continue_ or ""
@@ -209,16 +140,16 @@ class Follower:
         Raises ExpiredError when the server forgot the moment we know, and WatchError for any other error it
         reports and for what is not a watch event.
         """
-        event = _decode(line, _Line)
-        match event.type:
+        told = event(line)
+        match told.type:
             case "ADDED" | "MODIFIED":
-                self._take_object(event.object)
+                self._take_object(self._reader.read(told.object, whole=line.endswith(b"\n")))
             case "DELETED":
-                self._take_deletion(identify(event.object))
+                self._take_deletion(identify(told.object))
             case "BOOKMARK":
-                self._take_bookmark(identify(event.object))
+                self._take_bookmark(identify(told.object))
             case "ERROR":
-                self._fail(_decode(event.object, _Status))
+                self._fail(decode(told.object, _Status))
             case unknown:
                 raise WatchError(f"a watch event of type {unknown!r}")
 
@@ -226,36 +157,45 @@ class Follower:
         """Note that the server refused our moment as forgotten."""
         self.needs_list = True
 
-    def _take_object(self, raw: msgspec.Raw) -> None:
-        found = self._reader.read(raw)
-        if isinstance(found, Unreadable):
-            # Whatever it was before, it is not that any more.
-            self._lament(found)
-            self._take_deletion(found.identity, is_gone=False)
-            return
+    def _begin_list(self) -> None:
+        self._coming, self._coming_undecodable = {}, {}
+
+    def _take_object(self, found: Readable | Undecodable) -> None:
         if self._coming is not None:
             self._come(found)
             return
         version = _version(found.metadata.resourceVersion)
-        if version > self.version:
-            self._known[_key(found)] = found
-            self._sink.apply(found)
-            self.version = version
+        if version <= self.version:
+            return
+        key = _key(found.metadata)
+        obj = self._resolve(found, self.undecodable)
+        if obj is None:
+            # It was another object of the name, if any, that was known before.
+            self._drop(key)
+        elif obj is not self._known.get(key):
+            self._known[key] = obj
+            self._sink.apply(obj)
+        self.version = version
 
-    def _take_deletion(self, identity: _Identity, *, is_gone: bool = True) -> None:
-        if is_gone:
-            self._unreadable.discard(identity.uid or "")
+    def _take_deletion(self, identity: Identity) -> None:
+        self._named.discard(_uid(identity))
+        key = _key(identity)
         if self._coming is not None:
-            self._coming.pop(identity.key, None)
+            self._coming.pop(key, None)
+            self._coming_undecodable.pop(key, None)
             return
         version = _version(identity.resourceVersion)
         if version > self.version:
-            obj = self._known.pop(identity.key, None)
-            if obj is not None:
-                self._sink.remove(obj)
+            self.undecodable.pop(key, None)
+            self._drop(key)
             self.version = version
 
-    def _take_bookmark(self, identity: _Identity) -> None:
+    def _drop(self, key: Name) -> None:
+        obj = self._known.pop(key, None)
+        if obj is not None:
+            self._sink.remove(obj)
+
+    def _take_bookmark(self, identity: Identity) -> None:
         version = _version(identity.resourceVersion)
         if self._coming is not None:
             if (identity.annotations or {}).get(_INITIAL_EVENTS_END) == "true":
@@ -275,19 +215,45 @@ class Follower:
             raise ExpiredError(text)
         raise WatchError(text)
 
-    def _come(self, found: Readable) -> None:
+    def _resolve(
+        self, found: Readable | Undecodable, undecodable: dict[Name, Undecodable]
+    ) -> Readable | None:
+        """Return the object to be known after a read, and note whether it could be decoded.
+
+        None where nothing is known of an object that cannot be.
+        """
+        key = _key(found.metadata)
+        if not isinstance(found, Undecodable):
+            undecodable.pop(key, None)
+            return found
+        self.undecodable_reads += 1
+        undecodable[key] = found._replace(raw=b"")
+        self._name(found)
+        known = self._known.get(key)
+        if known is not None and known.metadata.uid != found.metadata.uid:
+            known = None
+        return self._reader.salvage(found, known)
+
+    def _come(self, found: Readable | Undecodable) -> None:
         """Keep one object of a list under way; where it is the one we know, that one."""
         assert self._coming is not None
-        known = self._known.get(_key(found)) if self.listed else None
-        self._coming[_key(found)] = known if known is not None and _same(known, found) else found
+        key = _key(found.metadata)
+        obj = self._resolve(found, self._coming_undecodable)
+        if obj is None:
+            self._coming.pop(key, None)
+            return
+        known = self._known.get(key) if self.listed else None
+        self._coming[key] = known if known is not None and _same(known, obj) else obj
 
     def _arrive(self, version: int) -> None:
         """End a list: what it does not hold has vanished, what it holds is so."""
         assert self._coming is not None
         before, self._known, self._coming = self._known, self._coming, None
+        self.undecodable = self._coming_undecodable
+        self._named &= {_uid(each.metadata) for each in self.undecodable.values()}
         for name, obj in before.items():
-            # What another version left is of another identity, perhaps, so it goes in any case.
-            if name not in self._known or not self.listed:
+            # What another version left may be of another identity, so it goes unless it is kept as it is.
+            if name not in self._known or not (self.listed or self._known[name] is obj):
                 self._sink.remove(obj)
         for name, obj in self._known.items():
             if before.get(name) is not obj:
@@ -295,37 +261,26 @@ class Follower:
         self.version = version
         self.listed, self.needs_list = True, False
 
-    def _lament(self, found: Unreadable) -> None:
-        identity = found.identity
-        uid = identity.uid or "/".join(identity.key)
-        if uid not in self._unreadable:
-            self._unreadable.add(uid)
-            self._say(
-                "object not readable",
-                {
-                    "resource": self._reader.served.resource,
-                    "namespace": identity.namespace or "",
-                    "name": identity.name or "",
-                    "uid": identity.uid or "",
-                    "error": found.why,
-                },
-            )
+    def _name(self, found: Undecodable) -> None:
+        """Name an object in the log, once until it is gone."""
+        identity = found.metadata
+        uid = _uid(identity)
+        if uid in self._named:
+            return
+        self._named.add(uid)
+        self._say(
+            "object not decodable",
+            {
+                "resource": self._reader.served.resource,
+                "namespace": identity.namespace or "",
+                "name": identity.name or "",
+                "uid": identity.uid or "",
+                "error": found.why,
+            },
+        )
 
 
 _WATCH = {"watch": "1", "allowWatchBookmarks": "true"}
-
-
-def identify(raw: bytes | msgspec.Raw) -> _Identity:
-    """Read as much of an object as says which one it is. Raises WatchError."""
-    thing: _Thing = _decode(raw, _Thing)
-    return thing.metadata
-
-
-def _decode(raw: Any, type: Any) -> Any:  # noqa: A002
-    try:
-        return msgspec.json.decode(raw, type=type)
-    except msgspec.DecodeError as error:
-        raise WatchError(f"not what an API server answers ({error})") from None
 
 
 def _version(text: str | None) -> int:
@@ -334,8 +289,12 @@ def _version(text: str | None) -> int:
     return int(text)
 
 
-def _key(obj: Readable) -> Name:
-    return (obj.metadata.namespace or "", obj.metadata.name or "")
+def _key(metadata: ObjectMeta | Identity) -> Name:
+    return (metadata.namespace or "", metadata.name or "")
+
+
+def _uid(identity: Identity) -> str:
+    return identity.uid or "/".join(_key(identity))
 
 
 def _same(one: Readable, other: Readable) -> bool:

@@ -13,7 +13,8 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.listing import PAGE
+from podium.kube.paging import Pager
+from podium.kube.reading import decode
 from podium.ops.install import (
     MANAGED_BY,
     MANAGER,
@@ -270,24 +271,29 @@ async def _holds_objects(connection: Connection, key: Key) -> bool:
     definition = await read(connection, key.path) if key.kind == "CustomResourceDefinition" else None
     if definition is None:
         return False
-    async for _ in items(connection, objects_path(definition), limit="1"):
+    async for _ in items(connection, objects_path(definition), most=1):
         return True
     return False
 
 
-async def items(connection: Connection, path: str, **query: str) -> AsyncIterator[Document]:
-    """Give the items of a list, read by pages; none where there is no such list. Raises PodiumError."""
-    query = {"limit": str(PAGE), **query}
+async def items(
+    connection: Connection, path: str, *, most: int | None = None, **query: str
+) -> AsyncIterator[Document]:
+    """Give the items of a list, read by pages of `most` at most; none where there is no such list.
+
+    Raises PodiumError.
+    """
+    pager = Pager(connection, path, query, most)
+    token = ""
     while True:
         try:
-            answer = msgspec.json.decode(await connection.get(path, **query), type=dict[str, Any])
+            answer = decode(await pager.page(token), dict[str, Any])
         except RefusedError as refused:
             if refused.code == 404:
                 return
             raise
         for each in answer["items"]:
             yield each
-        more = answer["metadata"].get("continue")
-        if not more:
+        token = answer["metadata"].get("continue")
+        if not token:
             return
-        query["continue"] = more

@@ -1,0 +1,128 @@
+"""Decode what can be decoded of an object, field by field: one broken field puts only itself in doubt.
+
+A strict decoder refuses a whole pod for one field of a foreign type. Whoever can write such a pod could then
+hide what the pod takes of its node. Here each struct, list and mapping is decoded part by part: a part that
+cannot be decoded has the value it had when the object was last decoded, else its default.
+"""
+
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_Raw = msgspec.Raw | bytes
+
+
+class _BrokenError(Exception):
+    """A value of which no part can be decoded."""
+
+
+def decode(raw: _Raw, wanted: Any, spare: _Raw | None = None) -> Any:
+    """Return what can be decoded of a JSON value as a type; `spare` is the value of an earlier time.
+
+    Raises msgspec.DecodeError when nothing can be.
+    """
+    try:
+        return _decode(raw, wanted, spare)
+    except _BrokenError:
+        raise msgspec.DecodeError("no part of it can be decoded") from None
+
+
+def _decode(raw: _Raw, wanted: Any, spare: _Raw | None) -> Any:
+    found = _strict(raw, wanted)
+    if found is not msgspec.UNSET:
+        return found
+    for each in _choices(wanted):
+        origin, arguments = get_origin(each), get_args(each)
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            members = _strict(raw, dict[str, msgspec.Raw])
+            if isinstance(members, dict):
+                return _struct(members, each, spare)
+        elif origin is list:
+            elements = _strict(raw, list[msgspec.Raw])
+            if isinstance(elements, list):
+                return _list(elements, arguments[0], spare)
+        elif origin is dict:
+            members = _strict(raw, dict[str, msgspec.Raw])
+            if isinstance(members, dict):
+                return _mapping(members, arguments[1], spare)
+    raise _BrokenError
+
+
+def _struct(members: dict[str, msgspec.Raw], wanted: type[msgspec.Struct], spare: _Raw | None) -> Any:
+    before = _parts(spare, dict[str, msgspec.Raw])
+    values = {}
+    for field in msgspec.structs.fields(wanted):
+        text, older = members.get(field.encode_name), before.get(field.encode_name)
+        if text is None:
+            continue
+        try:
+            values[field.name] = _decode(text, field.type, older)
+        except _BrokenError:
+            if older is not None:
+                values[field.name] = _strict(older, field.type)
+    try:
+        return wanted(**values)
+    except TypeError:
+        # A field without a default is missing or broken.
+        raise _BrokenError from None
+
+
+def _list(elements: list[msgspec.Raw], wanted: Any, spare: _Raw | None) -> list[Any]:
+    before = _parts(spare, list[msgspec.Raw])
+    values = []
+    for index, text in enumerate(elements):
+        older = before[index] if index < len(before) else None
+        try:
+            values.append(_decode(text, wanted, older))
+        except _BrokenError:
+            if older is not None:
+                values.append(_strict(older, wanted))
+    return values
+
+
+def _mapping(members: dict[str, msgspec.Raw], wanted: Any, spare: _Raw | None) -> dict[str, Any]:
+    """Decode a mapping; an entry that was never decoded has its JSON text, if text is what it may have.
+
+    An amount that is no amount is then as one that is written wrongly: its readers know what to do.
+    """
+    before = _parts(spare, dict[str, msgspec.Raw])
+    values = {}
+    for name, text in members.items():
+        older = before.get(name)
+        try:
+            values[name] = _decode(text, wanted, older)
+        except _BrokenError:
+            if older is not None:
+                values[name] = _strict(older, wanted)
+            elif str in _choices(wanted):
+                values[name] = bytes(memoryview(text)).decode(errors="replace")
+    return values
+
+
+def _parts(spare: _Raw | None, wanted: Any) -> Any:
+    """Give the parts of an earlier value; none where there was no value of the kind."""
+    found = msgspec.UNSET if spare is None else _strict(spare, wanted)
+    return wanted() if found is msgspec.UNSET else found
+
+
+def _strict(raw: _Raw, wanted: Any) -> Any:
+    """Decode strictly; UNSET for what cannot be."""
+    decoder = _DECODERS.get(wanted)
+    if decoder is None:
+        decoder = _DECODERS[wanted] = msgspec.json.Decoder(wanted)
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return msgspec.UNSET
+
+
+def _choices(wanted: Any) -> tuple[Any, ...]:
+    """Give the types that a union offers, and what is annotated without its annotation."""
+    origin = get_origin(wanted)
+    if origin is Annotated:
+        return _choices(get_args(wanted)[0])
+    if origin in (Union, types.UnionType):
+        return tuple(choice for each in get_args(wanted) for choice in _choices(each))
+    return (wanted,)
