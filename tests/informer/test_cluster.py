@@ -117,7 +117,7 @@ async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None
         scene.time.advance(1.0)
         await relisting
         assert scene.state.classes["gold"] is kept
-        assert told == [("tin", None), (None, "silver")]
+        assert told == [(None, "silver"), ("tin", None)]
         await classes.tell("ADDED", priority_class("bronze", 13))
         await scene.until(lambda: "bronze" in scene.state.classes)
 
@@ -407,12 +407,12 @@ async def test_a_bug_in_following_is_waited_out(tmp_path: Path, monkeypatch: pyt
     bugs = 3
     take = Follower._take_bookmark
 
-    def fails(follower: Follower, identity: Any) -> None:
+    def fails(follower: Follower, identity: Any, most: int | None) -> None:
         nonlocal bugs
         if follower._reader.served.kind == "PodGroup" and bugs:
             bugs -= 1
             raise ZeroDivisionError("a bug")
-        take(follower, identity)
+        take(follower, identity, most)
 
     monkeypatch.setattr(Follower, "_take_bookmark", fails)
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS, Kind.POD_GROUP), resources) as scene:

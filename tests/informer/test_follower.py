@@ -215,6 +215,52 @@ def test_pages_are_one_list(scene: Scene) -> None:
     assert (scene.groups, follower.version) == ({}, 14)
 
 
+def test_a_list_arrives_in_parts(scene: Scene) -> None:
+    """What is new comes before what is gone goes, and the list counts when all of it is there."""
+    follower = scene.follower
+    follower.expire()
+    follower.stream_query()
+    for name, version in (("b", 7), ("c", 11), ("d", 12)):
+        follower.take_line(event("ADDED", group(name, version)))
+    follower.take_line(bookmark(20, ends_list=True), 1)
+    assert scene.groups == {"a": "5", "b": "7", "c": "11"}
+    assert (follower.arriving, follower.needs_list, follower.version) == (True, True, 10)
+    follower.arrive(1)
+    assert scene.groups == {"a": "5", "b": "7", "c": "11", "d": "12"}
+    follower.arrive()
+    assert scene.groups == {"b": "7", "c": "11", "d": "12"}
+    assert (follower.arriving, follower.needs_list, follower.version) == (False, False, 20)
+
+
+def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
+    """What of it is in the state is known, and goes where the next list does not hold it."""
+    follower = scene.follower
+    for names in (("c", "d", "e"), ("d", "f")):
+        follower.expire()
+        follower.list_query()
+        follower.take_page(page([group(name, 20) for name in names], 30), 1)
+        assert follower.arriving
+    follower.arrive()
+    assert scene.groups == {"d": "20", "f": "20"}
+    assert {name for _, name in follower.known} == {"d", "f"}
+
+
+def test_another_version_arrives_without_a_gap(scene: Scene) -> None:
+    """An object of both versions is there after each part."""
+    older = Served(
+        f"{SERVED.api_version[:-7]}v1alpha2", "PodGroup",
+        READS["scheduling.podium.dev/v1alpha2", "PodGroup"], "podgroups", namespaced=True,
+    )  # fmt: skip
+    heir = Follower(older, scene.state, lambda *_: None, heirloom=scene.follower.known)
+    heir.list_query()
+    items = [{**group(name, 20), "apiVersion": older.api_version} for name in ("a", "b")]
+    heir.take_page(page(items, 30), 1)
+    while heir.arriving:
+        assert set(scene.groups) == {"a", "b"}
+        heir.arrive(1)
+    assert scene.groups == {"a": "20", "b": "20"}
+
+
 def test_an_object_that_cannot_be_read_is_said_once() -> None:
     """The others go on; and again when another object of the name cannot be read."""
     scene = Scene()

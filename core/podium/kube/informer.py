@@ -137,7 +137,8 @@ class Informer:
             body = await pager.page(token)
             await self._world.idle()
             had_list = self.follower.listed
-            token = self.follower.take_page(body)
+            token = self.follower.take_page(body, _BATCH)
+            await self._arrive()
             self._hear(had_list=had_list)
             if not token:
                 return
@@ -150,7 +151,7 @@ class Informer:
             try:
                 async for line in lines:
                     await self._world.idle()
-                    self._take(line)
+                    await self._take(line)
                     count += 1
                     if count % _BATCH == 0:
                         await asyncio.sleep(0)
@@ -159,13 +160,21 @@ class Informer:
                 if not count or self.follower.needs_list:
                     raise
 
-    def _take(self, line: bytes) -> None:
+    async def _take(self, line: bytes) -> None:
         if not line:
             self._admit()
             return
         had_list = self.follower.listed
-        self.follower.take_line(line)
+        self.follower.take_line(line, _BATCH)
+        await self._arrive()
         self._hear(had_list=had_list)
+
+    async def _arrive(self) -> None:
+        """Bring the rest of a list into the sink, with turns for others in between."""
+        while self.follower.arriving:
+            await asyncio.sleep(0)
+            await self._world.idle()
+            self.follower.arrive(_BATCH)
 
     def _consider(self, error: PodiumError) -> None:
         """Change the question where the answer was of no use and never will be."""
