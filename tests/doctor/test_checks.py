@@ -15,6 +15,7 @@ from podium.ops.doctor import neighbours, registration
 from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Clock, Probe, Trial, Unread
+from podium.service.probes import Named
 
 OK, NOTE, WARNING, PROBLEM = Level.OK, Level.NOTE, Level.WARNING, Level.PROBLEM
 FORBIDDEN = Unread(403, 'User "reader" cannot list this')
@@ -181,6 +182,7 @@ def _policy(path: str, api: str, spec: doctor.Document) -> Callable[[Scene], obj
     return change
 
 
+UNDECODABLE = [Named("pods", "team", f"p{each}", "expected `int`") for each in range(12)]
 CASES = [
     Case(
         "an old server",
@@ -359,6 +361,22 @@ CASES = [
         PROBLEM,
         "has not heard of nodes for up to 6 minutes",
         "watch failed",
+    ),
+    Case(
+        "objects that cannot be decoded",
+        _replaced(probes={f"podium-webhook-{each}": Probe({}, {}, UNDECODABLE) for each in range(2)}),
+        "undecodable",
+        WARNING,
+        "podium-webhook-0, podium-webhook-1 cannot decode pods team/p0: expected `int`",
+        "kubectl -n team get pods p0 -o json shows it",
+    ),
+    Case(
+        "more objects that cannot be decoded than are named",
+        _replaced(probes={"podium-webhook-0": Probe({}, {}, UNDECODABLE)}),
+        "undecodable",
+        WARNING,
+        "2 more objects cannot be decoded",
+        "object not decodable",
     ),
     Case(
         "evictions without a limit",

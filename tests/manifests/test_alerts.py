@@ -177,6 +177,25 @@ _SCENES = (
         "a bookmark each minute",
         _on("podium_cache_age_seconds", "60x30", job="podium-webhook", resource="podgroups"),
     ),
+    Scene(
+        "PodiumUndecodableObjects",
+        "one in one replica",
+        _on("podium_undecodable_objects", "1x30", job="podium-scheduler", resource="pods"),
+        {"job": "podium-scheduler", "resource": "pods"},
+        "1",
+    ),
+    Scene(
+        "PodiumUndecodableObjects",
+        "none",
+        _on("podium_undecodable_objects", _REST, job="podium-scheduler", resource="pods"),
+    ),
+    Scene(
+        "PodiumObserverErrors",
+        "a bug",
+        _on("podium_observer_errors_total", _ONCE, job="podium-scheduler"),
+        {"job": "podium-scheduler"},
+    ),
+    Scene("PodiumObserverErrors", "none", _on("podium_observer_errors_total", _REST, job="podium-scheduler")),
     Scene("PodiumWebhookAbsent", "nobody is there", {}, {}),
     Scene("PodiumWebhookAbsent", "one of two", _both("podium_admission_in_flight", _REST, "0x9 stale")),
     Scene(

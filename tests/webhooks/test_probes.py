@@ -16,9 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.webhooks.client import Answer, restored_logs, serving
 
 from podium.api.quantity import parse
+from podium.kube.reading import Identity, Undecodable
 from podium.service import logs
 from podium.service.metrics import Reading, new_registry
-from podium.service.probes import LIMITS, Probes
+from podium.service.probes import LIMITS, MOST_NAMED, Probes
 from podium.service.signals import stopping
 from podium.webhooks.metrics import Metrics
 
@@ -29,11 +30,19 @@ def _own_logs() -> Iterator[None]:
         yield
 
 
+UNDECODABLE = {
+    "pods": [
+        Undecodable(Identity(namespace="team", name=f"p{n}", uid="u"), "why") for n in range(MOST_NAMED)
+    ],
+    "nodes": [Undecodable(Identity(name="n1", uid="u"), "why")],
+}
+
+
 def get(
     missing: list[str], path: str, registry: CollectorRegistry | None = None, accept: str = "*/*"
 ) -> Answer:
     """Ask the plain port of a process."""
-    routes = Probes(lambda: missing, registry or CollectorRegistry()).routes()
+    routes = Probes(lambda: missing, registry or CollectorRegistry(), lambda: UNDECODABLE).routes()
     with serving(routes, LIMITS, tls=False) as served, served.peer() as peer:
         return peer.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode())
 
@@ -53,6 +62,18 @@ def get(
 def test_probes(missing: list[str], path: str, status: int, body: bytes) -> None:
     answer = get(missing, path)
     assert (answer.status, answer.body) == (status, body)
+
+
+def test_objects_that_cannot_be_decoded_are_named() -> None:
+    """A hundred at most."""
+    answer = get([], "/undecodable")
+    assert answer.headers["Content-Type"] == "application/json"
+    named = json.loads(answer.body)
+    assert named[:2] == [
+        {"resource": "nodes", "namespace": "", "name": "n1", "error": "why"},
+        {"resource": "pods", "namespace": "team", "name": "p0", "error": "why"},
+    ]
+    assert len(named) == MOST_NAMED
 
 
 def registry_with_all() -> CollectorRegistry:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from podium.controllers.metrics import Metrics as ControllerMetrics
 from podium.schedulerplugin.live.metrics import Metrics as SchedulerMetrics
+from podium.service.metrics import read_cluster
 from podium.webhooks.metrics import Metrics as WebhookMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
@@ -60,6 +61,18 @@ class _Listing(CollectorRegistry):
                 yield Series(family.name, family.type, labels, family.documentation)
 
 
+class _NoObjects:
+    """A cluster before anything was read of it."""
+
+    observer_errors = 0
+
+    def undecodable(self) -> dict[str, list[object]]:
+        return {}
+
+    def undecodable_reads(self) -> dict[str, int]:
+        return {}
+
+
 def registries() -> dict[str, _Listing]:
     """Give what each process has before anything has happened, by the command that starts it."""
     webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
@@ -75,6 +88,8 @@ def registries() -> dict[str, _Listing]:
         leads=bool,
         cache_ages=dict,
     )
+    for registry in (webhook, controller, scheduler):
+        read_cluster(registry, _NoObjects())
     return {"webhook": webhook, "controller": controller, "scheduler": scheduler}
 
 

@@ -44,6 +44,7 @@ class _Process:
         self._registry = service_metrics.new_registry()
         self._metrics = Metrics(self._registry)
         self._cluster = Cluster(connection, kinds(rules), keep=essential, only=wanted, say=replica.say)
+        service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = Recorder(
             connection,
             CONTROLLER_MANAGER,
@@ -84,6 +85,7 @@ class _Process:
             others={"cluster": self._cluster.run, "events": self._recorder.run},
             missing=self._cluster.waits,
             registry=self._registry,
+            undecodable=self._cluster.undecodable,
         )
 
     def _new_queue(self) -> Queue[GroupKey]:

@@ -4,8 +4,8 @@ What a thing already knows (how old a cache is, when a certificate ends) is read
 keeping a gauge in step with it would be a second copy.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, Self, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -60,6 +60,45 @@ class Reading(Collector):
     def _new(self) -> _Family:
         kind = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
         return kind(self._name, self._documentation, labels=self._labels)
+
+
+class Objects(Protocol):
+    """What a cluster's informers say of the objects that they have read (see Cluster)."""
+
+    @property
+    def observer_errors(self) -> int:
+        """Count the exceptions of observers."""
+
+    def undecodable(self) -> Mapping[str, Sequence[object]]:
+        """Return the objects that cannot be decoded, by resource."""
+
+    def undecodable_reads(self) -> Mapping[str, int]:
+        """Return how often one was read, by resource."""
+
+
+def read_cluster(registry: CollectorRegistry, cluster: Objects) -> None:
+    """Register what is read of the objects of a cluster, as every process with informers has it."""
+    for reading in (
+        Reading(
+            "podium_undecodable_objects",
+            "Objects that are there and cannot be decoded, by resource; their last known state counts.",
+            ("resource",),
+            lambda: {(resource,): len(found) for resource, found in cluster.undecodable().items()},
+        ),
+        Reading(
+            "podium_undecodable_reads_total",
+            "Times that an object was read and could not be decoded, by resource.",
+            ("resource",),
+            lambda: {(resource,): number for resource, number in cluster.undecodable_reads().items()},
+        ),
+        Reading(
+            "podium_observer_errors_total",
+            "Bugs that kept a change of one object from being noticed; the log has the traceback.",
+            (),
+            lambda: {(): cluster.observer_errors},
+        ),
+    ):
+        registry.register(reading)
 
 
 def from_zero(metric: _Labelled, series: Iterable[tuple[str, ...]]) -> _Labelled:

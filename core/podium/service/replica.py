@@ -115,13 +115,15 @@ class Replica:
         others: Mapping[str, Work],
         missing: Callable[[], list[str]],
         registry: CollectorRegistry,
+        undecodable: probes.Undecodables,
     ) -> None:
         """Work until asked to stop: `lead` while this replica leads, `others` (by name) for as long as it is.
 
-        `ready` ends once it may lead; `missing` names what keeps the process from being ready. Raises
-        PodiumError when it cannot begin, and when the lease is lost.
+        `ready` ends once it may lead; `missing` names what keeps the process from being ready, and
+        `undecodable` the objects that cannot be decoded. Raises PodiumError when it cannot begin, and when
+        the lease is lost.
         """
-        port = probes.server(missing, registry)
+        port = probes.server(missing, registry, undecodable)
         await port.start(self._options.bind, self._options.metrics_port)
         self._log.info("serving", metrics_port=port.port)
         try:

@@ -130,6 +130,7 @@ class _Process:
         # Who is registered is called about Podium's resources, so they are there or will be.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
         self._cluster = Cluster(connection, KINDS, keep=essential, groups=self._groups, say=self._say)
+        service_metrics.read_cluster(registry, self._cluster)
         self._metrics = Metrics(registry)
         self._serving = Serving(
             _names(settings), client_ca=settings.client_ca, client_name=settings.client_name
@@ -143,7 +144,7 @@ class _Process:
             context=self._serving.context,
             accepts=self._serving.accepts,
         )
-        self._probes = probes.server(self._missing, registry)
+        self._probes = probes.server(self._missing, registry, self._cluster.undecodable)
         self._metrics.read(
             in_flight=lambda: self._server.load.in_flight,
             cache_ages=self._cluster.ages,

@@ -14,6 +14,7 @@ _CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     processes.deployments,
     processes.leases,
     processes.probes,
+    processes.undecodable,
     processes.preemption,
     server.custom_resources,
     registration.registrations,

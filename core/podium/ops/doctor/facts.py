@@ -13,6 +13,7 @@ import msgspec
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.ops.doctor.check import Check, Level
+from podium.service.probes import Named
 
 Document = dict[str, Any]
 
@@ -73,10 +74,14 @@ class Right(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What a process said: of being ready, and how old its caches are, in seconds by resource."""
+    """What a process said: of being ready, and how old its caches are, in seconds by resource.
+
+    `undecodable` are the objects that it cannot decode, the first hundred.
+    """
 
     ready: Answer
     ages: Mapping[str, float]
+    undecodable: Sequence[Named] = ()
 
 
 class Trial(NamedTuple):

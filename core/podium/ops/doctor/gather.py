@@ -31,6 +31,7 @@ from podium.ops.doctor.facts import (
     Trial,
     Unread,
 )
+from podium.service.probes import Named
 from podium.wording import cut, one_line
 
 K = TypeVar("K")
@@ -108,13 +109,14 @@ class _Asker:
         }
         pods = {name: f"{facts.installation.itself}/pods/{name}:{port}/proxy" for name, port in ports.items()}
         ready = await self._ask(pods, "/readyz")
-        metrics = await self._ask(
-            {name: pods[name] for name in pods if isinstance(ready[name], Reply)}, "/metrics"
-        )
+        answering = {name: pods[name] for name in pods if isinstance(ready[name], Reply)}
+        metrics = await self._ask(answering, "/metrics")
+        undecodable = await self._ask(answering, "/undecodable")
         return {
             name: Probe(
                 {} if isinstance(reply, Reply) and reply.code == 200 else _refused(reply),
                 _ages(metrics.get(name)),
+                _named(undecodable.get(name)),
             )
             for name, reply in ready.items()
         }
@@ -224,6 +226,16 @@ def _ages(reply: Reply | Unread | None) -> dict[str, float]:
         }
     except ValueError:
         return {}
+
+
+def _named(reply: Reply | Unread | None) -> list[Named]:
+    """Read which objects a process cannot decode; none where it does not say, as an older one."""
+    if not isinstance(reply, Reply) or reply.code != 200:
+        return []
+    try:
+        return msgspec.json.decode(reply.body, type=list[Named])
+    except msgspec.DecodeError:
+        return []
 
 
 def _settings(facts: Facts) -> dict[str, Any]:

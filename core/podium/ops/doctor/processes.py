@@ -8,10 +8,13 @@ from datetime import datetime, timedelta
 from podium.api.meta import instant
 from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.facts import DELETES, Document, Facts, lasting, unseen
+from podium.service.probes import Named
 from podium.wording import count, listed, some
 
 # A cache hears of the API server each minute at least: a bookmark.
 _STALE_SECONDS = 180.0
+# Objects that are named one by one.
+_MOST_NAMED = 10
 # How the answer of a process that is not ready begins (podium.service.probes).
 _NOT_READY = "not ready: "
 # Of a Lease both clocks tell parts of seconds or whole ones, and a write takes its time.
@@ -195,6 +198,27 @@ def probes(facts: Facts) -> Iterator[Check]:
         fact = f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not reached: {why}"
         forward = f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics"
         yield Check("process", Level.NOTE, fact, f"{forward}, and curl localhost:9000/readyz")
+
+
+def undecodable(facts: Facts) -> Iterator[Check]:
+    """Name the objects that a process cannot decode."""
+    pods: dict[Named, list[str]] = defaultdict(list)
+    for pod, probe in sorted(facts.probes.items()):
+        for named in probe.undecodable:
+            pods[named].append(pod)
+    for named, by in list(pods.items())[:_MOST_NAMED]:
+        name = f"{named.namespace}/{named.name}" if named.namespace else named.name
+        fact = f"{some(by)} cannot decode {named.resource} {name}: {named.error}"
+        place = f"-n {named.namespace} " if named.namespace else ""
+        get = f"kubectl {place}get {named.resource} {named.name} -o json"
+        fix = f"{get} shows it; until it is mended or deleted its last known state counts"
+        yield Check("undecodable", Level.WARNING, fact, fix)
+    if len(pods) > _MOST_NAMED:
+        fact = f"{count(len(pods) - _MOST_NAMED, 'more object')} cannot be decoded"
+        yield Check("undecodable", Level.WARNING, fact, "see the logs at `object not decodable`")
+    ready = [pod for pod, probe in facts.probes.items() if isinstance(probe.ready, dict)]
+    if ready and not pods:
+        yield Check("undecodable", Level.OK, f"every object can be decoded by {some(ready)}")
 
 
 def preemption(facts: Facts) -> Iterator[Check]:

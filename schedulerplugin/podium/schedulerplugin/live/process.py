@@ -88,6 +88,7 @@ class _Process:
         self._cluster = Cluster(
             connection, KINDS, reads=SCHEDULING_READS, keep=essential, idle=worker.idle, say=replica.say
         )
+        service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = Recorder(
             connection,
             self._live().scheduler_name,
@@ -127,6 +128,7 @@ class _Process:
             },
             missing=lambda: self._cluster.waits() + self._cluster.refused(),
             registry=self._registry,
+            undecodable=self._cluster.undecodable,
         )
 
     def _pending(self) -> Mapping[str, float]:
