@@ -19,6 +19,7 @@ from tests.preemption.scene import (
     told_to_go,
 )
 from tests.preemption.test_budgets import budget
+from tests.preemption.test_pinned import daemon_set, of_daemon_set
 from tests.scheduling import builders
 
 from podium.api.core import Namespace
@@ -69,6 +70,7 @@ pods = st.fixed_dictionaries(
         "schedulingGates": st.sampled_from([None, None, None, [{"name": "hold"}]]),
         "affinity": st.sampled_from([None, None, apart({}), apart({"matchLabels": {"team": "x"}})]),
         "schedulerName": st.sampled_from([None, None, None, "other"]),
+        "owner": st.sampled_from([None, None, "d"]),
         "volumes": st.sampled_from(
             [None, None, None, [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]]
         ),
@@ -134,7 +136,21 @@ class Following(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), fields=pods)
     def put_pod(self, name: str, fields: dict[str, Any]) -> None:
-        self.state.apply(pod(name, **fields | {"uid": self.uid(name, **fields)}))
+        owner = fields["owner"]
+        made = pod(
+            name, **{key: fields[key] for key in fields if key != "owner"} | {"uid": self.uid(name, **fields)}
+        )
+        if owner is not None and made.spec.nodeName is not None:
+            made = of_daemon_set(made, owner)
+        self.state.apply(made)
+
+    @rule(uid=st.sampled_from(["d", "d", "e", None]))
+    def put_daemon_set(self, uid: str | None) -> None:
+        """Have the DaemonSet that pods name, another of its name, or none."""
+        if uid is None:
+            self.state.remove(daemon_set("d"))
+        else:
+            self.state.apply(daemon_set(uid))
 
     @rule(name=st.sampled_from(["lone", "high-0", "high-1"]), where=st.sampled_from([*[None] * 3, *NODES]),
           status=st.sampled_from([{}, {"nominatedNodeName": "n2"}]))  # fmt: skip

@@ -10,10 +10,12 @@ from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import class_finding, protected
 from podium.schedulerplugin.settings import Settings
+from podium.state import State
 
 GOLD = PriorityClass(metadata=ObjectMeta(name="gold"), value=100)
 CLASSES = {"gold": GOLD}
 OURS = Settings(evict_only="podium-scheduler")
+NOTHING = State(native_served=False)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +39,15 @@ OURS = Settings(evict_only="podium-scheduler")
     ],
 )
 def test_what_protects_a_pod(victim: Schedulable, settings: Settings, why: str | None) -> None:
-    assert protected(victim, settings) == why
+    assert protected(victim, settings, NOTHING) == why
 
 
 @pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
 def test_kube_scheduler_evicts_from_kube_system(semantics: Semantics) -> None:
     """What a release does is told as it is; who may be evicted at all is still the administrator's choice."""
     victim = pod(namespace="kube-system")
-    assert protected(victim, Settings(semantics=semantics)) is None
-    assert protected(victim, OURS._replace(semantics=semantics)) is not None
+    assert protected(victim, Settings(semantics=semantics), NOTHING) is None
+    assert protected(victim, OURS._replace(semantics=semantics), NOTHING) is not None
 
 
 def test_a_class_that_does_not_exist_is_named() -> None:

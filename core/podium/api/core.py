@@ -11,6 +11,8 @@ from podium.api.meta import Int32, LabelSelector, ObjectMeta
 # Who places a pod that names nobody, and who reads Podium's groups.
 DEFAULT_SCHEDULER = "default-scheduler"
 PODIUM_SCHEDULER = "podium-scheduler"
+# An annotation on the mirror of a static pod, by the kubelet that runs it.
+MIRROR = "kubernetes.io/config.mirror"
 
 # A quantity as JSON carries it: nearly always text, but a bare number is legal.
 RawQuantity = str | int | float

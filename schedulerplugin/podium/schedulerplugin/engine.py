@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.foreign import Owner
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.schedulable import Schedulable
@@ -32,6 +33,7 @@ from podium.schedulerplugin.preemption.naming import Said, plainly
 from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.nominations import Nominations
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.pinned import daemon_set
 from podium.schedulerplugin.preemption.stage import Preemptor, Stage
 from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
 from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
@@ -59,7 +61,9 @@ class Engine:
         self.snapshot = Snapshot(minor)
         self.placer = Placer(self.snapshot, view.namespaces, self.settings.strategy, self.settings.reserved)
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.spending)
-        self._groups = Membership()
+        self._groups = Membership[GroupKey]()
+        # By the UID of the DaemonSet that pods name as theirs.
+        self._daemons = Membership[str]()
         self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
@@ -78,6 +82,9 @@ class Engine:
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
             self._apply_pod(changed, before, after)
+            return
+        if isinstance(changed, Owner):
+            self._apply_owner(_uid(before), _uid(after))
             return
         self._memo.forget()
         self.snapshot.apply(before, after)
@@ -225,14 +232,23 @@ class Engine:
             self._intents.follow(_pod(before), _pod(after))
         row = snapshot.pod_row.get(_name(pod))
         if row is not None:
+            self._daemons.put(row, daemon_set(pod))
             self._regroup(row, membership(pod, native_served=self._native))
             self._nominated.note(row)
         elif had is not None:
             self._nominated.note(had)
+            self._daemons.put(had, None)
             self._regroup(had, None)
         # Others' decisions look at no pod that only waits, but for the terms that a new shape brings.
         if concerned or self._concerns(row) or met != snapshot.shapes_met:
             self._memo.forget()
+
+    def _apply_owner(self, before: str, after: str) -> None:
+        """Follow an owner of pods, by UID, empty for none: whether it exists is all that matters."""
+        if before != after:
+            self._memo.forget()
+            for uid in (before, after):
+                self._touch(self._daemons.rows.get(uid, ()))
 
     def _concerns(self, row: int | None) -> bool:
         """Say whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
@@ -300,6 +316,10 @@ def _name(pod: Schedulable) -> Name:
 
 def _pod(obj: object) -> Schedulable | None:
     return obj if isinstance(obj, Schedulable) else None
+
+
+def _uid(owner: object) -> str:
+    return (owner.metadata.uid or "") if isinstance(owner, Owner) else ""
 
 
 def _budget(obj: object) -> PodDisruptionBudget | None:

@@ -2,7 +2,7 @@
 
 Of tens of thousands of pods most are copies of few, yet each is read as a document of its own: containers,
 constraints, labels and owners are the same texts again and again. What is equal is kept once, and what no
-decision reads (annotations of pods and nodes, most conditions, volumes that may be mounted anywhere) not at
+decision reads (nearly all annotations, most conditions, volumes that may be mounted anywhere) not at
 all. A memory of the last few thousand parts finds nearly all that are equal, for lists come sorted by name.
 Hence nothing that is kept may be changed.
 """
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from podium.api.core import MIRROR
+from podium.api.foreign import Owner
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
 from podium.state import Readable
@@ -35,13 +37,27 @@ def essential(obj: Readable) -> Readable:
                 _status(obj.status)
         case SchedulableNode():
             obj.metadata.annotations = None
+        case Owner():
+            # Whether it exists is all that matters.
+            return Owner(ref=obj.ref, metadata=_identity(obj.metadata), templates={})
         case _:
             pass
     return obj
 
 
+def _identity(metadata: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resourceVersion=metadata.resourceVersion,
+    )
+
+
 def _metadata(metadata: ObjectMeta) -> None:
-    metadata.generateName = metadata.annotations = None
+    mirror = (metadata.annotations or {}).get(MIRROR)
+    metadata.annotations = None if mirror is None else {MIRROR: ""}
+    metadata.generateName = None
     metadata.creationTimestamp = _text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)

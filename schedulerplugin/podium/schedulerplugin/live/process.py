@@ -18,6 +18,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import seconds as epoch_seconds
 from podium.kube.cluster import Cluster
 from podium.kube.connection import Connection, connect
+from podium.kube.discovery import Served
 from podium.kube.events import Pace, Recorder
 from podium.schedulerplugin.live.history import History
 from podium.schedulerplugin.live.keep import essential
@@ -27,6 +28,7 @@ from podium.schedulerplugin.live.shadowing import Shadowing
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import Source, Switch
 from podium.schedulerplugin.live.writes import Writes
+from podium.schedulerplugin.preemption.pinned import DAEMON_SET
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
 from podium.schedulerplugin.scheduling.history import counted, recent, unfinished
@@ -55,12 +57,18 @@ KINDS = (
     Kind.NAMESPACE,
     Kind.CLAIM,
     Kind.VOLUME,
+    Kind.OWNER,
 )
 # A backlog of thousands is bound in seconds; one event for each would be as much to write as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
 # As far back as it matters who evicted whom.
 _PAST = timedelta(minutes=30)
 _DROPPED_FIRST = ("Scheduled",)
+
+
+def wanted(served: Served) -> bool:
+    """Return whether a kind is followed as it is served: of owners DaemonSets, for their pods never go."""
+    return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) == DAEMON_SET
 
 
 async def run(options: Options, source: Source, log: FilteringBoundLogger) -> None:
@@ -86,7 +94,13 @@ class _Process:
         self._registry = service_metrics.new_registry()
         self._metrics = Metrics(self._registry)
         self._cluster = Cluster(
-            connection, KINDS, reads=SCHEDULING_READS, keep=essential, idle=worker.idle, say=replica.say
+            connection,
+            KINDS,
+            reads=SCHEDULING_READS,
+            keep=essential,
+            only=wanted,
+            idle=worker.idle,
+            say=replica.say,
         )
         service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = Recorder(

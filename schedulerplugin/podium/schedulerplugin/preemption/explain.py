@@ -272,7 +272,7 @@ class Explainer:
         """Yield the pods that should have left their nodes."""
         units = self._units
         overdue = units.leaving & ~units.going(self._now)
-        for row in np.flatnonzero(overdue).tolist():
+        for row in sorted(np.flatnonzero(overdue).tolist(), key=self._names):
             ref = ObjectRef("v1", "Pod", *self._names(row))
             why = "it is being deleted and has not left in time, so its room counts as taken until it is gone"
             yield Problem(ref, "metadata.deletionTimestamp", why)

@@ -11,8 +11,8 @@ Their room counts as free already, for as long as `terminating` says. kube-sched
 like others.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,9 @@ _ATTRIBUTES = (
     *("priority", "rank", "size", "start", "key"),
     *("guard", "apart", "minimum", "until", "leaving", "free_until", "_class_of"),
 )
+
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class UnitRule(NamedTuple):
@@ -90,14 +93,14 @@ def guarded_priority(
     return priority
 
 
-class Membership:
-    """Which pod rows are of which group; shared by all rules of one engine."""
+class Membership(Generic[_Key]):
+    """Which pod rows are of which group, or of another owner; shared by all rules of one engine."""
 
     def __init__(self) -> None:
-        self.group_of: dict[int, GroupKey] = {}
-        self.rows: dict[GroupKey, set[int]] = {}
+        self.group_of: dict[int, _Key] = {}
+        self.rows: dict[_Key, set[int]] = {}
 
-    def put(self, row: int, key: GroupKey | None) -> None:
+    def put(self, row: int, key: _Key | None) -> None:
         """Note the group of a pod, None for none (or no pod any more)."""
         before = self.group_of.get(row)
         if before == key:
@@ -127,7 +130,7 @@ class Units:
         self,
         view: View,
         snapshot: Snapshot,
-        groups: Membership,
+        groups: Membership[GroupKey],
         rule: UnitRule,
         settings: Settings,
         leaving: Callable[[Schedulable], bool],
@@ -375,7 +378,7 @@ class Units:
         if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
             # Its loss would free an unknown amount, so a plan cannot count on it.
             return "what it takes cannot be counted"
-        why = protected(self._pod(row), self._settings)
+        why = protected(self._pod(row), self._settings, self._view)
         if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it holds up the whole group: the others would go, and this one arrive.
             return "its binding is on the way"
