@@ -39,17 +39,44 @@ def test_a_preemptor_whose_request_cannot_be_counted_is_placed_nowhere(amount: s
 )
 @pytest.mark.parametrize("semantics", [Semantics.KEP, Semantics.V1_36, Semantics.V1_37])
 @pytest.mark.parametrize("by", ["high", of("group")])
-def test_a_running_pod_whose_request_cannot_be_counted_closes_its_node(
+def test_a_running_pod_whose_request_cannot_be_counted_leaves_nothing_free_but_is_a_victim(
     by: Any, semantics: Semantics, amount: str, field: str
 ) -> None:
-    """Nobody knows what it takes, so it is no victim, and no room beside it is counted on."""
+    """It counts as if it took all of that resource, until it goes; the plan names it."""
     mine = [pod("high", 1, 5), group("group", 5, 1), gang("group", [None], 1, priority=5)]
-    cluster = [node("n1"), pod("odd", amount, 0, node="n1", ago=60), pod("low", 1, 1, node="n1"), mine]
+    odd = pod("odd", amount, 0, node="n1", ago=60)
+    cluster = [node("n1"), odd, pod("low", 1, 1, node="n1"), mine]
     plan = planned(cluster, by=by, semantics=semantics)
-    assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
-    assert "budget" not in plan.message.lower()
-    assert named(plan) >= {("Pod team-a/odd", field), ("Node n1", "")}
+    assert (plan.outcome, victims(plan)) == (Outcome.FITS_AFTER_PREEMPTION, ["odd"])
+    assert named(plan) == {("Pod team-a/odd", field)}
+    above = [node("n1"), pod("odd", amount, 9, node="n1", ago=60), pod("low", 1, 1, node="n1"), mine]
+    assert planned(above, by=by, semantics=semantics).outcome is Outcome.DOES_NOT_FIT
     assert list(placed(planned(cluster, node("n2"), by=by, semantics=semantics)).values()) == ["n2"]
+
+
+NOT_OFFERED = [("absurd", "5P"), ("negative", "-1"), ("no quantity", "lots"), ("ordinary", "1")]
+
+
+@pytest.mark.parametrize("amount", [each[1] for each in NOT_OFFERED], ids=[each[0] for each in NOT_OFFERED])
+def test_an_amount_of_what_the_node_does_not_offer_closes_nothing(amount: str) -> None:
+    """The kubelet ignores such a request: the node has the room that it has."""
+    odd = builders.pod("odd", {"odd.example.com/x": amount}, node="n1", priority=9)
+    plan = planned(node("n1"), odd, pod("high", 1, 5))
+    assert (plan.outcome, placed(plan)) == (Outcome.FITS, {"high": "n1"})
+
+
+@pytest.mark.parametrize("semantics", list(Semantics))
+@pytest.mark.parametrize("by", ["high", of("group")])
+def test_a_preemptor_that_asks_for_what_no_node_offers_fits_nowhere(by: Any, semantics: Semantics) -> None:
+    asked: dict[str, Any] = {"containers": [builders.container({"cpu": "1", "odd.example.com/x": "1"})]}
+    mine = [
+        pod("high", 1, 5, **asked),
+        group("group", 5, 2),
+        gang("group", [None, None], 1, priority=5, **asked),
+    ]
+    plan = planned(node("n1"), LOW, mine, by=by, semantics=semantics)
+    assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
+    assert "Insufficient odd.example.com/x" in plan.message
 
 
 @pytest.mark.parametrize("room", ["-4", "many", str(FAR)])
@@ -60,13 +87,13 @@ def test_a_node_whose_room_cannot_be_counted_takes_nobody(room: str) -> None:
     assert placed(planned(node("n1", room), node("n2"), pod("high", 1, 5))) == {"high": "n2"}
 
 
-def test_sums_that_cannot_be_held_close_the_node() -> None:
-    """Each request is a number; all of them together are more than is counted."""
+def test_sums_past_64_bits_leave_nothing_free() -> None:
+    """Each request is a number; all of them together wrap around in 64 bits."""
     most = 2**52 // 1000
-    huge = [pod(f"huge-{at}", most, 0, node="n1", ago=60) for at in range(1030)]
-    plan = planned(node("n1", room={"pods": 2000}), node("n2"), huge, pod("high", 1, 5))
+    huge = [pod(f"huge-{at}", most, 0, node="n1", ago=60) for at in range(2100)]
+    plan = planned(node("n1", room={"pods": 3000}), node("n2"), huge, pod("high", 1, 5))
     assert placed(plan) == {"high": "n2"}
-    assert ("Node n1", "") in named(plan)
+    assert plan.outcome is Outcome.FITS
 
 
 def test_a_request_far_beyond_any_node_fits_nowhere() -> None:

@@ -17,17 +17,18 @@ Tally = Counter[tuple[Shape, bool, str]]
 def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Say all that the snapshot knows of each node."""
     columns = snapshot.columns
-    texts = {key: {value_id: value for value, value_id in columns.values(key).items()} for key in label_keys}
+    texts = {
+        key: {value_id: value for value, value_id in columns.values(key).of.items()} for key in label_keys
+    }
     return {
         name: {
             "alive": snapshot.alive.item(row),
-            "usable": snapshot.usable.item(row),
             "unschedulable": snapshot.unschedulable.item(row),
             "allocatable": _amounts(snapshot, snapshot.allocatable, row),
             "used": _amounts(snapshot, snapshot.used, row),
             "scored": tuple(array.item(row) for array in snapshot.scored),
             "labels": {key: texts[key].get(columns.column(key).item(row)) for key in label_keys},
-            "taints": columns.taint_sets[columns.taints.item(row)],
+            "taints": columns.taints_on(row),
             "pods": sorted(pod_name(snapshot, each) for each in snapshot.pods_on(row).tolist()),
         }
         for name, row in snapshot.row.items()
@@ -91,14 +92,14 @@ def check_free_rows(snapshot: Snapshot) -> None:
     """Hold that rows without an object hold nothing, and that each shape is some pod's."""
     dead = ~snapshot.alive
     assert int(snapshot.alive.sum()) == len(snapshot.row)
-    assert not snapshot.columns.taints[dead].any()
-    for array in (*snapshot.allocatable, *snapshot.used, *snapshot.scored):
+    assert not any(snapshot.columns.taints_on(row) for row in np.flatnonzero(dead).tolist())
+    for array in (*snapshot.allocatable.values(), *snapshot.used.values()):
         assert not array[dead].any()
     free = snapshot.home == NO_POD
     assert int((~free).sum()) == len(snapshot.pod_row)
     assert (snapshot.node[free] == NO_POD).all()
     assert (snapshot.shape[free] == NO_SHAPE).all()
-    for array in snapshot.requests:
+    for array in snapshot.requests.values():
         assert not array[free].any()
     assert set(snapshot.shapes) == set(snapshot.shape[~free].tolist())
     assert len(set(snapshot.shapes.values())) == len(snapshot.shapes)
@@ -111,6 +112,8 @@ def check_indexes(snapshot: Snapshot) -> None:
         assert on == {row for row in rows if node_row in (snapshot.node.item(row), snapshot.home.item(row))}
     claims = {name for row in rows for name in claims_of(_pod(snapshot, row))}
     assert {name for _, name in snapshot._claim_users} == claims
+    assert snapshot._needs.keys() == snapshot.shapes.keys()
+    assert {at for needs in snapshot._needs.values() for at, _ in needs} <= snapshot.used.keys()
     bound = {claim.spec.volumeName or "" for claim in snapshot.volumes.claims.values() if claim.spec}
     assert set(snapshot._claims_of_volume) == bound
 
@@ -131,8 +134,7 @@ def _counted(snapshot: Snapshot, pod_row: int, node_row: int) -> tuple[Shape, bo
 
 
 def _amounts(snapshot: Snapshot, arrays: Any, row: int) -> dict[str, int]:
-    amounts = zip(snapshot.resources, arrays, strict=True)
-    return {name: array.item(row) for name, array in amounts if array.item(row)}
+    return {name: arrays[at].item(row) for name, at in snapshot.resource.items() if arrays[at].item(row)}
 
 
 def _place(snapshot: Snapshot, row: int) -> str | int | None:

@@ -17,7 +17,7 @@ from tests.scheduling.town import SCENES, Town
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.schedulerplugin.filters import chain as chain_module
-from podium.schedulerplugin.filters.chain import CLOSED, Chain
+from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -105,17 +105,22 @@ def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> 
     )
 
 
-def test_a_node_that_nobody_can_sum_up_takes_no_pod() -> None:
-    """It is told in words of our own."""
+def test_an_absurd_request_closes_one_resource_of_its_node() -> None:
+    """Nothing of the resource is free there; a pod that does not ask for it fits."""
     absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
-    snapshot = snapshot_of(node("m"), absurd, pod("wanted"))
-    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
-    chain = Chain(snapshot, NAMESPACES)
-    assert chain.static(shape)[snapshot.row["m"]]
-    assert not chain.mask(shape).any()
-    assert not chain.fits(shape, snapshot.row["m"])
-    assert chain.why(shape, snapshot.row["m"]) == (CLOSED,)
-    assert chain.refusals(shape).message == f"0/1 nodes are available: 1 {CLOSED}."
+    snapshot = snapshot_of(node("m"), absurd, pod("memory", {"memory": "1"}), pod("cpu", {"cpu": "1"}))
+    chain, m = Chain(snapshot, NAMESPACES), snapshot.row["m"]
+    wanted, other = (
+        snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, name)])]
+        for name in ("memory", "cpu")
+    )
+    assert chain.static(wanted)[m]
+    assert not chain.mask(wanted).any()
+    assert not chain.fits(wanted, m)
+    assert chain.why(wanted, m) == ("Insufficient memory",)
+    assert chain.refusals(wanted).message == "0/1 nodes are available: 1 Insufficient memory."
+    assert chain.mask(other)[m]
+    assert chain.fits(other, m)
 
 
 def test_a_reason_names_the_first_nodes_by_name() -> None:

@@ -302,23 +302,45 @@ UNUSABLE: list[tuple[str, dict[str, Any], Unusable]] = [
         {"containers": [container({"cpu": "1", "memory": str(LARGEST)}), container({"memory": "1"})]},
         Unusable("spec[memory]", f"{LARGEST + 1} is more than any machine has"),
     ),
-    (
-        "claims that stand for node resources",
-        {"requests": {"cpu": "1"}, "node": "n", "status": {"nodeAllocatableResourceClaimStatuses": [{}]}},
-        Unusable(
-            "status.nodeAllocatableResourceClaimStatuses", "node resources through claims are not supported"
-        ),
-    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("spec", "named"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
 )
-def test_what_cannot_be_counted_is_named_and_left_out(spec: dict[str, Any], named: Unusable) -> None:
+def test_what_cannot_be_counted_is_named_and_counts_as_more_than_any_node_has(
+    spec: dict[str, Any], named: Unusable
+) -> None:
     taken = effective(pod("p", **spec))
     assert taken.unusable == (named,)
-    assert taken.amounts == {"cpu": 1000, "pods": 1}
+    resource = named.field[named.field.rindex("[") + 1 : -1]
+    assert taken.amounts == {"cpu": 1000, "pods": 1, resource: LARGEST}
+    assert requests.amounts(pod("p", **spec)) == {"cpu": 1000, "pods": 1}
+
+
+CLAIMS: list[tuple[str, list[dict[str, Any]], dict[str, int]]] = [
+    ("nothing", [{}], {}),
+    ("1.36", [{"resources": {"cpu": "1", "memory": "1Gi"}}], {"cpu": 1000, "memory": GIB}),
+    (
+        "1.37",
+        [{"mapping": [{"name": "cpu", "quantity": "1"}, {"name": "cpu", "quantity": "500m"}]}],
+        {"cpu": 1500},
+    ),
+    ("several claims", [{"resources": {"cpu": "1"}}, {"resources": {"cpu": "2"}}], {"cpu": 3000}),
+]
+
+
+@pytest.mark.parametrize(("claims", "more"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
+def test_what_a_running_pod_takes_of_its_node_through_claims_is_added(
+    claims: list[dict[str, Any]], more: dict[str, int]
+) -> None:
+    status = {"nodeAllocatableResourceClaimStatuses": claims}
+    expected = {
+        "cpu": 1000 + more.get("cpu", 0),
+        **{name: each for name, each in more.items() if name != "cpu"},
+    }
+    assert amounts(pod("p", {"cpu": "1"}, node="n", status=status)) == expected
+    assert amounts(pod("p", {"cpu": "1"}, status=status)) == {"cpu": 1000}
 
 
 NODES: list[tuple[str, SchedulableNode, dict[str, int], list[Unusable]]] = [

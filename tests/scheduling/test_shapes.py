@@ -486,7 +486,7 @@ DIFFERENT: list[dict[str, Any]] = [
     {"node": "n", "status": {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "9"}}]}},
     {"node": "n", "status": {"allocatedResources": {"cpu": "9"}, "resources": {"requests": {"cpu": "9"}}}},
     {"node": "n", "status": {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}},
-    {"node": "n", "status": {"nodeAllocatableResourceClaimStatuses": [{}]}},
+    {"node": "n", "status": {"nodeAllocatableResourceClaimStatuses": [{"resources": {"cpu": "1"}}]}},
 ]
 
 

@@ -15,7 +15,9 @@ from podium.api.core import Node, Pod
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.schedulerplugin.overlay import LIFTED, PENDING, STRANDED
+from podium.schedulerplugin.requests import LARGEST
 from podium.schedulerplugin.snapshot import NO_START, Snapshot
+from podium.schedulerplugin.sums import MOST
 from podium.state import State
 
 ZONE = "topology.kubernetes.io/zone"
@@ -91,7 +93,7 @@ def test_rows_are_stable_and_reused() -> None:
     assert used(snapshot, "cpu", "a") == 1000
     assert not snapshot.unschedulable.any()
     assert set(snapshot.columns.column(ZONE).tolist()) == {-1}
-    assert snapshot.allocatable[snapshot.resource["example.com/gpu"]].sum() == 0
+    assert all(array.item(freed) == 0 for array in snapshot.used.values())
     assert int(snapshot.alive.sum()) == 101
 
 
@@ -197,37 +199,90 @@ UNUSABLE = [
 @pytest.mark.parametrize(
     "requests, field", [each[1:] for each in UNUSABLE], ids=[each[0] for each in UNUSABLE]
 )
-def test_a_node_is_closed_while_a_pod_there_cannot_be_counted(requests: dict[str, str], field: str) -> None:
-    """Nobody knows what the node has left: both are named, and what can be counted counts."""
+def test_a_request_that_cannot_be_counted_takes_all_of_its_resource(
+    requests: dict[str, str], field: str
+) -> None:
+    """The pod is named. Other resources of the node stay as they are."""
     bad = pod("bad", {"example.com/gpu": "1", **requests}, node="n")
-    snapshot = snapshot_of(node("n"), node("fine"), bad)
+    snapshot = snapshot_of(node("n", {"example.com/gpu": "8"}), bad)
+    (name,) = requests
+    assert used(snapshot, name, "n") == LARGEST
     assert used(snapshot, "example.com/gpu", "n") == 1
-    assert not snapshot.usable[snapshot.row["n"]]
-    assert snapshot.usable[snapshot.row["fine"]]
-    closed, named = snapshot.problems()
-    assert (str(closed.object), str(named.object), named.field) == ("Node n", f"Pod {NS}/bad", field)
+    (named,) = snapshot.problems()
+    assert (str(named.object), named.field) == (f"Pod {NS}/bad", field)
     snapshot.apply(bad, None)
-    assert snapshot.usable[snapshot.row["n"]]
+    assert used(snapshot, name, "n") == 0
     assert not snapshot.problems()
 
 
-def test_sums_beyond_64_bits_close_the_node_and_are_taken_back_exactly() -> None:
+def test_sums_beyond_64_bits_stay_full_and_are_taken_back_exactly() -> None:
     """Three thousand pods of 4 PiB overflow an integer; without them the node is as before."""
     snapshot = snapshot_of(node("n"), pod("small", {"memory": "1Gi"}, node="n"))
     huge = [pod(f"huge-{number}", {"memory": "4Pi"}, node="n") for number in range(3000)]
     for each in huge:
         snapshot.apply(None, each)
-    assert not snapshot.usable[snapshot.row["n"]]
+    assert used(snapshot, "memory", "n") == MOST
     rows = np.array([row_of(snapshot, each.metadata.name or "") for each in huge])
     with snapshot.trial():
-        snapshot.lift_many(rows)
+        snapshot.lift_many(rows[:2000])
+        assert used(snapshot, "memory", "n") == 1000 * LARGEST + GIB
+        snapshot.lift_many(rows[2000:])
         assert used(snapshot, "memory", "n") == GIB
-        assert snapshot.usable[snapshot.row["n"]]
-    assert not snapshot.usable[snapshot.row["n"]]
+    assert used(snapshot, "memory", "n") == MOST
     for each in huge:
         snapshot.apply(each, None)
     assert used(snapshot, "memory", "n") == GIB
-    assert snapshot.usable[snapshot.row["n"]]
+
+
+# Resources come and go.
+
+GPU = "example.com/gpu"
+
+
+def test_a_resource_has_arrays_only_while_a_node_offers_it() -> None:
+    """What running pods take of it counts as soon as it is offered, and pods that come and go later."""
+    snapshot = snapshot_of(node("n"), node("m"), pod("a", {GPU: "2"}, node="n"), pod("b", {GPU: "1"}))
+    assert GPU not in snapshot.resource
+    snapshot.apply(node("n"), node("n", {GPU: "8"}))
+    at = snapshot.resource[GPU]
+    assert used(snapshot, GPU, "n") == 2
+    assert [snapshot.requests[at].item(row_of(snapshot, name)) for name in "ab"] == [2, 1]
+    snapshot.assume(row_of(snapshot, "b"), snapshot.row["n"])
+    snapshot.apply(None, pod("c", {GPU: "4"}, node="m"))
+    assert (used(snapshot, GPU, "n"), used(snapshot, GPU, "m")) == (3, 4)
+    snapshot.apply(None, node("m", {GPU: "8"}))
+    snapshot.apply(None, node("n"))
+    assert snapshot.resource[GPU] == at
+    snapshot.apply(node("m"), None)
+    assert GPU not in snapshot.resource
+    assert {at} & (snapshot.allocatable.keys() | snapshot.used.keys() | snapshot.requests.keys()) == set()
+    assert {at} & {position for needs in snapshot._needs.values() for position, _ in needs} == set()
+    snapshot.apply(None, node("n", {GPU: "8"}))
+    assert used(snapshot, GPU, "n") == 3
+
+
+def test_one_node_may_exchange_one_resource_for_another() -> None:
+    snapshot = snapshot_of(
+        node("n", {"x.com/old": "1"}), pod("a", {"x.com/old": "1", "x.com/new": "2"}, node="n")
+    )
+    snapshot.apply(None, node("n", {"x.com/new": "4"}))
+    assert sorted(snapshot.resource) == ["cpu", "memory", "pods", "x.com/new"]
+    assert used(snapshot, "x.com/new", "n") == 2
+
+
+def test_names_that_no_node_offers_cost_no_array() -> None:
+    """Twenty thousand names in one pod: no array, no position, no sum, on a node or pending."""
+    snapshot = snapshot_of(node("n"))
+    before = {name: len(arrays) for name, arrays in vars(snapshot._sums).items() if isinstance(arrays, dict)}
+    odd = {f"odd.example.com/{number}": "1" for number in range(20_000)}
+    for at in (None, "n"):
+        snapshot.apply(None, pod("odd", {"cpu": "1", **odd}, node=at))
+        (needs,) = snapshot._needs.values()
+        assert len(needs) == 4
+        after = {
+            name: len(arrays) for name, arrays in vars(snapshot._sums).items() if isinstance(arrays, dict)
+        }
+        assert after == before
 
 
 def test_a_node_has_nothing_of_what_it_does_not_say_properly() -> None:

@@ -175,6 +175,23 @@ class ContainerStatus(msgspec.Struct, gc=False):
     resources: ResourceRequirements | None = None
 
 
+class ClaimedAmount(msgspec.Struct, gc=False):
+    """An amount of a resource of the node that a pod takes through a resource claim."""
+
+    name: str = ""
+    quantity: RawQuantity = "0"
+
+
+class NodeResourceClaim(msgspec.Struct, gc=False):
+    """What a pod takes of its node through one resource claim (KEP-5517).
+
+    Kubernetes 1.36 writes `resources`, later releases `mapping`.
+    """
+
+    resources: dict[str, RawQuantity] | None = None
+    mapping: list[ClaimedAmount] | None = None
+
+
 class SchedulableStatus(PodStatus, gc=False):
     """status of a pod, with what orders victims and what resizes have changed."""
 
@@ -187,7 +204,7 @@ class SchedulableStatus(PodStatus, gc=False):
     initContainerStatuses: list[ContainerStatus] | None = None
     allocatedResources: dict[str, RawQuantity] | None = None
     resources: ResourceRequirements | None = None
-    nodeAllocatableResourceClaimStatuses: list[Present] | None = None
+    nodeAllocatableResourceClaimStatuses: list[NodeResourceClaim] | None = None
 
     def condition(self, kind: str) -> Condition | None:
         """Give the condition of a type, such as PodScheduled or DisruptionTarget, if it is set."""

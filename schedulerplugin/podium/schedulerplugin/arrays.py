@@ -1,5 +1,6 @@
 """The kinds of array that all decisions are made on, and how one grows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,3 +19,13 @@ def grown(array: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any]
     longer = np.full(size, fill, array.dtype) if fill else np.zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def by_id(ids: Int32s, amounts: Mapping[int, int]) -> Int64s:
+    """Return the amount for each id of an array, 0 for an id that has none."""
+    if not amounts:
+        return np.zeros(len(ids), np.int64)
+    known = np.array(sorted(amounts), np.int64)
+    values = np.array([amounts[each] for each in known.tolist()], np.int64)
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, values[at], 0)

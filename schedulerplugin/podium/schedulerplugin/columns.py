@@ -1,11 +1,14 @@
-"""What nodes say of themselves, as integers by row: one column a label key, one of sets of taints.
+"""Labels and taints of nodes, as integers by row: one column for each label key, one column of taint sets.
 
-Selectors, affinity and spread compare the labels of thousands of nodes at once, but always of few keys. So a
-column is made when its key is first asked for, and kept in step with the nodes from then on; the texts become
-small integers that never change their meaning while the process lives.
+Selectors, affinity and spread compare the labels of thousands of nodes at once, but only for few keys. A
+column is therefore made when its key is first asked for, and only if a node has the key. Pods can name any
+number of other keys, which cost nothing. Ids of values and of taint sets are counted by their users: an
+autoscaler that writes a new taint value every few seconds leaves nothing behind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,62 +19,141 @@ from podium.schedulerplugin.arrays import Int32s, grown
 ABSENT_VALUE = -1
 
 _NO_LABELS: Mapping[str, str] = {}
+_NO_TAINTS: tuple[Taint, ...] = ()
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Ids(Generic[T]):
+    """Small integers for the values that rows have now: an id is free again when no row has its value.
+
+    Ids are below `size`, which is at most the number of values that rows had at one time.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[T, int] = {}
+        self._users: list[int] = []
+        self._free: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """One more than the largest id."""
+        return len(self._users)
+
+    def take(self, value: T) -> int:
+        """Return the id of a value, for one row more."""
+        found = self.of.get(value)
+        if found is None:
+            if not self._free:
+                self._free.append(len(self._users))
+                self._users.append(0)
+            found = self.of[value] = self._free.pop()
+        self._users[found] += 1
+        return found
+
+    def drop(self, value: T) -> None:
+        """Count one row less with a value."""
+        found = self.of[value]
+        self._users[found] -= 1
+        if not self._users[found]:
+            del self.of[value]
+            self._free.append(found)
+
+
+class _Column:
+    """The values of one label key by row."""
+
+    def __init__(self, size: int) -> None:
+        self.ids: Ids[str] = Ids()
+        self.rows: Int32s = np.full(size, ABSENT_VALUE, np.int32)
+
+    def put(self, row: int, before: str | None, value: str | None) -> None:
+        # Taken first: a value that only changes its row keeps its id.
+        self.rows[row] = ABSENT_VALUE if value is None else self.ids.take(value)
+        if before is not None:
+            self.ids.drop(before)
 
 
 class Columns:
     """Labels and taints of nodes by row; arrays are as long as the snapshot's, and replaced when they grow.
 
-    `taints` holds positions in `taint_sets`, whose first is the empty one; a set keeps the order of its node.
+    `taints` holds ids of `taint_sets`; a set keeps the order of its node. An id may get another meaning when
+    a node changes.
     """
 
     def __init__(self) -> None:
+        # Grows when a label key comes to the nodes, or goes.
+        self.key_revision = 0
         self.taints: Int32s = np.zeros(0, np.int32)
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
-        self._set_ids: dict[tuple[Taint, ...], int] = {(): 0}
+        self.taint_sets: Ids[tuple[Taint, ...]] = Ids()
+        self._taints: list[tuple[Taint, ...]] = []
         self._labels: list[Mapping[str, str]] = []
-        self._columns: dict[str, Int32s] = {}
-        self._values: dict[str, dict[str, int]] = {}
+        # How many nodes have each label key.
+        self._nodes_with: Counter[str] = Counter()
+        self._columns: dict[str, _Column] = {}
+        self._nowhere = _Column(0)
 
     def column(self, key: str) -> Int32s:
-        """Give the id of a label's value on every row, ABSENT_VALUE where the label or the node is not."""
-        column = self._columns.get(key)
-        if column is None:
-            values = self._values[key] = {}
-            column = self._columns[key] = np.full(len(self.taints), ABSENT_VALUE, np.int32)
-            for row, labels in enumerate(self._labels):
-                value = labels.get(key)
-                if value is not None:
-                    column[row] = values.setdefault(value, len(values))
-        return column
+        """Return the id of a label's value on every row, ABSENT_VALUE where the label or the node is not."""
+        return self._of(key).rows
 
-    def values(self, key: str) -> Mapping[str, int]:
-        """Give the ids of a label's values, dense from 0 in the order they were first seen."""
-        self.column(key)
-        return self._values[key]
+    def values(self, key: str) -> Ids[str]:
+        """Return the ids of a label's values."""
+        return self._of(key).ids
+
+    def has(self, key: str) -> bool:
+        """Return whether a node has a label key."""
+        return key in self._nodes_with
+
+    def taints_on(self, row: int) -> tuple[Taint, ...]:
+        """Return the taints of the node on a row."""
+        return self._taints[row]
 
     def grow(self, size: int) -> None:
-        """Make room for nodes up to a row."""
-        self.taints = grown(self.taints, size)
-        self._labels += [_NO_LABELS] * (size - len(self._labels))
-        for key, column in self._columns.items():
-            self._columns[key] = grown(column, size, ABSENT_VALUE)
+        """Make room for nodes up to a row; a row without a node has no taints."""
+        more = size - len(self._labels)
+        self.taints = np.concatenate(
+            [self.taints, np.array([self.taint_sets.take(_NO_TAINTS) for _ in range(more)], np.int32)]
+        )
+        self._taints += [_NO_TAINTS] * more
+        self._labels += [_NO_LABELS] * more
+        for column in (*self._columns.values(), self._nowhere):
+            column.rows = grown(column.rows, size, ABSENT_VALUE)
+        self._nowhere.rows.flags.writeable = False
 
     def put(self, row: int, labels: Mapping[str, str] | None, taints: Sequence[Taint] | None) -> bool:
-        """Set what the node on a row says; say whether that is anything new."""
-        labels = labels or _NO_LABELS
-        taint_set = tuple(taints or ())
-        set_id = self._set_ids.get(taint_set)
-        if set_id is None:
-            set_id = self._set_ids[taint_set] = len(self.taint_sets)
-            self.taint_sets.append(taint_set)
-        before = self._labels[row]
-        if before == labels and self.taints.item(row) == set_id:
+        """Set what the node on a row says; return whether that is anything new."""
+        labels, taint_set = labels or _NO_LABELS, tuple(taints or _NO_TAINTS)
+        labels_before, set_before = self._labels[row], self._taints[row]
+        if labels_before == labels and set_before == taint_set:
             return False
-        self.taints[row] = set_id
-        self._labels[row] = labels
-        for key, column in self._columns.items():
-            value = labels.get(key)
-            if value != before.get(key):
-                values = self._values[key]
-                column[row] = ABSENT_VALUE if value is None else values.setdefault(value, len(values))
+        self._labels[row], self._taints[row] = labels, taint_set
+        self.taints[row] = self.taint_sets.take(taint_set)
+        self.taint_sets.drop(set_before)
+        for key in labels_before.keys() | labels.keys():
+            before, value = labels_before.get(key), labels.get(key)
+            if before != value:
+                self._relabel(row, key, before, value)
         return True
+
+    def _relabel(self, row: int, key: str, before: str | None, value: str | None) -> None:
+        column = self._columns.get(key)
+        if column is not None:
+            column.put(row, before, value)
+        nodes = self._nodes_with[key]
+        self._nodes_with[key] += (value is not None) - (before is not None)
+        self.key_revision += bool(nodes) != bool(self._nodes_with[key])
+        if not self._nodes_with[key]:
+            del self._nodes_with[key]
+            self._columns.pop(key, None)
+
+    def _of(self, key: str) -> _Column:
+        column = self._columns.get(key)
+        if column is not None:
+            return column
+        if key not in self._nodes_with:
+            return self._nowhere
+        column = self._columns[key] = _Column(len(self._labels))
+        for row, labels in enumerate(self._labels):
+            column.put(row, None, labels.get(key))
+        return column

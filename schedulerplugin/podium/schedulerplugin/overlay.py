@@ -53,7 +53,7 @@ class Overlay:
 
     Arrays have room to spare (`alive` says which node rows are in use, `home` is NO_POD on free pod rows) and
     are replaced when they grow: read them from here each time, never keep one over an event. `allocatable`,
-    `used` and `requests` hold one array a resource, in the order of `resources`; `requests` is by pod row.
+    `used` and `requests` hold one array a resource, by its position (`resource`); `requests` is by pod row.
     """
 
     def __init__(self) -> None:
@@ -72,23 +72,23 @@ class Overlay:
         self._node_changed: list[NodeChanged] = []
 
     @property
-    def resources(self) -> list[str]:
-        """The resources that any pod or node has named."""
-        return self._sums.resources
-
-    @property
     def resource(self) -> Mapping[str, int]:
-        """The positions of the resources."""
+        """The positions of the resources that some node offers; a position is not reused."""
         return self._sums.resource
 
     @property
-    def allocatable(self) -> list[Int64s]:
-        """What each node has, by resource."""
+    def layout(self) -> int:
+        """Grows when a resource comes or goes, and when an array of amounts is replaced."""
+        return self._sums.layout
+
+    @property
+    def allocatable(self) -> Mapping[int, Int64s]:
+        """What each node has, by position of the resource."""
         return self._sums.allocatable
 
     @property
-    def used(self) -> list[Int64s]:
-        """What the pods on each node request, by resource."""
+    def used(self) -> Mapping[int, Int64s]:
+        """What the pods on each node request, by position of the resource."""
         return self._sums.used
 
     @property
@@ -96,19 +96,10 @@ class Overlay:
         """Milli cpu and bytes of memory on each node as scores count them."""
         return self._sums.scored
 
-    def usable_at(self, node_row: int) -> bool:
-        """Say whether one node is among `usable`, which costs an array."""
-        return self.alive.item(node_row) and not self._sums.closed_at(node_row)
-
     @property
-    def requests(self) -> list[Int64s]:
-        """What each pod requests, by resource."""
+    def requests(self) -> Mapping[int, Int64s]:
+        """What each pod requests, by position of the resource."""
         return self._sums.requests
-
-    @property
-    def usable(self) -> Bools:
-        """The nodes whose room is known: alive, and every pod there could be counted."""
-        return self.alive & ~self._sums.closed
 
     def pods_on(self, node_row: int) -> Rows:
         """Give the rows of the pods that count on a node now, in no particular order."""

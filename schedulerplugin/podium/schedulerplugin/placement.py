@@ -152,7 +152,7 @@ class _Room:
             at = self._at.item(row)
             if at < 0:
                 continue
-            if self._placer.snapshot.usable_at(row) and self._fits_at(row):
+            if self._fits_at(row):
                 self.worth[at] = self._worth_at(row)
             else:
                 self.worth[at] = _FULL

@@ -107,6 +107,8 @@ class PodScores:
     def _wished(self, shape: Shape) -> Iterator[_Wish]:
         """Give what the pod to place wishes of those that stand."""
         for weight, term in shape.preferred_pods:
+            if not self._snapshot.columns.has(term.topology_key):
+                continue
             pods = (looked_for(term, self._namespaces),)
             yield _Wish(weight, term.topology_key, ask_near(self._asked, pods, term.topology_key))
 
@@ -119,6 +121,9 @@ class PodScores:
 
     def _even(self, shape: Shape) -> list[Levels]:
         soft = shape.soft_spread
+        # A node that lacks one of the keys gets no points: with a key that no node has there are none.
+        if not all(self._snapshot.columns.has(each.topology_key) for each in soft):
+            return []
         return [self._spread_tallies.of(shape, soft, which) for which in range(len(soft))]
 
 

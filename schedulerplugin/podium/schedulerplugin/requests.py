@@ -3,7 +3,9 @@
 kube-scheduler computes a pod's requests from init containers, sidecars, overhead, pod-level resources and,
 once the pod has a node, from what a resize has changed there; a plan is only as right as this sum. It is
 exact: each quantity is read to the milli, as an API server stores it, and the total is rounded up once. A
-quantity that is negative, no quantity or absurd is named and left out, never guessed.
+quantity that is negative, no quantity or absurd is named. A pod that asks for such an amount counts as if it
+asked for LARGEST of that resource, so where it runs nothing of the resource is free until it goes; a node
+that offers such an amount has none of it.
 
 Source: the resource helpers of component-helpers 1.36.3 and 1.37.0, KEP-753 (sidecars), KEP-2837 (pod-level
 resources), KEP-1287 (in-place resize), with both releases' default gates.
@@ -34,18 +36,22 @@ _SCORED = {CPU: 100, MEMORY: 200 * 1024 * 1024 * _MILLI}
 
 _Milli = dict[str, int]  # resource name to thousandths
 _Q = TypeVar("_Q")
+_Unusables = dict[tuple[str, str], "Unusable"]  # by resource name and field
 _Take = Callable[[Container, str], _Milli]
 
 
 class Unusable(NamedTuple):
-    """A quantity that was left out: where it stands, and what is wrong with it."""
+    """A quantity that cannot be used: its field, and what is wrong with it."""
 
     field: str
     why: str
 
 
 class Effective(NamedTuple):
-    """What a pod takes: amounts above zero (`pods` is 1), (milli cpu, bytes) for scores, the left out."""
+    """What a pod takes: amounts above zero (`pods` is 1), (milli cpu, bytes) for scores, the unusable.
+
+    The amount of an unusable resource is LARGEST.
+    """
 
     amounts: dict[str, int]
     scored: tuple[int, int]
@@ -63,14 +69,15 @@ def effective(pod: Schedulable, minor: int = LATEST) -> Effective:
 
 
 def amounts(pod: Schedulable) -> dict[str, int]:
-    """Give the amounts of `effective` alone; what scores count is most of its work."""
+    """Return the amounts of `effective` without the unusable; what scores count is most of its work."""
     reading = _Reading(pod, LATEST)
-    return reading.amounts(reading.total({}))
+    found = reading.amounts(reading.total({}))
+    return {name: amount for name, amount in found.items() if amount < LARGEST}
 
 
 def allocatable(node: SchedulableNode) -> tuple[dict[str, int], tuple[Unusable, ...]]:
     """Give a node's status.allocatable; what it does not name it has nothing of, pods included."""
-    unusable: dict[str, Unusable] = {}
+    unusable: _Unusables = {}
     written = node.status.allocatable if node.status is not None else None
     total = _read(written, "status.allocatable", unusable)
     return _rounded(total, "status.allocatable", unusable, PODS), tuple(unusable.values())
@@ -82,7 +89,7 @@ class _Reading:
     def __init__(self, pod: Schedulable, minor: int) -> None:
         self.pod = pod
         self.minor = minor
-        self.unusable: dict[str, Unusable] = {}
+        self.unusable: _Unusables = {}
         # kube-scheduler looks at no status of a pod that it has yet to place.
         self.status = (pod.status if pod.spec.nodeName else None) or SchedulableStatus()
         pending = self.status.condition("PodResizePending")
@@ -92,9 +99,6 @@ class _Reading:
             for index, status in enumerate(getattr(self.status, part) or ()):
                 if status.allocatedResources is not None or status.resources is not None:
                     self.containers[status.name] = f"status.{part}[{index}]", status
-        if self.status.nodeAllocatableResourceClaimStatuses:
-            field = "status.nodeAllocatableResourceClaimStatuses"
-            self.unusable[field] = Unusable(field, "node resources through claims are not supported")
 
     def total(self, missing: _Milli) -> _Milli:
         """Sum up all of the pod; a container that does not name a resource of `missing` counts as that."""
@@ -105,11 +109,20 @@ class _Reading:
             total = self.resized(missing)
         self.pod_level(total)
         _add(total, _read(spec.overhead, "spec.overhead", self.unusable))
+        for index, claim in enumerate(self.status.nodeAllocatableResourceClaimStatuses or ()):
+            field = f"status.nodeAllocatableResourceClaimStatuses[{index}]"
+            for quantities in (
+                claim.resources,
+                *({each.name: each.quantity} for each in claim.mapping or ()),
+            ):
+                _add(total, _read(quantities, field, self.unusable))
         return total
 
     def amounts(self, total: _Milli) -> dict[str, int]:
-        """Give a total in whole amounts, and the pod itself as one."""
-        return {**_rounded(total, "spec", self.unusable), PODS: 1}
+        """Return a total in whole amounts, LARGEST of what is unusable, and the pod itself as one."""
+        found = _rounded(total, "spec", self.unusable)
+        found.update({name: LARGEST for name, _ in self.unusable if _counts(name)})
+        return {**found, PODS: 1}
 
     def scored(self, total: _Milli) -> tuple[int, int]:
         """Give cpu and memory with kube-scheduler's defaults for what a container or pod does not name."""
@@ -209,7 +222,7 @@ class _Reading:
         return wants
 
 
-def _asked(resources: ResourceRequirements | None, path: str, unusable: dict[str, Unusable]) -> _Milli:
+def _asked(resources: ResourceRequirements | None, path: str, unusable: _Unusables) -> _Milli:
     if resources is None:
         return {}
     requests = _read(resources.requests, f"{path}.resources.requests", unusable)
@@ -220,7 +233,7 @@ def _asked(resources: ResourceRequirements | None, path: str, unusable: dict[str
     return {**_read(unasked, f"{path}.resources.limits", unusable), **requests}
 
 
-def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: dict[str, Unusable]) -> _Milli:
+def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: _Unusables) -> _Milli:
     amounts: _Milli = {}
     for name, raw in (quantities or {}).items():
         try:
@@ -233,7 +246,7 @@ def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: dic
                 continue
             why = f"{raw!r} is negative"
         field = f"{path}[{name}]"
-        unusable[field] = Unusable(field, why)
+        unusable[name, field] = Unusable(field, why)
     return amounts
 
 
@@ -243,14 +256,14 @@ def _milli(raw: RawQuantity) -> int:
     return parse(raw, Scale.MILLI)
 
 
-def _rounded(total: _Milli, path: str, unusable: dict[str, Unusable], *more: str) -> dict[str, int]:
+def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict[str, int]:
     """Give the whole amounts of what kube-scheduler counts; none is no amount."""
     amounts: dict[str, int] = {}
     for name, milli in total.items():
         amount = milli if name == CPU else -(-milli // _MILLI)
         if amount > LARGEST:
             field = f"{path}[{name}]"
-            unusable[field] = Unusable(field, f"{amount} is more than any machine has")
+            unusable[name, field] = Unusable(field, f"{amount} is more than any machine has")
         elif amount and (_counts(name) or name in more):
             amounts[name] = amount
     return amounts

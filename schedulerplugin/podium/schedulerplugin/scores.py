@@ -7,7 +7,7 @@ change with every placement: a caller that keeps them asks again for the rows th
 does.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -141,8 +141,10 @@ class Scores:
 
     def _unwanted(self, shape: Shape) -> Int32s:
         columns = self._snapshot.columns
-        table = [_unwanted(shape, taints) for taints in columns.taint_sets]
-        return np.array(table, np.int32)[columns.taints]
+        table = np.zeros(columns.taint_sets.size, np.int32)
+        for taints, set_id in columns.taint_sets.of.items():
+            table[set_id] = _unwanted(shape, taints)
+        return table[columns.taints]
 
     def _preferred(self, shape: Shape) -> Int32s:
         sums = np.zeros(len(self._snapshot.alive), np.int32)
@@ -156,7 +158,7 @@ class Scores:
     def _used(self, name: str, rows: Rows) -> Int64s:
         return self._amounts(self._snapshot.used, name, rows)
 
-    def _amounts(self, arrays: list[Int64s], name: str, rows: Rows) -> Int64s:
+    def _amounts(self, arrays: Mapping[int, Int64s], name: str, rows: Rows) -> Int64s:
         at = self._snapshot.resource.get(name)
         return np.zeros(len(rows), np.int64) if at is None else arrays[at][rows]
 

@@ -16,7 +16,7 @@ from podium.api.core import Node, Pod
 from podium.api.meta import instant
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.findings import ObjectRef
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, grown
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
 from podium.schedulerplugin.columns import Columns
 from podium.schedulerplugin.interning import Interning
 from podium.schedulerplugin.overlay import (
@@ -119,9 +119,6 @@ class Snapshot(Overlay):
         found = []
         for row, unusable in self._bad_nodes.items():
             found += [Problem(self._node_ref(row), *each) for each in unusable]
-        for row in np.flatnonzero(self._sums.closed).tolist():
-            why = "the requests of its pods cannot be added up, so nothing is placed here"
-            found.append(Problem(self._node_ref(row), "", why))
         for shape_id in self._interning.unusable:
             for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
                 found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
@@ -173,8 +170,7 @@ class Snapshot(Overlay):
         self.names[row] = self.objects[row] = None
         self.alive[row] = self.unschedulable[row] = False
         self._bad_nodes.pop(row, None)
-        for amounts in self.allocatable:
-            amounts[row] = 0
+        self._offer(row, {})
         self.columns.put(row, None, None)
         self._tell_node(row)
         self._free_nodes.append(row)
@@ -255,16 +251,29 @@ class Snapshot(Overlay):
 
     def _set_room(self, row: int, node: SchedulableNode) -> None:
         amounts, unusable = allocatable(node)
-        for name in amounts:
-            self._sums.add_resource(name)
-        for name, array in zip(self.resources, self.allocatable, strict=True):
-            array[row] = amounts.get(name, 0)
+        self._offer(row, amounts)
         self._bad_nodes.pop(row, None)
         if unusable:
             self._bad_nodes[row] = unusable
 
+    def _offer(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Set what a node offers; store what pods take of a resource while some node offers it."""
+        came, went = self._sums.offer(row, amounts)
+        if not came and not went:
+            return
+        changed = {*came, *went}
+        asked: dict[str, dict[int, int]] = {name: {} for name in changed}
+        for shape_id, shape in self.shapes.items():
+            named = [each for each in shape.requests if each[0] in changed]
+            for name, amount in named:
+                asked[name][shape_id] = amount
+            if named:
+                self._needs[shape_id] = self._needs_of(shape)
+        for name in came:
+            self._sums.fill(name, by_id(self.shape, asked[name]), self.node)
+
     def _needs_of(self, shape: Shape) -> Needs:
-        return self._sums.needs(shape.requests, shape.scored, readable=not shape.unusable)
+        return self._sums.needs(shape.requests, shape.scored)
 
     def _tell_node(self, row: int) -> None:
         self.node_revision += 1

@@ -1,111 +1,164 @@
-"""What nodes have, and what their pods take, added up: one contiguous array a resource, in exact integers.
+"""What nodes offer and what their pods take, summed by node: one contiguous array for each resource.
 
-Beside the resources two sums serve scores (requests with kube-scheduler's defaults), and one, the strain,
-says how near a node is to sums that 64 bits cannot hold. Only a hand-made dump gets there; the sums then wrap
-and unwrap again on the way back, and the node is closed in between.
+A resource has arrays only while a node offers it. Pods can name any number of resources that no node offers;
+such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two further sums serve scores
+(requests with kube-scheduler's defaults).
+
+Sums are exact. A sum past `MOST` reads as `MOST`, so that 64-bit arithmetic on it cannot wrap into free room.
+Its exact value is then kept aside, so the sum is right again when the pods go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import count
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.arrays import Int32s, Int64s, Rows, grown
 
-# What a pod takes from its node: (index of the sum, amount), no amount being zero.
+# What a pod takes from its node: (position of the sum, amount), no amount being zero.
 Needs = tuple[tuple[int, int], ...]
 
-_SCORED_CPU, _SCORED_MEMORY, _STRAIN, _FIRST_RESOURCE = range(4)
-# Strain counts in units of 2**40: pods of less than that leave none, and a node's sums stay under 2**63 while
-# its strain is under the limit (2**62 of strain, and less than 2**40 more from each of up to 2**22 pods).
-_STRAIN_BITS = 40
-_STRAIN_LIMIT = 2**22
+# The largest sum that is stored. Readers subtract it from what a node offers (up to 2**52) and add amounts of
+# pods (up to 2**52 each): a thousand of them still stay within 64 bits.
+MOST = 2**62
+
+_SCORED_CPU, _SCORED_MEMORY, _FIRST_RESOURCE = range(3)
 
 
 class Sums:
-    """Sums by node row, and by pod row what each is made of; arrays are replaced when they grow.
+    """Sums by node row, and by pod row the amounts that they consist of. Growth replaces arrays.
 
-    `resource` gives the position of a resource in `resources`, and that of its arrays in `allocatable` and
-    `used` (by node) and `requests` (by pod). `scored` are milli cpu and bytes of memory by node.
+    `resource` gives the position of a resource in `allocatable` and `used` (by node) and in `requests` (by
+    pod). A position is not reused. `layout` grows when an array comes, goes or is replaced. `scored` are
+    milli cpu and bytes of memory by node.
     """
 
     def __init__(self) -> None:
-        self.resources: list[str] = []
+        self.layout = 0
         self.resource: dict[str, int] = {}
-        self.allocatable: list[Int64s] = []
-        self._by_node: list[Int64s] = [np.zeros(0, np.int64) for _ in range(_FIRST_RESOURCE)]
-        self._by_pod: list[Int64s] = [np.zeros(0, np.int64) for _ in range(_FIRST_RESOURCE)]
-        self._share_out()
+        self.allocatable: dict[int, Int64s] = {}
+        self.used: dict[int, Int64s] = {}
+        self.requests: dict[int, Int64s] = {}
+        # A view reads and writes one integer several times as fast as the array does.
+        self._views: dict[int, memoryview] = {}
+        # How many nodes offer the resource of each position.
+        self._offers: dict[int, int] = {}
+        # The exact value of each sum past MOST, by (position of the sum, node row).
+        self._beyond: dict[tuple[int, int], int] = {}
+        self._nodes = self._pods = 0
+        self._positions = count(_FIRST_RESOURCE)
+        for index in range(_FIRST_RESOURCE):
+            self._make_room(index)
 
     @property
-    def closed(self) -> Bools:
-        """The nodes where what the pods take is not known, or adds up to more than can be counted."""
-        return self._by_node[_STRAIN] >= _STRAIN_LIMIT
+    def scored(self) -> tuple[Int64s, Int64s]:
+        """Milli cpu and bytes of memory on each node as scores count them."""
+        return self.used[_SCORED_CPU], self.used[_SCORED_MEMORY]
 
-    def closed_at(self, node_row: int) -> bool:
-        """Say whether one node is among `closed`."""
-        return self._by_node[_STRAIN].item(node_row) >= _STRAIN_LIMIT
-
-    def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int], *, readable: bool) -> Needs:
-        """Give what pods with these requests take; of one with an unreadable request nobody knows."""
-        amounts = [(_FIRST_RESOURCE + self.add_resource(name), amount) for name, amount in requests]
-        most = max((amount for _, amount in amounts), default=0)
-        strain = most >> _STRAIN_BITS if readable else _STRAIN_LIMIT
-        amounts += (_SCORED_CPU, scored[0]), (_SCORED_MEMORY, scored[1]), (_STRAIN, strain)
+    def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int]) -> Needs:
+        """Return what a pod with these requests takes of the resources that a node offers now."""
+        resource = self.resource
+        amounts = [(resource[name], amount) for name, amount in requests if name in resource]
+        amounts += (_SCORED_CPU, scored[0]), (_SCORED_MEMORY, scored[1])
         return tuple((index, amount) for index, amount in amounts if amount)
 
     def add(self, needs: Needs, node_row: int, sign: int) -> None:
-        """Add what one pod takes (sign 1), or take it back (-1)."""
-        views = self._views
+        """Add what one pod takes (sign 1), or subtract it (-1)."""
+        views, beyond = self._views, self._beyond
         for index, amount in needs:
             view = views[index]
             total = view[node_row] + sign * amount
-            try:
+            if total > MOST or beyond:
+                self._add_exactly(index, node_row, sign * amount)
+            else:
                 view[node_row] = total
-            except ValueError:
-                view[node_row] = (total + 2**63) % 2**64 - 2**63
 
     def add_many(self, pod_rows: Rows, node_rows: Int32s, sign: int) -> None:
-        """Add what many pods take, each on its node."""
-        add = np.add.at if sign > 0 else np.subtract.at
+        """Add or subtract what many pods take, each on its node."""
         nodes = node_rows.astype(np.intp)
-        for by_node, by_pod in zip(self._by_node, self._by_pod, strict=True):
-            amounts = by_pod.take(pod_rows)
-            if amounts.any():
-                add(by_node, nodes, amounts)
+        for index, by_pod in self.requests.items():
+            self._add_all(index, by_pod.take(pod_rows), nodes, sign)
 
     def note(self, pod_row: int, before: Needs, after: Needs) -> None:
-        """Note what a pod will take, which takes nothing at the moment."""
+        """Store the amounts of a pod that counts on no node at the moment."""
         for index, _ in before:
-            self._by_pod[index][pod_row] = 0
+            self.requests[index][pod_row] = 0
         for index, amount in after:
-            self._by_pod[index][pod_row] = amount
+            self.requests[index][pod_row] = amount
 
-    def add_resource(self, name: str) -> int:
-        """Give the position of a resource, which from now on has arrays."""
-        position = self.resource.get(name)
-        if position is None:
-            position = self.resource[name] = len(self.resources)
-            self.resources.append(name)
-            self.allocatable.append(np.zeros(len(self._by_node[0]), np.int64))
-            for arrays in (self._by_node, self._by_pod):
-                arrays.append(np.zeros(len(arrays[0]), np.int64))
-            self._share_out()
-        return position
+    def offer(self, node_row: int, amounts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+        """Set what a node offers, every amount above zero; return the resources that came, and that went.
+
+        One that came has empty arrays (see `fill`). One that went has none: work out its pods' needs anew.
+        """
+        came = [name for name in amounts if name not in self.resource]
+        for name in came:
+            at = self.resource[name] = next(self._positions)
+            self._offers[at] = 0
+            self.allocatable[at] = np.zeros(self._nodes, np.int64)
+            self._make_room(at)
+        went = []
+        for name, at in self.resource.items():
+            array, amount = self.allocatable[at], amounts.get(name, 0)
+            self._offers[at] += bool(amount) - bool(array.item(node_row))
+            array[node_row] = amount
+            if not self._offers[at]:
+                went.append(name)
+        for name in went:
+            self._drop(self.resource.pop(name))
+        return came, went
+
+    def fill(self, name: str, amounts: Int64s, node: Int32s) -> None:
+        """Set what pods request of a resource that just came, by row; `node` is where each counts."""
+        at = self.resource[name]
+        self.requests[at][:] = amounts
+        rows = np.flatnonzero((amounts > 0) & (node >= 0))
+        self._add_all(at, amounts[rows], node[rows].astype(np.intp), 1)
 
     def grow_nodes(self, size: int) -> None:
         """Make room for nodes up to a row."""
-        self.allocatable = [grown(array, size) for array in self.allocatable]
-        self._by_node = [grown(array, size) for array in self._by_node]
-        self._share_out()
+        self._nodes = size
+        self.layout += 1
+        for arrays in (self.allocatable, self.used):
+            arrays.update({at: grown(array, size) for at, array in arrays.items()})
+        self._views = {at: array.data for at, array in self.used.items()}
 
     def grow_pods(self, size: int) -> None:
         """Make room for pods up to a row."""
-        self._by_pod = [grown(array, size) for array in self._by_pod]
-        self._share_out()
+        self._pods = size
+        self.layout += 1
+        self.requests.update({at: grown(array, size) for at, array in self.requests.items()})
 
-    def _share_out(self) -> None:
-        self.used = self._by_node[_FIRST_RESOURCE:]
-        self.requests = self._by_pod[_FIRST_RESOURCE:]
-        self.scored = (self._by_node[_SCORED_CPU], self._by_node[_SCORED_MEMORY])
-        # A view reads and writes one integer several times as fast as the array does.
-        self._views = [array.data for array in self._by_node]
+    def _add_all(self, index: int, amounts: Int64s, nodes: Rows, sign: int) -> None:
+        most = int(amounts.max(initial=0))
+        if not most:
+            return
+        by_node = self.used[index]
+        may_pass = sign > 0 and int(by_node.max(initial=0)) + most * len(amounts) > MOST
+        if may_pass or self._beyond:
+            for row, amount in zip(nodes.tolist(), amounts.tolist(), strict=True):
+                self._add_exactly(index, row, sign * amount)
+        else:
+            (np.add if sign > 0 else np.subtract).at(by_node, nodes, amounts)
+
+    def _add_exactly(self, index: int, node_row: int, amount: int) -> None:
+        key, view = (index, node_row), self._views[index]
+        total = self._beyond.pop(key, view[node_row]) + amount
+        if total > MOST:
+            self._beyond[key] = total
+        view[node_row] = min(total, MOST)
+
+    def _make_room(self, index: int) -> None:
+        """Give a sum its arrays."""
+        self.layout += 1
+        self.used[index] = np.zeros(self._nodes, np.int64)
+        self.requests[index] = np.zeros(self._pods, np.int64)
+        self._views[index] = self.used[index].data
+
+    def _drop(self, at: int) -> None:
+        """Drop the arrays of a resource that no node offers any more."""
+        self.layout += 1
+        for by_position in (self.allocatable, self.used, self.requests, self._views, self._offers):
+            del by_position[at]
+        for key in [key for key in self._beyond if key[0] == at]:
+            del self._beyond[key]

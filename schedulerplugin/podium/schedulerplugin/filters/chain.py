@@ -40,8 +40,6 @@ from podium.schedulerplugin.filters.tallies import Asked, Pinned, pins
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# Of a node whose pods ask for what nobody can count, kube-scheduler has no such case and no words.
-CLOSED = "node(s) had pods whose requests cannot be added up"
 # How many nodes a refusal names.
 _EXAMPLES = 3
 # So many shapes are remembered at a time.
@@ -165,10 +163,7 @@ class Chain:
 
     def roomy(self, shape: Shape) -> Bools:
         """Give the node rows that suit a shape and have the room, whatever the other pods are like."""
-        roomy = self.snapshot.usable
-        roomy &= self._look(shape).static
-        roomy &= self.resources.mask(shape)
-        return roomy
+        return self._look(shape).static & self.resources.mask(shape)
 
     def neighbours(self, shape: Shape) -> Bools:
         """Give the node rows where no other pod keeps one of the shape away: ports, spread, pod affinity."""
@@ -180,14 +175,12 @@ class Chain:
     def fits(self, shape: Shape, row: int) -> bool:
         """Say whether a pod of a shape may have one node row now; it looks at no other node."""
         look = self._look(shape)
-        if not (look.static.item(row) and look.has_room(row) and self.snapshot.usable_at(row)):
+        if not (look.static.item(row) and look.has_room(row)):
             return False
         return not look.neighbours or all(each.why(shape, row) is None for each in look.neighbours)
 
     def why(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Give what the first filter that refuses a node row says; nothing where a pod of the shape fits."""
-        if not self.snapshot.usable_at(row):
-            return (CLOSED,)
         for each in self._ordered:
             said = each.why(shape, row)
             if said is not None:
@@ -271,8 +264,7 @@ class Chain:
 
     def _refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
         """Give the rows that each filter is the first to refuse, by what it says."""
-        left = asked & self.snapshot.usable
-        yield CLOSED, asked & ~left
+        left = asked.copy()
         for each in self._ordered:
             refused = left & ~each.mask(shape)
             if not refused.any():
@@ -287,7 +279,7 @@ class Chain:
     def _look(self, shape: Shape) -> _Look:
         look = self._looks.get(id(shape))
         snapshot = self.snapshot
-        now = (snapshot.node_revision, snapshot.shapes_met, len(snapshot.resources))
+        now = (snapshot.node_revision, snapshot.shapes_met, snapshot.layout)
         if look is None or look.made_at != now:
             if len(self._looks) >= _SHAPES:
                 self._looks = {}

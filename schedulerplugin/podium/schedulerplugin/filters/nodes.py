@@ -3,8 +3,9 @@
 Nothing here depends on other pods, so an answer holds until a node changes, and pods that ask the same share
 it: each filter keeps its masks by the part of a shape that it reads. A requirement is decided once for each
 distinct value of a label, a toleration once for each distinct set of taints, and then looked up for all nodes
-at once. No preemption makes these refusals go away. Semantics and texts are those of kube-scheduler 1.36 and
-1.37 with their default gates (no Lt and Gt in tolerations); node_filters and VOLUME_FILTERS have its order.
+at once. A requirement on a label that no node has costs no look at nodes. No preemption makes these refusals
+go away. Semantics and texts are those of kube-scheduler 1.36 and 1.37 with their default gates (no Lt and Gt
+in tolerations); node_filters and VOLUME_FILTERS have its order.
 """
 
 from abc import ABC, abstractmethod
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 # Who tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+# The operators of requirements that a node without the label meets.
+_WITHOUT_LABEL = ("NotIn", "DoesNotExist")
 # The effects of a taint that keep a pod from being placed.
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
@@ -176,8 +179,10 @@ class TaintToleration(StaticFilter):
     def _passes(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
         tolerations = shape.tolerations + self._always
-        table = [not keeping_out(tolerations, taints) for taints in columns.taint_sets]
-        return np.array(table, np.bool_)[columns.taints]
+        table = np.zeros(columns.taint_sets.size, np.bool_)
+        for taints, set_id in columns.taint_sets.of.items():
+            table[set_id] = not keeping_out(tolerations, taints)
+        return table[columns.taints]
 
 
 class NodeAffinity(StaticFilter):
@@ -251,7 +256,10 @@ def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
     """Give the node rows that meet every expression of a term; a term without any is met by all."""
     passes = _everywhere(snapshot)
     for requirement in term.expressions:
-        passes &= _labelled(snapshot, requirement)
+        if snapshot.columns.has(requirement.key):
+            passes &= _labelled(snapshot, requirement)
+        elif requirement.operator not in _WITHOUT_LABEL:
+            return ~_everywhere(snapshot)
     for requirement in term.fields:
         # The one field there is, is the name.
         named = _rows(snapshot, requirement.values)
@@ -264,13 +272,14 @@ def _labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
     key, operator, values = requirement
     column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
     # The last entry is for nodes without the label, whose id is -1.
+    table = np.full(ids.size + 1, operator == "NotIn", np.bool_)
     if operator in ("Gt", "Lt"):
-        table = np.array([*(requirement.matches({key: value}) for value in ids), False], np.bool_)
+        for value, value_id in ids.of.items():
+            table[value_id] = requirement.matches({key: value})
+    elif operator in ("Exists", "DoesNotExist"):
+        table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
     else:
-        table = np.full(len(ids) + 1, operator == "NotIn", np.bool_)
-        table[[ids[value] for value in values if value in ids]] = operator == "In"
-        if operator in ("Exists", "DoesNotExist"):
-            table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
+        table[[ids.of[value] for value in values if value in ids.of]] = operator == "In"
     return table[column]
 
 

@@ -90,6 +90,8 @@ class PodAffinity:
     def _company(self, shape: Shape) -> _Company:
         pods = tuple(looked_for(term, self._namespaces) for term in shape.pod_affinity)
         keys = dict.fromkeys(term.topology_key for term in shape.pod_affinity)
+        # A key that no node has refuses every node by itself.
+        keys = next(({key: None} for key in keys if not self._snapshot.columns.has(key)), keys)
         domains = tuple(Near(key, ask_near(self._asked, pods, key)) for key in keys)
         return _Company(domains, all(each.match(shape) for each in pods))
 
@@ -127,6 +129,7 @@ class PodAntiAffinity:
                 ask_near(self._asked, (looked_for(term, self._namespaces),), term.topology_key),
             )
             for term in shape.pod_anti_affinity
+            if self._snapshot.columns.has(term.topology_key)
         ]
 
 

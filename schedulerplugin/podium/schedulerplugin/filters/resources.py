@@ -1,9 +1,10 @@
 """Whether a pod's requests fit beside what stands on each node (NodeResourcesFit of kube-scheduler).
 
 One subtraction and one comparison a resource, over all nodes at once and in exact integers. A shape names
-only what it takes, so what it does not take fits a node in debt too; a resource that a node never named is
-one it has none of. The refusal names each resource that is short. Where one request is larger than the whole
-node no preemption helps: kube-scheduler calls that unresolvable, but never does for the number of pods.
+only what it takes, so what it does not take fits a node in debt too; a resource that no node offers has no
+arrays, and a pod that asks for it fits nowhere. The refusal names each resource that is short. Where one
+request is larger than the whole node no preemption helps: kube-scheduler calls that unresolvable, but never
+does for the number of pods.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -96,37 +97,55 @@ class Resources:
         return spare
 
     def short(self, shape: Shape) -> dict[str, Bools]:
-        """Give the node rows that are short of each resource, by kube-scheduler's words for it."""
+        """Give the node rows that are short of each resource, by kube-scheduler's words for it.
+
+        Of the resources that no node offers the first NAMED have words of their own, the others one text.
+        """
         resource, allocatable, used = self._room()
-        rows = {}
-        for name, amount in shape.requests:
-            at = resource.get(name)
-            nothing = np.zeros(len(self._snapshot.alive), np.int64)
-            free = nothing if at is None else allocatable[at] - used[at]
-            rows[_words(name)] = free < amount
-        return rows
+        rows = {
+            _words(name): allocatable[resource[name]] - used[resource[name]] < amount
+            for name, amount in shape.requests
+            if name in resource
+        }
+        everywhere = np.ones(len(self._snapshot.alive), np.bool_)
+        named, others = self._nowhere(shape)
+        return {**rows, **dict.fromkeys([*map(_words, named), *others], everywhere)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Give what is short on one node row for a shape, in kube-scheduler's words; empty where it fits."""
         resource, allocatable, used = self._room()
-        short = []
-        for name, amount in shape.requests:
-            at = resource.get(name)
-            if at is None or allocatable[at].item(row) - used[at].item(row) < amount:
-                short.append(name)
-        return tuple(_words(name) for name in _ordered(short))
+        named, others = self._nowhere(shape)
+        short = [
+            name
+            for name, amount in shape.requests
+            if name in resource
+            and allocatable[resource[name]].item(row) - used[resource[name]].item(row) < amount
+        ]
+        return (*map(_words, _ordered([*short, *named])), *others)
+
+    def _nowhere(self, shape: Shape) -> tuple[list[str], list[str]]:
+        """Return the first NAMED resources of a shape that no node offers, and words for the others."""
+        resource = self._snapshot.resource
+        missing = _ordered([name for name, _ in shape.requests if name not in resource])
+        others = len(missing) - NAMED
+        return missing[:NAMED], [f"Insufficient {others} other resources"] if others > 0 else []
 
     def why(self, shape: Shape, row: int) -> str | None:
         """Give the reasons of one node row as one line, or None where a pod of the shape fits."""
         return ", ".join(self.reasons(shape, row)) or None
 
-    def _room(self) -> tuple[Mapping[str, int], list[Int64s], list[Int64s]]:
+    def _room(self) -> tuple[Mapping[str, int], Mapping[int, Int64s], Mapping[int, Int64s]]:
         snapshot = self._snapshot
         return snapshot.resource, snapshot.allocatable, snapshot.used
 
 
 # The order of kube-scheduler's own checks; extended resources follow by name.
 _FIRST = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
+
+
+# A pod may ask for as many resources that no node offers as fit into an object of the API server: tens of
+# thousands. A refusal names so many; a pod that is not made to do harm asks for fewer.
+NAMED = 32
 
 
 def _words(name: str) -> str:

@@ -88,7 +88,7 @@ class SpreadTallies:
         def column() -> Int32s:
             return self._columns.get(view, lambda: self._admitted(shape, constraint, keys))
 
-        domains = Domains(column, lambda: len(self._snapshot.columns.values(key)))
+        domains = Domains(column, lambda: self._snapshot.columns.values(key).size)
         return self._asked.ask(Question((pods,), view), lambda: Levels(domains))
 
     def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
@@ -153,6 +153,9 @@ class TopologySpread:
         return None
 
     def _limits(self, shape: Shape) -> list[_Limit]:
+        # Pods on a node that lacks one of the keys do not count: with a key that no node has, none do.
+        if not all(self._snapshot.columns.has(each.topology_key) for each in shape.spread):
+            return []
         labels = dict(shape.labels)
         limits = []
         for which, each in enumerate(shape.spread):

@@ -310,19 +310,23 @@ class Asked(Tallies[Question]):
 
 
 class Plans(Generic[P]):
-    """Which tallies decide for a shape: worked out once a shape, until the tallies say it must be again."""
+    """Which tallies decide for a shape: worked out once a shape, until the tallies say it must be again.
+
+    It is worked out again when a label key comes to the nodes or goes too: a topology key that no node has
+    needs no tally.
+    """
 
     def __init__(self, tallies: Tallies[Any], make: Callable[[Shape], P]) -> None:
         self._tallies = tallies
         self._make = make
-        self._version = -1
+        self._version = (-1, -1)
         # By identity, which lasts while the shape is held: to hash all of one costs more than an answer.
         self._made: dict[int, tuple[Shape, P]] = {}
 
     def of(self, shape: Shape) -> P:
         """Give what was worked out for a shape."""
         self._tallies.hand_out()
-        if self._version != self._tallies.version or len(self._made) > _ROOMY:
+        if self._version != self._current() or len(self._made) > _ROOMY:
             self.forget()
         made = self._made.get(id(shape))
         if made is None:
@@ -331,5 +335,8 @@ class Plans(Generic[P]):
 
     def forget(self) -> None:
         """Work everything out anew."""
-        self._version = self._tallies.version
+        self._version = self._current()
         self._made = {}
+
+    def _current(self) -> tuple[int, int]:
+        return self._tallies.version, self._tallies.snapshot.columns.key_revision

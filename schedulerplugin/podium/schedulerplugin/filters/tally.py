@@ -28,7 +28,7 @@ class Domains(NamedTuple):
 
 def topology(snapshot: Snapshot, key: str) -> Domains:
     """Give the domains of a topology key: nodes with the same value of that label."""
-    return Domains(lambda: snapshot.columns.column(key), lambda: len(snapshot.columns.values(key)))
+    return Domains(lambda: snapshot.columns.column(key), lambda: snapshot.columns.values(key).size)
 
 
 class Tally:

@@ -193,7 +193,7 @@ class Chooser:
     def _candidates(self, shape: Shape, refused: Bools) -> Bools:
         """Give the nodes where taking pods away may help: nothing but other pods keeps the preemptor out."""
         static = self._placer.chain.static(shape) & ~refused
-        return static & self._snapshot.usable & (self._table.held > 0)
+        return static & (self._table.held > 0)
 
     def _victims_shapes(self) -> list[Shape]:
         """Give the shapes of the pods that may be taken."""

@@ -41,6 +41,8 @@ class NodeTable:
         self.held: Int32s = np.zeros(0, np.int32)
         self.paired: Bools = np.zeros(0, np.bool_)
         self._requests: dict[int, Int64s] = {}
+        # The layout of the snapshot's arrays that `_requests` was read with.
+        self._layout = -1
         self._at: Int32s = np.zeros(0, np.int32)
         self._built: int | None = None
         # The earliest start that counted as `now` when the order was made.
@@ -69,6 +71,8 @@ class NodeTable:
         """Follow the units: `changed` are pods whose unit may be another than before."""
         units = self._units
         self._grow()
+        if self._layout != self._snapshot.layout:
+            self._layout, self._requests = self._snapshot.layout, {}
         if self._built is None or now < self._built or now > self._clipped:
             rows = np.flatnonzero(units.lead != NO_UNIT)
             self._clear(slice(None))
@@ -180,7 +184,10 @@ class Sums:
         snapshot = units.snapshot
         lacks = {
             at: need - (snapshot.allocatable[at] - snapshot.used[at])
-            for at, need in ((snapshot.resource[name], need) for name, need in shape.requests)
+            # A pod that asks for a resource that no node offers has no candidates.
+            for at, need in (
+                (snapshot.resource[name], need) for name, need in shape.requests if name in snapshot.resource
+            )
         }
         # What no node lacks decides nothing; rows without a node lack all.
         self._lacks = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}

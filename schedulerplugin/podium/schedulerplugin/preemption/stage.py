@@ -112,14 +112,16 @@ class Stage:
         """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
         self.deadline.check()
         snapshot, shape = self.snapshot, self.shapes[0]
-        nodes = self._placer.chain.static(shape) & snapshot.usable
+        nodes = self._placer.chain.static(shape)
         if domain.node is not None:
             nodes &= np.arange(len(nodes)) == domain.node
         if domain.within is not None:
             nodes &= domain.within
         at_most: Int64s | None = None
         for name, amount in shape.requests:
-            at = snapshot.resource[name]
+            at = snapshot.resource.get(name)
+            if at is None:
+                return 0
             free = snapshot.allocatable[at] - snapshot.used[at]
             if without is not None:
                 np.subtract.at(free, self.units.at[without], snapshot.requests[at][without])

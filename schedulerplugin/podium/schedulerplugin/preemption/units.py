@@ -375,9 +375,6 @@ class Units:
 
     def _why_never(self, row: int) -> str:
         """Return why a pod may not be evicted, empty if it may."""
-        if self.snapshot.shapes[self.snapshot.shape.item(row)].unusable:
-            # Its loss would free an unknown amount, so a plan cannot count on it.
-            return "what it takes cannot be counted"
         why = protected(self._pod(row), self._settings, self._view)
         if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it holds up the whole group: the others would go, and this one arrive.
