@@ -23,6 +23,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
+from podium.schedulerplugin.comparer import Comparer
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Bind, Key, Report
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -304,6 +305,14 @@ class Whatever(RuleBasedStateMachine):
             assert decision.outcome is not Outcome.FITS, f"{key} fits and was not woken"
             if decision.chosen is not None and world.live.mode is Mode.ENFORCE:
                 assert self.held_back(key), f"{key} could preempt and was not woken"
+
+    @invariant()
+    def arrays_are_those_of_the_cluster(self) -> None:
+        """The comparer raises no false alarm, whatever is under way."""
+        if hasattr(self, "world"):
+            scheduler = self.world.scheduler
+            comparer = Comparer(scheduler.engine, lambda: scheduler.binding)
+            assert comparer.step(1) + comparer.step(len(PODS)) == []
 
     @invariant()
     def nothing_is_overcommitted(self) -> None:

@@ -15,8 +15,9 @@ from podium.api.core import Node, Pod
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.schedulerplugin.overlay import LIFTED, PENDING, STRANDED
+from podium.schedulerplugin.podversions import NO_START
 from podium.schedulerplugin.requests import LARGEST
-from podium.schedulerplugin.snapshot import NO_START, Snapshot
+from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.sums import MOST
 from podium.state import State
 

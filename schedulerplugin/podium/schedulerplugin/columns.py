@@ -7,7 +7,7 @@ autoscaler that writes a new taint value every few seconds leaves nothing behind
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -100,6 +100,11 @@ class Columns:
     def values(self, key: str) -> Ids[str]:
         """Return the ids of a label's values."""
         return self._of(key).ids
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys that have a column."""
+        return self._columns.keys()
 
     def has(self, key: str) -> bool:
         """Return whether a node has a label key."""

@@ -154,6 +154,11 @@ class Engine:
             self._nominated.note_all()
         return wanted(self.view, self.snapshot, target, self.settings, said, self._leaving)
 
+    @property
+    def nominations(self) -> Nominations:
+        """Which pending pods hold room on a node."""
+        return self._nominated
+
     def nomination(self, row: int) -> str:
         """Give the node that is reserved for a pod; empty for none, and for one that is assumed on a node."""
         return self._nominated.of(row)

@@ -11,6 +11,7 @@ gives one answer, whatever the order in which nodes and pods were read.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from podium.api.core import Namespace
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.chain import Brought, Chain, on_nodes
+from podium.schedulerplugin.filters.tallies import Tallies
 from podium.schedulerplugin.podscores import PodScores
 from podium.schedulerplugin.scores import MAX, Scores, Strategy
 from podium.schedulerplugin.shapes import Shape
@@ -53,6 +55,11 @@ class Placer:
             namespaces,
             lambda shape: (*(term for _, term in shape.preferred_pods), *shape.pod_affinity),
         )
+
+    @property
+    def tallies(self) -> tuple[Tallies[Any], ...]:
+        """All tallies of filters and scores."""
+        return (*self.chain.tallies, self.pod_scores.tallies)
 
     def place(self, shape: Shape, within: Bools | None = None) -> int | None:
         """Give the best node row (of those `within`) for a pod of a shape, None where no node takes it."""

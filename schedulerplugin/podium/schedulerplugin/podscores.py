@@ -17,7 +17,7 @@ from podium.schedulerplugin.arrays import Int64s, Rows
 from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
 from podium.schedulerplugin.filters.podaffinity import Namespaces, ask_near, labels_of, looked_for
 from podium.schedulerplugin.filters.spread import Levels, SpreadTallies
-from podium.schedulerplugin.filters.tallies import Asked, Carried, Plans, pins
+from podium.schedulerplugin.filters.tallies import Asked, Carried, Plans, Tallies, pins
 from podium.schedulerplugin.filters.tally import Tally, topology
 from podium.schedulerplugin.scores import MAX
 from podium.schedulerplugin.shapes import PodTerm, Shape
@@ -56,6 +56,11 @@ class PodScores:
         self._own = Plans(asked, lambda shape: list(self._wished(shape)))
         self._others = Plans(self._carried, lambda shape: list(self._wished_of(shape)))
         self._levels = Plans(asked, self._even)
+
+    @property
+    def tallies(self) -> Tallies[tuple[int, PodTerm]]:
+        """The tallies of the terms that pods bring."""
+        return self._carried
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
         """Give the weighted sum of both kinds for each of the rows, which are the whole choice."""

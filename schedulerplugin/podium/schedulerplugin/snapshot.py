@@ -9,11 +9,9 @@ and named in `problems`; no document can make them wrong.
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-import msgspec
 import numpy as np
 
 from podium.api.core import Node, Pod
-from podium.api.meta import instant
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
@@ -26,14 +24,12 @@ from podium.schedulerplugin.overlay import (
     STRANDED,
     Overlay,
 )
+from podium.schedulerplugin.podversions import counts_alike, start_of
 from podium.schedulerplugin.requests import LATEST, Unusable, allocatable
-from podium.schedulerplugin.shapes import Shape, resized
+from podium.schedulerplugin.shapes import Shape, shape_of
 from podium.schedulerplugin.sums import Needs
 from podium.schedulerplugin.volumes import Volumes, claims_of
 from podium.view import Name
-
-# The start of a pod that has not started: later than any.
-NO_START = 2**63 - 1
 
 _FEWEST_ROWS = 16
 _Key = TypeVar("_Key")
@@ -73,6 +69,7 @@ class Snapshot(Overlay):
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes()
+        self._minor = minor
         self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
         self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
@@ -91,6 +88,10 @@ class Snapshot(Overlay):
     def shapes_met(self) -> int:
         """One more than the largest id that a shape has had; it grows when pods of a new shape come."""
         return self._interning.met
+
+    def shape_of(self, pod: Schedulable) -> Shape:
+        """Return the shape of a pod, worked out from the object."""
+        return shape_of(pod, self.volumes, self._minor)
 
     def apply(self, before: object, after: object) -> None:
         """Follow one change of an object, as an observer of a State; kinds that do not matter are let by."""
@@ -183,7 +184,7 @@ class Snapshot(Overlay):
         assert self._log is None, "no object is applied while a trial is open"
         key = _name(pod)
         row = self.pod_row.get(key)
-        if row is not None and _counts_alike(self.pods[row], pod):
+        if row is not None and counts_alike(self.pods[row], pod):
             self.pods[row] = pod
             return
         self.revision += 1
@@ -303,13 +304,10 @@ class Snapshot(Overlay):
         self.pods[row] = pod
         self.uids[row] = pod.metadata.uid or ""
         self.priority[row] = pod.spec.priority or 0
-        started = pod.status.startTime if pod.status is not None else None
+        self.start[row], why = start_of(pod)
         self._bad_starts.pop(row, None)
-        try:
-            self.start[row] = int(instant(started).timestamp()) if started else NO_START
-        except msgspec.ValidationError:
-            self.start[row] = NO_START
-            self._bad_starts[row] = f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
+        if why:
+            self._bad_starts[row] = why
 
     def _link(self, row: int, pod: Schedulable) -> None:
         """Have a pod hear of what it waits for: its claims, and its node if that is not known."""
@@ -361,26 +359,6 @@ class Snapshot(Overlay):
         pod = self.pods[row]
         assert pod is not None
         return ObjectRef("v1", "Pod", *_name(pod))
-
-
-def _counts_alike(was: Schedulable | None, pod: Schedulable) -> bool:
-    """Say whether nothing of a pod changed but what is told of it, which most changes of pods are.
-
-    One that is given once more is to be read anew: its claims changed.
-    """
-    if was is None or was is pod or was.spec != pod.spec:
-        return False
-    before, after = was.metadata, pod.metadata
-    return (
-        (before.uid, before.deletionTimestamp) == (after.uid, after.deletionTimestamp)
-        and before.labels == after.labels
-        and _started(was) == _started(pod)
-        and resized(was) == resized(pod)
-    )
-
-
-def _started(pod: Schedulable) -> str | None:
-    return pod.status.startTime if pod.status is not None else None
 
 
 def _name(obj: Schedulable | PersistentVolumeClaim) -> Name:

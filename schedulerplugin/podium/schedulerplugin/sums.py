@@ -22,7 +22,9 @@ Needs = tuple[tuple[int, int], ...]
 # pods (up to 2**52 each): a thousand of them still stay within 64 bits.
 MOST = 2**62
 
-_SCORED_CPU, _SCORED_MEMORY, _FIRST_RESOURCE = range(3)
+# The positions of the two sums that serve scores, as in Shape.scored, and the first of a resource.
+SCORED = _SCORED_CPU, _SCORED_MEMORY = 0, 1
+_FIRST_RESOURCE = len(SCORED)
 
 
 class Sums:
@@ -47,7 +49,7 @@ class Sums:
         self._beyond: dict[tuple[int, int], int] = {}
         self._nodes = self._pods = 0
         self._positions = count(_FIRST_RESOURCE)
-        for index in range(_FIRST_RESOURCE):
+        for index in SCORED:
             self._make_room(index)
 
     @property

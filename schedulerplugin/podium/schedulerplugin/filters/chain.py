@@ -11,7 +11,7 @@ such a term. A pod that counts nowhere at the moment is held too: it may come ba
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from podium.schedulerplugin.filters.podaffinity import (
 from podium.schedulerplugin.filters.ports import HostPorts
 from podium.schedulerplugin.filters.resources import Resources
 from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
-from podium.schedulerplugin.filters.tallies import Asked, Pinned, pins
+from podium.schedulerplugin.filters.tallies import Asked, Pinned, Tallies, pins
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -156,6 +156,11 @@ class Chain:
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
         self._looks: dict[int, _Look] = {}
+
+    @property
+    def tallies(self) -> tuple[Tallies[Any], ...]:
+        """All tallies of the filters."""
+        return self.asked, self._ports.tallies, self._existing.tallies
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows that a pod of a shape may have now."""

@@ -22,6 +22,7 @@ from podium.schedulerplugin.filters.tallies import (
     Plans,
     Pods,
     Question,
+    Tallies,
     pins,
 )
 from podium.schedulerplugin.filters.tally import Tally, topology
@@ -149,6 +150,11 @@ class ExistingAntiAffinity:
             marks=lambda term: pins(term.selector),
         )
         self._plans = Plans(self._carried, lambda shape: list(self._against(shape)))
+
+    @property
+    def tallies(self) -> Tallies[PodTerm]:
+        """The tallies of the terms that pods bring."""
+        return self._carried
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows without pods that cannot bear a pod of the shape."""

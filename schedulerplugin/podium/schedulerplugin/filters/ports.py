@@ -7,7 +7,7 @@ refused beside any other, and refuses any other. Two different addresses do not 
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
-from podium.schedulerplugin.filters.tallies import Carried, Plans
+from podium.schedulerplugin.filters.tallies import Carried, Plans, Tallies
 from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import HostPort, Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -32,6 +32,11 @@ class HostPorts:
             marks=lambda port: [(port.protocol, port.port)],
         )
         self._plans = Plans(self._taken, self._conflicts)
+
+    @property
+    def tallies(self) -> Tallies[HostPort]:
+        """The tallies of the ports that pods hold."""
+        return self._taken
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows where no pod holds a port that a pod of the shape asks for."""

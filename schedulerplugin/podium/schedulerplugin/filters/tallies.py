@@ -9,6 +9,7 @@ opposite move shortens again: a plan lifts thousands of pods and puts them back,
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -95,6 +96,20 @@ class Tallies(ABC, Generic[Key]):
                     tally.note(node_rows, numbers)
                 elif stay.any():
                     tally.note(node_rows[stay], numbers[stay])
+
+    def differ_on(self, node_row: int, pod_rows: Rows) -> bool:
+        """Return whether a tally counts other pods on a node than those (rows) that count there."""
+        self.hand_out()
+        expected: Counter[int] = Counter()
+        for pod_row in pod_rows.tolist():
+            stays = not self.snapshot.terminating.item(pod_row)
+            for tally in self._of(self.snapshot.shape.item(pod_row)):
+                expected[id(tally)] += tally.terminating or stays
+        for tally in self._tallies.values():
+            tally.work_in()
+            if tally.rows.get(node_row, 0) != expected[id(tally)]:
+                return True
+        return False
 
     @abstractmethod
     def _join(self, shape_id: int) -> list[Tally]:

@@ -13,10 +13,11 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.podversions import NO_START
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
-from podium.schedulerplugin.snapshot import NO_START, Snapshot
+from podium.schedulerplugin.snapshot import Snapshot
 
 # A node with more pods is planned by itself, lest one such node lengthens the lists of all.
 LONGEST = 256

@@ -55,6 +55,18 @@ class Nominations:
         for row in tuple(self._names):
             self.note(row)
 
+    def in_step(self, row: int) -> bool:
+        """Return whether what is stored for a pod is what the pod says now."""
+        self._settle()
+        pod = self._snapshot.pods[row]
+        name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
+        place = self._place.get(row)
+        if not name or place is None:
+            return place is None and not name and row not in self._names
+        stored = (self._pods.item(place), self._nodes.item(place), self._priority.item(place))
+        expected = (row, self._snapshot.row.get(name, _NO_NODE), self._worth(row))
+        return self._names.get(row) == name and row in self._rows.get(name, ()) and stored == expected
+
     def of(self, row: int) -> str:
         """Give the node that is reserved for a pod, known or not; empty for none."""
         return self._names.get(row, "") if self._snapshot.node.item(row) < 0 else ""

@@ -5,7 +5,7 @@ our own conditions), so what a change means is told from before and after, at on
 could help is worked out later, once for many changes.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -51,6 +51,11 @@ class Changes:
         self._meant: dict[Name, str] = {}
         # Those of them whose binds are under way, which may succeed whatever becomes of the node meanwhile.
         self._binding: dict[Name, str] = {}
+
+    @property
+    def binding(self) -> Mapping[Name, str]:
+        """The pods whose binds are under way, each with its node."""
+        return self._binding
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
         """Note one change of an object, of which the engine knows already; give this to State.observe."""

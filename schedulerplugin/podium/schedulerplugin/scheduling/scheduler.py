@@ -7,7 +7,7 @@ a nomination holds its room, a victim is leaving. So the next decision never has
 write that fails takes back exactly what it stood for.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
@@ -117,6 +117,11 @@ class Scheduler:
                 evict = self._resumed(found, each.rows, moment)
             effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
         return effects
+
+    @property
+    def binding(self) -> Mapping[Name, str]:
+        """The pods whose binds are under way, each with its node."""
+        return self._changes.binding
 
     def has_work(self, now: float) -> bool:
         """Say whether a step would do something."""
