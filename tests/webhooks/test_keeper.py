@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from podium.certificates import Pair
 from podium.errors import PodiumError
 from podium.webhooks import rotation
 from podium.webhooks.keeper import Keeper, Watcher
-from podium.webhooks.rotation import USUAL, Periods, Replica, Step, Stored
+from podium.webhooks.rotation import USUAL, Periods, Replica, Report, Step, Stored
 from podium.webhooks.stores import FolderStore
 from podium.webhooks.tls import Serving
 
@@ -159,6 +159,102 @@ async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path
     stored = (await FolderStore(tmp_path).read()).stored
     assert stored is not None
     assert stored.reports == (), "who ended in order left no report behind"
+
+
+class _Virtual:
+    """Time that passes only where something waits for it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return pki.now() + timedelta(seconds=self.seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class _Listening:
+    """The replicas that answer, each with the leaf it loaded last; a silent one costs a probe's timeout."""
+
+    def __init__(self, time: _Virtual) -> None:
+        self._time = time
+        self.servings: dict[str, Serving] = {}
+
+    async def probe(self, reports: Sequence[Report], authority: bytes) -> list[bool]:
+        pairs = [serving._pair if (serving := self.servings.get(each.replica)) else None for each in reports]
+        if None in pairs:
+            await self._time.sleep(5)
+        return [pair is not None and certificates.issued(pair.certificate, authority) for pair in pairs]
+
+
+_Said = list[tuple[str, dict[str, object]]]
+
+
+async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _Said]:
+    """Have a CA leak where two replicas live; give the seconds until it is out of trust, and what was said.
+
+    `vanished` more replicas reported and answer no more; `stuck` ones still serve the leaf of the old CA.
+    """
+    time, cluster, said = _Virtual(), _Cluster(), _Said()
+    listening = _Listening(time)
+
+    def keeper(name: str) -> Keeper:
+        listening.servings[name] = Serving(pki.NAMES)
+        return Keeper(
+            FolderStore(folder),
+            listening.servings[name],
+            cluster,
+            names=pki.NAMES,
+            replica=name,
+            address=("127.0.0.1", 1),
+            now=time.now,
+            monotonic=lambda: time.seconds,
+            sleep=time.sleep,
+            jitter=lambda: 1.0,
+            say=lambda event, fields: said.append((event, fields)),
+            probe=listening.probe,
+        )
+
+    live = [keeper("live-a"), keeper("live-b")]
+    gone = [f"vanished-{number}" for number in range(vanished)]
+    for each in [*live, *(keeper(name) for name in gone), *(keeper(f"stuck-{n}") for n in range(stuck))]:
+        await each.prepare()
+    for name in gone:
+        del listening.servings[name]
+    while not all(each.registered for each in live):
+        await _round(time, live)
+    leaked = cluster.believed(0)
+    (folder / "state.json").unlink()
+    began = time.seconds
+    while leaked in cluster.believed(0):
+        await _round(time, live)
+        assert time.seconds - began < 3600, said
+    return time.seconds - began, said
+
+
+async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
+    """Have each take a turn and the longest pause that its jitter allows, all in the same time."""
+    began, ends = time.seconds, list[float]()
+    for each in keepers:
+        time.seconds = began
+        wait = await each.turn()
+        ends.append(time.seconds + 1.2 * wait)
+    time.seconds = max(ends)
+
+
+@pytest.mark.parametrize(
+    ("vanished", "stuck", "within"), [(0, 0, 60), (1, 0, 240), (5, 0, 240), (0, 1, 180), (2, 2, 240)]
+)
+async def test_a_leaked_ca_is_out_of_trust_within_minutes(
+    tmp_path: Path, vanished: int, stuck: int, within: float
+) -> None:
+    """Replicas that vanished, or never take the new leaf, hold it for `patience` looks, not for a month."""
+    taken, said = await _distrusted(tmp_path, vanished, stuck)
+    assert taken <= within
+    missing = [f"stuck-{n}" for n in range(stuck)] + [f"vanished-{n}" for n in range(vanished)]
+    told = [fields["replicas"] for event, fields in said if event == "replicas not waited for"]
+    assert told == ([missing] if missing else [])
 
 
 async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) -> None:

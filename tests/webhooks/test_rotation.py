@@ -68,6 +68,12 @@ CASES = {
     "no replica seen under the new CA": Case(SWITCHED, Step.PROVE),
     "one of two replicas seen": Case(SWITCHED, Step.PROVE, seen=PUBLISHED._replace(proven=frozenset("a"))),
     "all replicas seen": Case(SWITCHED, Step.DROP, seen=PUBLISHED._replace(proven=frozenset("ab"))),
+    "one seen and the other silent": Case(
+        SWITCHED, Step.DROP, seen=PUBLISHED._replace(proven=frozenset("a"), silent=frozenset("b"))
+    ),
+    "one silent and the other not seen": Case(
+        SWITCHED, Step.PROVE, seen=PUBLISHED._replace(silent=frozenset("b"))
+    ),
     "all replicas seen, the bundle not": Case(SWITCHED, Step.PUBLISH, seen=Seen(None, frozenset("ab"))),
 }
 

@@ -6,7 +6,7 @@ in every bundle that an API server may hold, which is any that was published wit
 """
 
 import contextlib
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from podium import certificates
 from podium.errors import PodiumError
 from podium.webhooks.keeper import Keeper
-from podium.webhooks.rotation import Periods, Stored
+from podium.webhooks.rotation import Periods, Report, Stored
 from podium.webhooks.stores import Found
 from podium.webhooks.tls import Serving
 
@@ -29,6 +29,8 @@ _PERIODS = Periods(
     skew=timedelta(seconds=5),
     grace=timedelta(seconds=10),
     poll=timedelta(seconds=10),
+    # Replicas stall here for as long as a leaf lives: none of them counts as gone before that.
+    patience=1000,
 )
 _NAMES = ("podium-webhook.podium-system.svc",)
 _PORTS = (1, 2, 3)
@@ -161,13 +163,15 @@ class _Node:
 
         return program()
 
-    async def _probe(self, address: tuple[str, int], bundle: bytes, _name: str) -> bool:
-        await _Pause()
-        node = self._world.replicas.get(address[1])
-        pair = node.serving._pair if node else None
-        proven = pair is not None and _vouches(bundle, pair.certificate)
-        await _Pause()
-        return proven
+    async def _probe(self, reports: Sequence[Report], bundle: bytes) -> Sequence[bool]:
+        answers = []
+        for report in reports:
+            await _Pause()
+            node = self._world.replicas.get(report.address[1])
+            pair = node.serving._pair if node else None
+            answers.append(pair is not None and _vouches(bundle, pair.certificate))
+            await _Pause()
+        return answers
 
 
 async def _sleep(seconds: float) -> None:

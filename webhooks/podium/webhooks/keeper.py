@@ -11,7 +11,8 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -22,11 +23,12 @@ from podium.errors import PodiumError
 from podium.kube.connection import Sleep
 from podium.kube.watching import Say
 from podium.webhooks import rotation, tls
-from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Seen, Step, Stored
+from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Report, Seen, Step, Stored
 from podium.webhooks.stores import Found, Store
 from podium.webhooks.tls import Serving
 
-Probe = Callable[[tuple[str, int], bytes, str], Awaitable[bool]]
+# Whether each replica serves under a CA, in the order of their reports.
+Probe = Callable[[Sequence[Report], bytes], Awaitable[Sequence[bool]]]
 
 # As many replicas as there are may want to write at once; each round one of them wins.
 _ATTEMPTS = 50
@@ -44,6 +46,11 @@ class Publisher(Protocol):
     async def publish(self, bundle: bytes) -> None:
         """Put it there, over what `published` last read and nothing newer. Raises PodiumError."""
         ...
+
+
+async def _probe_all(reports: Sequence[Report], authority: bytes) -> Sequence[bool]:
+    """Ask all replicas at once: those that vanished cost one timeout, not one each."""
+    return await asyncio.gather(*(tls.serves(each.address, authority, each.names[0]) for each in reports))
 
 
 class Keeper:
@@ -69,7 +76,7 @@ class Keeper:
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         new_key: rotation.NewKey = certificates.new_key,
-        probe: Probe = tls.serves,
+        probe: Probe = _probe_all,
     ) -> None:
         assert names, "a leaf needs a name"
         self._store = store
@@ -89,6 +96,8 @@ class Keeper:
         self._gone_since: float | None = None
         self._bundle = b""
         self._published_at = 0.0
+        # Looks in a row at which a report was not proven, while a CA is to go.
+        self._unproven: Counter[Report] = Counter()
         self._told = ""
         # Whether API servers were seen to have our bundle: before that they cannot call us.
         self.registered = publisher is None
@@ -123,11 +132,15 @@ class Keeper:
         seen = await self._look(self._publisher, stored)
         step = rotation.decide(stored, self._me, seen, self._now(), self._periods)
         if step in WRITES:
-            await self._advance(found, step)
+            written = await self._advance(found, step)
+            if written and step is Step.DROP and seen.silent:
+                self._say("replicas not waited for", {"replicas": sorted(seen.silent)})
             return 0.0
         if step is Step.PUBLISH:
             return 0.0 if await self._publish(self._publisher, found, stored) else poll
-        missing = [report.replica for report in stored.reports if report.replica not in seen.proven]
+        missing = [
+            report.replica for report in stored.reports if report.replica not in seen.proven | seen.silent
+        ]
         self._tell(
             "" if step is Step.REST else step.value, {"replicas": missing} if step is Step.PROVE else {}
         )
@@ -197,13 +210,19 @@ class Keeper:
         self.registered = True
         if bundle != self._bundle:
             self._bundle, self._published_at = bundle, self._monotonic()
-        proven = [
-            report.replica
-            for report in (stored.reports if stored.retired else ())
-            if await self._probe(report.address, stored.signer.certificate, report.names[0])
-        ]
+        proven, silent = await self._ask_all(stored)
         waited = timedelta(seconds=self._monotonic() - self._published_at)
-        return Seen(waited, frozenset(proven))
+        return Seen(waited, proven, silent)
+
+    async def _ask_all(self, stored: Stored) -> tuple[frozenset[str], frozenset[str]]:
+        """Give the replicas that serve under the signer, and those that have not for `patience` looks."""
+        reports = stored.reports if stored.retired else ()
+        answers = await self._probe(reports, stored.signer.certificate) if reports else ()
+        asked = list(zip(reports, answers, strict=True))
+        # A report that changed is of a replica that lives: it is counted from the start.
+        self._unproven = Counter({each: self._unproven[each] + 1 for each, proven in asked if not proven})
+        silent = (each.replica for each, looks in self._unproven.items() if looks >= self._periods.patience)
+        return frozenset(each.replica for each, proven in asked if proven), frozenset(silent)
 
     async def _publish(self, publisher: Publisher, found: Found, stored: Stored) -> bool:
         """Publish, if the store is still as it was before the API server was read; tell whether it stuck."""

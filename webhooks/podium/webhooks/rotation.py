@@ -4,7 +4,8 @@ A client must at no moment meet a leaf that the bundle it holds does not vouch f
 of some seconds ago. So a CA is replaced in this order, and no other: both CAs are in the bundle (INTRODUCE),
 the API server is seen to have it (PUBLISH), and to have had it for longer than its watches lag (WAIT); only
 then comes a leaf under the new CA and goes the old CA's key (SWITCH); every replica is seen to serve under
-the new CA (PROVE); the old CA leaves the bundle (DROP). A leaf alone is renewed in one step.
+the new CA, or not to have done so for minutes (PROVE); the old CA leaves the bundle (DROP). A leaf alone is
+renewed in one step.
 
 There is no leader. Every step that writes is a compare-and-swap on the one stored state and gives the same
 kind of result whoever does it, so a replica that loses the race reads again and finds the work done, and one
@@ -12,6 +13,9 @@ that dies leaves a state from which anybody goes on. Two rules make that safe. T
 replica, on its own clock, from its own reading-back: no stored time, hence no trust in others' clocks. And a
 replica says in the stored state what it is about to serve before it serves it (REPORT), so whoever drops a CA
 by compare-and-swap knows everybody who may still serve under it.
+
+A replica that vanished (its node is lost, SIGKILL) leaves its report behind. It must not keep a leaked CA
+trusted, so a report holds the old CA for `patience` looks only: a live replica reads the store at each look.
 """
 
 from collections.abc import Callable
@@ -40,6 +44,11 @@ class Periods(NamedTuple):
     # Longer than an API server's watch of its webhook configurations lags behind (well under a second).
     grace: timedelta = timedelta(seconds=10)
     poll: timedelta = timedelta(seconds=10)
+    # How many looks in a row may find a replica not under the new CA before it counts as gone. A live one
+    # reads the store at every poll, so 12 looks forgive two minutes without an API server. Looks and not
+    # seconds: a replica that was suspended itself has given the others no time. A poll takes at most 12 s
+    # (jitter) and an unanswered probe 5 s more, so 12 looks take 3.4 minutes at most.
+    patience: int = 12
 
 
 USUAL = Periods()
@@ -82,10 +91,14 @@ class Replica(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What it saw: for how long the bundle has been read back, and which replicas serve under the signer."""
+    """What it saw: for how long the bundle has been read back, and which replicas serve under the signer.
+
+    `silent` are the replicas that have not done so for `patience` looks.
+    """
 
     published: timedelta | None = None
     proven: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
 
 
 class Step(StrEnum):
@@ -121,7 +134,8 @@ def decide(stored: Stored | None, me: Replica, seen: Seen, now: datetime, period
     if stored.next:
         return Step.WAIT
     if stored.retired:
-        missing = [report for report in stored.reports if report.replica not in seen.proven]
+        settled = seen.proven | seen.silent
+        missing = [report for report in stored.reports if report.replica not in settled]
         return Step.PROVE if any(now < report.end + periods.skew for report in missing) else Step.DROP
     if authority_due(stored, now, periods):
         return Step.INTRODUCE
