@@ -9,6 +9,7 @@ from tests.docs.play import Play
 from tests.fixtures.servers import Server, exclusive
 from tests.fixtures.waiting import until
 from tests.install.scene import GROUPS, patch, podium, route, stored, webhook
+from tests.manifests.test_modes import rendered
 
 from podium.api.groups import FINALIZER
 from podium.cli.schedulerfile import source
@@ -86,9 +87,9 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
     play.next()
     _open(cluster, 1)
     assert _replicas(cluster) == {0}
-    assert [each["metadata"]["name"] for each in stored(cluster, _POLICIES)["items"]] == [
-        "podium-scheduler-deletes"
-    ]
+    assert {each["metadata"]["name"] for each in stored(cluster, _POLICIES)["items"]} == {
+        each["metadata"]["name"] for each in rendered("scheduler", "ValidatingAdmissionPolicyBinding")
+    }
 
     # With podium at hand, where it is as bad.
     with webhook(cluster, tmp_path / "second"):

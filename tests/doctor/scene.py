@@ -185,7 +185,10 @@ def well() -> Scene:
             "/apis/scheduling.k8s.io/v1": {"resources": [{"kind": "PriorityClass"}]},
             NATIVE: {"resources": [{"kind": "PodGroup"}, {"kind": "Workload"}]},
             **{path: listed(*by_kind[kind]) for kind, path in doctor.REGISTRATIONS.items()},
-            doctor.DELETES: {"kind": "ValidatingAdmissionPolicy"},
+            **{
+                doctor.policy_path(each): {"kind": "ValidatingAdmissionPolicy"}
+                for each in INSTALLATION.policies
+            },
             doctor.CLASSES: listed({"metadata": {"name": "research"}, "value": 1000}),
             doctor.PODS: listed({"spec": {"schedulerName": "podium-scheduler", "nodeName": "node-0"}}),
             **definitions,

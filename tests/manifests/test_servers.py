@@ -1,7 +1,11 @@
 """Real API servers take every mode, the namespace its pods, and the scheduler deletes only what it may."""
 
+import base64
+import contextlib
 import copy
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from tests.fixtures.servers import Server, exclusive
 from tests.fixtures.waiting import until
 from tests.live.cluster import CONTAINER
 from tests.manifests.test_modes import configured, rendered
-from tests.webhooks.running import running
+from tests.webhooks.running import Running, running
 from tools.manifests import render
 
 from podium.controlplane.releases import RELEASES
@@ -41,8 +45,9 @@ def test_applied_is_what_is_there(server: Server) -> None:
     assert server.kubectl("diff", "--server-side", "--filename", str(_file("scheduler"))) == ""
 
 
-def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> None:
-    """With its pod's arguments and account: registered and ready, refused nothing, and no drift after."""
+@contextlib.contextmanager
+def _webhook(server: Server, folder: Path) -> Iterator[Running]:
+    """Run the webhook as it is installed: with its pod's arguments and account, until it is ready."""
     (deployment,) = [
         each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == "podium-webhook"
     ]
@@ -50,17 +55,41 @@ def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> 
     _, *arguments = container["args"]
     arguments.remove("--bind=0.0.0.0")
     arguments.remove("--config=/configuration/policy.yaml")
-    policy = tmp_path / "policy.yaml"
+    policy = folder / "policy.yaml"
     policy.write_text(configured("scheduler", "podium-webhook")[policy.name], encoding="utf-8")
     arguments.append(f"--config={policy}")
-    kubeconfig = Account(server, "podium-system", "podium-webhook").kubeconfig(tmp_path)
-    with running(server, tmp_path, f"--kubeconfig={kubeconfig}", *arguments) as webhook:
-        registered = json.loads(
-            server.kubectl("get", "validatingwebhookconfiguration", "podium", "--output=json")
-        )
-        assert all(each["clientConfig"]["caBundle"] for each in registered["webhooks"])
+    kubeconfig = Account(server, "podium-system", "podium-webhook").kubeconfig(folder)
+    with running(server, folder, f"--kubeconfig={kubeconfig}", *arguments) as webhook:
+        yield webhook
+
+
+def _bundles(server: Server) -> set[bytes]:
+    """Give the CAs that API servers believe, by webhook."""
+    registered = json.loads(
+        server.kubectl("get", "validatingwebhookconfiguration", "podium", "--output=json")
+    )
+    return {base64.b64decode(each["clientConfig"]["caBundle"]) for each in registered["webhooks"]}
+
+
+def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> None:
+    """Registered and ready, refused nothing, and no drift after."""
+    with _webhook(server, tmp_path) as webhook:
+        assert all(_bundles(server))
     assert "Forbidden" not in webhook.log
     assert server.kubectl("diff", "--server-side", "--filename", str(_file("scheduler"))) == ""
+
+
+def test_a_leaked_ca_is_replaced_by_the_line_in_the_docs(server: Server, tmp_path: Path) -> None:
+    """Emptying the Secret, with the rights that the account has, takes the old CA out of trust."""
+    page = (render.ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ kubectl (-n podium-system patch secret .*)$", page, re.MULTILINE)
+    with _webhook(server, tmp_path) as webhook:
+        (leaked,) = _bundles(server)
+        server.kubectl(*shlex.split(line))
+        webhook.until(lambda: "authority dropped" in webhook.log, "the old CA is dropped")
+        webhook.until(lambda: not any(leaked in each for each in _bundles(server)), "it is out of trust")
+        assert len(_bundles(server)) == 1
+    assert "Forbidden" not in webhook.log
 
 
 def test_components_are_taken(server: Server) -> None:

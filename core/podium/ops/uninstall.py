@@ -2,7 +2,7 @@
 
 Registration goes first, so that no write is refused for want of an answer, then v1alpha2, which cannot be
 read without one. The processes go next and are waited for: the reconciler would put the finalizers back, and
-what it says in the status of groups. The policy that limits what the scheduler may delete goes last.
+what it says in the status of groups. The policies on what the accounts may write go last.
 
 Of what the status of a group says only that it was scheduled stays true with nobody to look: not why it
 waits, that it is about to go, or which of its pods differ. So that is taken back, on native groups, too.

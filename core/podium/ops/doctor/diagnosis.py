@@ -16,6 +16,7 @@ _CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     processes.probes,
     processes.undecodable,
     processes.preemption,
+    processes.policies,
     server.custom_resources,
     registration.registrations,
     registration.trust,

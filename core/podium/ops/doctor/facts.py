@@ -26,7 +26,6 @@ _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 GROUPS = "/apis"
 MUTATING = f"{_REGISTRATION}/mutatingwebhookconfigurations"
 VALIDATING = f"{_REGISTRATION}/validatingwebhookconfigurations"
-DELETES = f"{_REGISTRATION}/validatingadmissionpolicies/podium-scheduler-deletes"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OTHERS = {
@@ -35,6 +34,11 @@ _OTHERS = {
 }
 # Pods of other schedulers than kube-scheduler that have not ended.
 PODS = f"/api/v1/pods?{urlencode(_OTHERS)}"
+
+
+def policy_path(name: str) -> str:
+    """Give the path of a ValidatingAdmissionPolicy."""
+    return f"{_REGISTRATION}/validatingadmissionpolicies/{name}"
 
 
 class Unread(NamedTuple):
@@ -108,6 +112,11 @@ class Installation:
         return f"{root}/namespaces/{self.namespace}/{resource}"
 
     @property
+    def policies(self) -> list[str]:
+        """The names of the policies that confine the processes' accounts: podium-PROCESS-..."""
+        return [each["metadata"]["name"] for each in self.of("ValidatingAdmissionPolicy")]
+
+    @property
     def deployments(self) -> str:
         """The path of the Deployments."""
         return self.within("apps/v1", "deployments")
@@ -138,7 +147,7 @@ class Installation:
             GROUPS,
             MUTATING,
             VALIDATING,
-            DELETES,
+            *map(policy_path, self.policies),
             CLASSES,
             PODS,
             *(f"{DEFINITIONS}/{each['metadata']['name']}" for each in self.of("CustomResourceDefinition")),

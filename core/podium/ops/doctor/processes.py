@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from podium.api.meta import instant
 from podium.ops.doctor.check import Check, Level
-from podium.ops.doctor.facts import DELETES, Document, Facts, lasting, unseen
+from podium.ops.doctor.facts import Document, Facts, lasting, policy_path, unseen
 from podium.service.probes import Named
 from podium.wording import count, listed, some
 
@@ -222,7 +222,7 @@ def undecodable(facts: Facts) -> Iterator[Check]:
 
 
 def preemption(facts: Facts) -> Iterator[Check]:
-    """Say what the scheduler may do, and whether the API server holds it to that."""
+    """Say what the scheduler may do."""
     if "scheduler" not in facts.processes:
         return
     settings = facts.installation.settings
@@ -239,8 +239,18 @@ def preemption(facts: Facts) -> Iterator[Check]:
         unlimited = mode == "enforce" and not limit
         fix = "give evictionsPerMinute in ConfigMap podium-scheduler" if unlimited else ""
         yield Check("preemption", Level.WARNING if unlimited else Level.OK, fact, fix)
-    if facts.unread(DELETES) is None and facts.document(DELETES) is None:
-        fact = (
-            "without ValidatingAdmissionPolicy podium-scheduler-deletes only our code bounds what is evicted"
-        )
-        yield Check("preemption", Level.WARNING, fact, "podium install --mode scheduler")
+
+
+def policies(facts: Facts) -> Iterator[Check]:
+    """Say whether the API server confines what each account writes to what its process writes."""
+    for process in facts.processes:
+        ours = [each for each in facts.installation.policies if each.startswith(f"podium-{process}-")]
+        missing = [each for each in ours if facts.document(policy_path(each)) is None]
+        if (unread := facts.unread(*map(policy_path, ours))) is not None:
+            yield unseen("policies", f"the policies of podium-{process} were", unread)
+        elif missing:
+            fact = f"podium-{process} is not confined by ValidatingAdmissionPolicy {some(missing)}"
+            mode = " --mode scheduler" if process == "scheduler" else ""
+            yield Check("policies", Level.WARNING, fact, f"podium install{mode}")
+        elif ours:
+            yield Check("policies", Level.OK, f"podium-{process} is confined by {some(ours)}")
