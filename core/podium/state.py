@@ -70,6 +70,10 @@ class State:
         """
         self._observers.append(observer)
 
+    def unobserve(self, observer: Observer) -> None:
+        """Tell an observer nothing more."""
+        self._observers.remove(observer)
+
     def holds(self, obj: Readable) -> bool:
         """Say whether there is an object of the same identity."""
         index, key = self._place(obj)

@@ -154,6 +154,19 @@ _SCENES = (
     # Of a shadow there is no second one: it is not tried again.
     Scene("PodiumSchedulerErrors", "one that ends a shadow", _on("podium_scheduler_errors_total", _ONCE), {}),
     Scene("PodiumSchedulerErrors", "none", _on("podium_scheduler_errors_total", _REST)),
+    Scene("PodiumSchedulerCacheDiffers", "one", _on("podium_scheduler_cache_differences_total", _ONCE), {}),
+    Scene("PodiumSchedulerCacheDiffers", "none", _on("podium_scheduler_cache_differences_total", _REST)),
+    Scene(
+        "PodiumDecisionsTimeOut",
+        "again and again",
+        _on("podium_scheduler_decision_timeouts_total", _RISES, preemptor="podgroup"),
+        {"preemptor": "podgroup"},
+    ),
+    Scene(
+        "PodiumDecisionsTimeOut",
+        "none",
+        _on("podium_scheduler_decision_timeouts_total", _REST, preemptor="podgroup"),
+    ),
     Scene("PodiumEvictionCycle", "one", _on("podium_scheduler_eviction_cycles_total", _ONCE), {}),
     Scene("PodiumEvictionCycle", "none", _on("podium_scheduler_eviction_cycles_total", _REST)),
     Scene(

@@ -19,11 +19,18 @@ def test_a_full_collection_visits_only_what_is_new() -> None:
     assert gc.get_freeze_count() == 0
 
 
+class Node:
+    """A part of a cycle."""
+
+    other: "Node"
+
+
+def _tie(node: Node) -> None:
+    node.other = node
+
+
 def test_cycles_that_are_made_and_dropped_are_collected() -> None:
     """Only what is alive during a full collection is exempt."""
-
-    class Node:
-        other: "Node"
 
     def count() -> int:
         return sum(isinstance(each, Node) for each in gc.get_objects())
@@ -31,8 +38,6 @@ def test_cycles_that_are_made_and_dropped_are_collected() -> None:
     with short_collections():
         gc.collect()
         for _ in range(100):
-            node = Node()
-            node.other = node
-        del node
+            _tie(Node())
         gc.collect()
         assert count() == 0

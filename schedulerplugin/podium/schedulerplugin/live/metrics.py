@@ -196,6 +196,10 @@ class Metrics:
         """Count a plan for a pod of another scheduler, by how that one agreed."""
         self._shadow.labels(agreement).inc()
 
+    def differed(self, differences: int) -> None:
+        """Count differences between the scheduler's arrays and the cluster state."""
+        self._differences.inc(differences)
+
     def timed_out(self, preemptor: str) -> None:
         """Count a decision that exceeded its time budget."""
         self._timeouts.labels(preemptor).inc()
@@ -355,6 +359,10 @@ class Metrics:
             "decision_timeouts",
             "Decisions that were given up, for they exceeded decisionTimeoutSeconds.",
             preemptor=_PREEMPTORS,
+        )
+        self._differences = self._counter(
+            "cache_differences",
+            "Differences between the scheduler's arrays and the cluster state; each is a bug.",
         )
         self._bugs = self._counter("errors", "Bugs that kept something from being looked at.")
         self._writes = self._counter(

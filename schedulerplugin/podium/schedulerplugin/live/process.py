@@ -6,7 +6,7 @@ its own: a standby costs no more than its cache, and nothing of what another has
 
 import asyncio
 import random as chance
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 
@@ -24,6 +24,7 @@ from podium.schedulerplugin.live.history import History
 from podium.schedulerplugin.live.keep import essential
 from podium.schedulerplugin.live.loop import Loop
 from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.selfcheck import DriftError, SelfCheck
 from podium.schedulerplugin.live.shadowing import Shadowing
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import Source, Switch
@@ -157,10 +158,20 @@ class _Process:
         return self._switch.now
 
     async def _lead(self) -> None:
-        """Schedule for as long as this replica leads, from what the server says now."""
+        """Schedule for as long as this replica leads; begin again when the engine is out of step."""
+        check = SelfCheck(
+            self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, say=self._replica.say
+        )
+        suspects = self._suspects()
+        while True:
+            await self._schedule(check, suspects)
+            suspects = []
+
+    async def _schedule(self, check: SelfCheck, suspects: Collection[Key]) -> None:
+        """Schedule from what the server says now, until the engine is out of step with it."""
         # Stopped before it has begun, it knows no more than the one before.
         self._end_in_order(known=self._replica.orderly)
-        if self._replica.elects:
+        if self._replica.elects or self._scheduler is not None:
             await self._cluster.relist()
         live, state = self._live(), self._cluster.state
         discovery = self._cluster.discovery
@@ -198,7 +209,7 @@ class _Process:
             say=self._replica.say,
             worker=self._worker,
             deciding=lambda keys: self._replica.note(" ".join(map(entry_name, keys))),
-            suspects=self._suspects(),
+            suspects=suspects,
         )
         shadowing = Shadowing(
             lambda: Shadow(state, live.engine, minor, live.scheduler_name, deadline=scheduler.deadline),
@@ -211,21 +222,27 @@ class _Process:
             say=self._replica.say,
             worker=self._worker,
         )
+        check.watch(scheduler)
         # The engine first, for the others ask it.
-        for observer in (
-            scheduler.engine.apply,
-            scheduler.apply,
+        observers = (
+            check.observing(scheduler.engine.apply),
+            check.observing(scheduler.apply),
             shadowing.apply,
             lambda _before, _after: loop.wake(),
-        ):
+        )
+        for observer in observers:
             state.observe(observer)
 
         self._scheduler, self._switch.changed = scheduler, loop.switch
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.say("scheduling", fields)
         try:
-            await ending_last(history.run, loop.run, statuses.run, shadowing.run)
+            await ending_last(history.run, loop.run, statuses.run, shadowing.run, check.run)
+        except* DriftError:
+            self._replica.say("building the engine again", {})
         finally:
+            for observer in observers:
+                state.unobserve(observer)
             # Who follows takes what is stored for all that went lately.
             known = history.written and not restraint.doubts(steady())
             self._end_in_order(known=known)

@@ -1,0 +1,90 @@
+"""The self-check of a running scheduler: its arrays against the cluster state, a few nodes every second.
+
+A difference is a bug, and every later decision may be wrong by it. So it is logged with all that is known of
+it, counted, and the engine is built again from what the API server says. A bug that shows again at once must
+not keep the scheduler from scheduling, so it is built again only now and then.
+"""
+
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+from podium.errors import PodiumError
+from podium.kube.connection import Sleep
+from podium.kube.watching import Say
+from podium.schedulerplugin.comparer import Comparer
+from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.service.worker import Worker
+from podium.state import Observer, Readable
+
+_PAUSE_SECONDS = 1.0
+# 5,000 nodes take 17 minutes, and a step 5 ms of the worker's thread.
+_NODES = 5
+# Building takes up to ten seconds in a large cluster, in which nothing is decided.
+_REBUILD_SECONDS = 600.0
+
+
+class DriftError(PodiumError):
+    """The engine is not in step with the cluster state: it must be built again."""
+
+
+class SelfCheck:
+    """Checks one process for as long as it leads; `watch` gives it the scheduler of the moment."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float],
+        sleep: Sleep,
+        say: Say,
+    ) -> None:
+        """`clock` gives seconds and never goes back."""
+        self._worker = worker
+        self._metrics = metrics
+        self._clock = clock
+        self._sleep = sleep
+        self._say = say
+        self._comparer: Comparer | None = None
+        self._failed = ""
+        self._rebuilt = float("-inf")
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Compare this scheduler's arrays from now on."""
+        self._comparer = Comparer(scheduler.engine, lambda: scheduler.binding)
+        self._failed = ""
+
+    def observing(self, observer: Observer) -> Observer:
+        """Return an observer of the state whose failure means that the arrays may have missed a change."""
+
+        def observe(before: Readable | None, after: Readable | None) -> None:
+            try:
+                observer(before, after)
+            except Exception as error:
+                self._failed = "".join(traceback.format_exception_only(error)).strip()
+                raise
+
+        return observe
+
+    async def run(self) -> None:
+        """Compare until cancelled. Raises DriftError when the engine is to be built again."""
+        assert self._comparer is not None
+        while True:
+            await self._sleep(_PAUSE_SECONDS)
+            found = await self._worker.run(partial(self._comparer.step, _NODES))
+            if self._failed:
+                found.append(f"a change of an object was not followed: {self._failed}")
+                self._failed = ""
+            if found:
+                self._report(found)
+
+    def _report(self, found: list[str]) -> None:
+        now = self._clock()
+        rebuilds = now - self._rebuilt >= _REBUILD_SECONDS
+        self._metrics.differed(len(found))
+        self._say("cache differs: a bug", {"differences": found, "rebuilds": rebuilds})
+        if rebuilds:
+            self._rebuilt = now
+            raise DriftError(f"the scheduler's arrays differ from the cluster state: {found[0]}")
