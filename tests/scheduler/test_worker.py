@@ -111,3 +111,17 @@ async def test_a_cancelled_caller_leaves_no_thread_behind(worker: Worker, error:
         await running
     assert running.cancelled()
     assert not worker.busy
+
+
+async def test_what_the_thread_may_change_is_read_between_its_work(worker: Worker) -> None:
+    """A scrape of the metrics meanwhile gives the last reading."""
+    values = [1, 2, 3]
+    reading = worker.between(lambda: values.pop(0))
+    assert reading() == 2
+    work = Held()
+    running = asyncio.create_task(worker.run(work))
+    await begun(work)
+    assert reading() == 2
+    work.let_go.set()
+    await running
+    assert reading() == 3

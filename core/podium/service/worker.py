@@ -47,6 +47,18 @@ class Worker:
         while self._busy:
             await self._ended.wait()
 
+    def between(self, read: Callable[[], T]) -> Callable[[], T]:
+        """Return a way to read what the thread may be changing: while it works, it gives the last reading."""
+        last = read()
+
+        def reading() -> T:
+            nonlocal last
+            if not self._busy:
+                last = read()
+            return last
+
+        return reading
+
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of work that the thread does; raise the error that it raises.
 

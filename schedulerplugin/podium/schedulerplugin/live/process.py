@@ -123,9 +123,13 @@ class _Process:
         self._restraint: Restraint | None = None
         self._metrics.read(
             pending=self._pending,
-            incoming=self._incoming,
-            evictions=lambda: None if self._restraint is None else self._restraint.room(steady()),
-            nominated=lambda: None if self._scheduler is None else self._scheduler.entries.nominated(),
+            incoming=worker.between(self._incoming),
+            evictions=worker.between(
+                lambda: None if self._restraint is None else self._restraint.room(steady())
+            ),
+            nominated=worker.between(
+                lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
+            ),
             leads=lambda: replica.remaining() > 0,
             cache_ages=self._cluster.ages,
         )
