@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
-from podium.service.worker import Worker
+from podium.service.worker import STUCK_SECONDS, Worker
 
 
 @pytest.fixture
@@ -125,3 +125,19 @@ async def test_what_the_thread_may_change_is_read_between_its_work(worker: Worke
     work.let_go.set()
     await running
     assert reading() == 3
+
+
+async def test_work_that_does_not_end_is_reported() -> None:
+    """Only a restart of the process ends it."""
+    seconds = 0.0
+    with Worker(lambda: seconds) as worker:
+        work = Held()
+        running = asyncio.create_task(worker.run(work))
+        await begun(work)
+        seconds = STUCK_SECONDS
+        assert worker.stuck() == ""
+        seconds += 1
+        assert worker.stuck() == "the worker's thread has been busy for 301 s"
+        work.let_go.set()
+        await running
+        assert worker.stuck() == ""

@@ -39,10 +39,15 @@ UNDECODABLE = {
 
 
 def get(
-    missing: list[str], path: str, registry: CollectorRegistry | None = None, accept: str = "*/*"
+    missing: list[str],
+    path: str,
+    registry: CollectorRegistry | None = None,
+    accept: str = "*/*",
+    stuck: str = "",
 ) -> Answer:
     """Ask the plain port of a process."""
-    routes = Probes(lambda: missing, registry or CollectorRegistry(), lambda: UNDECODABLE).routes()
+    probes = Probes(lambda: missing, registry or CollectorRegistry(), lambda: UNDECODABLE, lambda: stuck)
+    routes = probes.routes()
     with serving(routes, LIMITS, tls=False) as served, served.peer() as peer:
         return peer.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode())
 
@@ -62,6 +67,12 @@ def get(
 def test_probes(missing: list[str], path: str, status: int, body: bytes) -> None:
     answer = get(missing, path)
     assert (answer.status, answer.body) == (status, body)
+
+
+def test_a_process_whose_thread_is_stuck_is_not_alive() -> None:
+    """The kubelet restarts it, and it says why."""
+    answer = get([], "/livez", stuck="busy for ever")
+    assert (answer.status, answer.body) == (500, b"busy for ever\n")
 
 
 def test_objects_that_cannot_be_decoded_are_named() -> None:

@@ -1,6 +1,7 @@
 """What a kubelet and a Prometheus ask of any of our processes, without TLS: /livez, /readyz, /metrics.
 
-Being alive is answering at all: the answer comes from the event loop that does the work. Being ready is for
+Being alive is answering at all: the answer comes from the event loop that does the work. A process with
+another thread says whether that one is stuck, which only a restart ends. Being ready is for
 the process to say, as a list of what is still missing. /undecodable names objects for `podium doctor`: a
 metric only counts them, for its labels are closed sets.
 """
@@ -24,6 +25,7 @@ LIMITS = Limits(connections=64, waiting=16, held_bytes=16 << 20)
 MOST_NAMED = 100
 
 Undecodables = Callable[[], Mapping[str, Sequence[Undecodable]]]
+Stuck = Callable[[], str]
 
 _TEXT: Mapping[str, str] = {"Content-Type": "text/plain; charset=utf-8"}
 
@@ -40,12 +42,18 @@ class Named(msgspec.Struct, frozen=True):
 class Probes:
     """The answers; `missing` names what keeps the process from being ready, one line each.
 
-    `undecodable` gives the objects that cannot be decoded, by resource.
+    `undecodable` gives the objects that cannot be decoded, by resource; `stuck` says which work does not end,
+    empty for none.
     """
 
     def __init__(
-        self, missing: Callable[[], list[str]], registry: CollectorRegistry, undecodable: Undecodables
+        self,
+        missing: Callable[[], list[str]],
+        registry: CollectorRegistry,
+        undecodable: Undecodables,
+        stuck: Stuck,
     ) -> None:
+        self._stuck = stuck
         self._missing = missing
         self._registry = registry
         self._undecodable = undecodable
@@ -60,7 +68,8 @@ class Probes:
         }
 
     def _live(self, ask: Ask) -> Reply:  # noqa: ARG002 - a Handler
-        return Reply(200, b"ok\n", _TEXT)
+        stuck = self._stuck()
+        return Reply(500, f"{stuck}\n".encode(), _TEXT) if stuck else Reply(200, b"ok\n", _TEXT)
 
     def _ready(self, ask: Ask) -> Reply:  # noqa: ARG002 - as above
         missing = self._missing()
@@ -82,8 +91,16 @@ class Probes:
         return Reply(200, body, {"Content-Type": JSON})
 
 
+def never_stuck() -> str:
+    """Return nothing: the event loop does all the work of the process."""
+    return ""
+
+
 def server(
-    missing: Callable[[], list[str]], registry: CollectorRegistry, undecodable: Undecodables
+    missing: Callable[[], list[str]],
+    registry: CollectorRegistry,
+    undecodable: Undecodables,
+    stuck: Stuck = never_stuck,
 ) -> Server:
     """Make what answers on the plain port; who calls it with nonsense is no client of ours."""
-    return Server(Probes(missing, registry, undecodable).routes(), LIMITS, lambda _why: None)
+    return Server(Probes(missing, registry, undecodable, stuck).routes(), LIMITS, lambda _why: None)

@@ -7,6 +7,7 @@ so a decision that takes a second costs them no more than the interpreter takes 
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,12 +19,17 @@ T = TypeVar("T")
 # How long the interpreter lets the thread compute before the event loop gets its turn. An event that arrives
 # meanwhile waits this long, and a request has several: Python's default of 5 ms makes a write 20 ms slower.
 _SWITCH_SECONDS = 0.001
+# Work that takes longer does not end. A decision has a second; the engine of a million pods takes a minute.
+STUCK_SECONDS = 300.0
 
 
 class Worker:
     """Runs one piece of work at a time; a context, which ends with the thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds and never goes back."""
+        self._clock = clock
+        self._began = 0.0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._busy = False
         self._ended = asyncio.Event()
@@ -41,6 +47,11 @@ class Worker:
     def busy(self) -> bool:
         """Whether work is under way, and nothing that it reads may change."""
         return self._busy
+
+    def stuck(self) -> str:
+        """Say in a line that the work under way does not end; empty if it may."""
+        seconds = self._clock() - self._began if self._busy else 0.0
+        return f"the worker's thread has been busy for {seconds:.0f} s" if seconds > STUCK_SECONDS else ""
 
     async def idle(self) -> None:
         """Return once no work is under way; until the caller awaits again, none begins."""
@@ -66,7 +77,7 @@ class Worker:
         caller is cancelled, it stays busy until the work has ended.
         """
         await self.idle()
-        self._busy = True
+        self._busy, self._began = True, self._clock()
         self._ended.clear()
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         try:

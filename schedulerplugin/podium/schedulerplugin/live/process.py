@@ -148,6 +148,7 @@ class _Process:
             missing=lambda: self._cluster.waits() + self._cluster.refused(),
             registry=self._registry,
             undecodable=self._cluster.undecodable,
+            stuck=self._worker.stuck,
         )
 
     def _pending(self) -> Mapping[str, float]:
