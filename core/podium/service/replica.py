@@ -121,8 +121,9 @@ class Replica:
         """Work until asked to stop: `lead` while this replica leads, `others` (by name) for as long as it is.
 
         `ready` ends once it may lead; `missing` names what keeps the process from being ready,
-        `undecodable` the objects that cannot be decoded, and `stuck` work that does not end. Raises PodiumError when it cannot begin, and when
-        the lease is lost.
+        `undecodable` the objects that cannot be decoded, and `stuck` work that does not end.
+
+        Raises PodiumError when it cannot begin, and when the lease is lost.
         """
         port = probes.server(missing, registry, undecodable, stuck)
         await port.start(self._options.bind, self._options.metrics_port)
