@@ -45,6 +45,10 @@ unit: $(DEV) ## Tests that need no Go, no server and no browser; under a minute
 test: $(DEV) ## All tests, with real servers (built while the unit tests run) and a fresh random sample
 	@tools/test
 
+.PHONY: test-versions
+test-versions: $(DEV) ## Network tests on the lowest and the newest versions that pyproject.toml allows
+	@tools/test-versions
+
 .PHONY: soak
 soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 rounds, an hour of churn
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
@@ -87,9 +91,9 @@ screenshots: $(DEV) ## Take the pictures in docs/ anew, with a real browser
 	$(BIN)/python -m tests.ui.screenshots
 
 .PHONY: lock
-lock: ## Resolve the dependencies anew into the lock files (needs uv)
-	uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
-	uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
+lock: $(DEV) ## Resolve the dependencies anew into the lock files
+	$(BIN)/uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
 
 # A release is a week old before it is taken: what is withdrawn is withdrawn by then.
 LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
