@@ -20,6 +20,7 @@ from tests.webhooks.running import Running, ending
 from tests.webhooks.running import running as judging
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.cli.inputs import KubeOptions, load_live
 from podium.controlplane.releases import RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
@@ -121,6 +122,8 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
 
         controller.until(counted, "it has counted all four pods")
         scheduler.until(judged, "it has said of all four pods that no node takes them")
+        listed = load_live(KubeOptions(kubeconfig=str(own.kubeconfig), namespace=namespace))
+        assert {name for _, name in listed.state.pods} == set(_PODS)
         for process in (webhook, controller, scheduler):
             assert process.ready
             assert _value(process, "podium_undecodable_reads_total") == 0

@@ -63,6 +63,21 @@ async def test_pages_are_one_list(fake: Fake, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("levels", [100, *range(850, 1050, 10), 9_000])
+async def test_an_object_nested_as_deep_as_servers_take_it_is_read(
+    fake: Fake, tmp_path: Path, levels: int
+) -> None:
+    """No read names a field that is deep in it; also where its page is decoded and the object just not."""
+    managed = '{"f:a":' * levels + "{}" + "}" * levels
+    text = page("Pod", pods(1, 2)).text
+    assert text is not None
+    deep = text.replace('"name": "p1"', f'"name": "p1", "managedFields": [{{"fieldsV1": {managed}}}]')
+    assert deep != text
+    _in_turn(fake, "/api/v1/pods", web.json_response(text=deep))
+    loaded = await _load(fake, tmp_path)
+    assert [name for _, name in loaded.state.pods] == ["p1", "p2"]
+
+
 async def test_only_get_is_ever_sent(fake: Fake, tmp_path: Path) -> None:
     await _load(fake, tmp_path)
     assert {method for method, _, _ in fake.requests} == {"GET"}

@@ -19,6 +19,11 @@ from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
 from podium.kube.paging import Pager
+from podium.kube.sanitize import sanitize
+
+# Calls between here and whoever decodes the documents of a page: they count against the same limit.
+_FRAMES = 100
+_SKIP = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ExpiredError(PodiumError):
@@ -174,6 +179,8 @@ async def _pages(
     token, read = "", 0
     while True:
         body = await pager.page(token)
+        if _is_deep(body):
+            body = sanitize(body)
         head = _head(connection, path, served, body)
         documents = list(split(body, f"{connection.server}{path}"))
         if documents and documents[0].kind == head.kind:
@@ -184,6 +191,20 @@ async def _pages(
         if not head.metadata.continue_:
             return
         token = head.metadata.continue_
+
+
+def _is_deep(body: bytes, frames: int = _FRAMES) -> bool:
+    """Say whether a page is nested deeper than msgspec decodes it so many calls further down."""
+    if frames:
+        return _is_deep(body, frames - 1)
+    try:
+        _SKIP.decode(body)
+    except RecursionError:
+        return True
+    except msgspec.DecodeError:
+        # What it is instead of a List, its reader says best.
+        return False
+    return False
 
 
 def _head(connection: Connection, path: str, served: Served, body: bytes) -> _List:
