@@ -23,8 +23,9 @@ def amounts(made: Schedulable, minor: int = LATEST) -> dict[str, int]:
     taken = effective(made, minor)
     assert taken.unusable == ()
     assert minor != LATEST or requests.amounts(made) == taken.amounts
-    assert taken.amounts.pop("pods") == 1
-    return taken.amounts
+    found = dict(taken.amounts)
+    assert found.pop("pods") == 1
+    return found
 
 
 def sidecar(cpu: str) -> dict[str, Any]:

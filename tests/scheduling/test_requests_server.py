@@ -115,7 +115,7 @@ def minor(server: Server) -> int:
 def test_a_pod_takes_exactly_what_kube_scheduler_counts(cluster: Server, case: str) -> None:
     taken = effective(stored(cluster, f"{case}-fits", case), minor(cluster))
     assert taken.unusable == ()
-    room(cluster, f"{case}-fits", taken.amounts)
+    room(cluster, f"{case}-fits", dict(taken.amounts))
     until(lambda: verdict(cluster, f"{case}-fits") == f"{case}-fits", f"{case} to be placed")
     for name, amount in taken.amounts.items():
         if name == PODS:

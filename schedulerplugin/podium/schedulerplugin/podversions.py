@@ -7,7 +7,7 @@ import msgspec
 
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.shapes import resized
+from podium.schedulerplugin.requests import resized
 
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1

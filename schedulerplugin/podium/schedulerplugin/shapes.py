@@ -9,7 +9,7 @@ but is not placed. Defaults that an API server fills in are filled in here too, 
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +24,7 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
-from podium.schedulerplugin.requests import LATEST, Unusable, effective
+from podium.schedulerplugin.requests import LATEST, Unusable, effective, resized
 from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -135,21 +135,6 @@ def fingerprint(pod: Schedulable) -> bytes | None:
             bool(spec.resourceClaims),
             resized(pod),
         )
-    )
-
-
-def resized(pod: Schedulable) -> tuple[Any, ...] | None:
-    """Give what of the status of a pod on a node says that it takes other than it asks for."""
-    status = pod.status if pod.spec.nodeName else None
-    if status is None:
-        return None
-    return (
-        status.containerStatuses,
-        status.initContainerStatuses,
-        status.allocatedResources,
-        status.resources,
-        status.nodeAllocatableResourceClaimStatuses,
-        status.condition("PodResizePending"),
     )
 
 

@@ -16,13 +16,13 @@ from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Sche
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
+from podium.schedulerplugin.requests import resized
 from podium.schedulerplugin.scheduling.effects import Key, PodRef
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
-from podium.schedulerplugin.shapes import resized
 from podium.state import Readable
 from podium.view import Name, group_of
 
