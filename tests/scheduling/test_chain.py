@@ -269,3 +269,27 @@ def _move(town: Town, moves: list[tuple[int, str | None]]) -> None:
             town.snapshot.assume(row, town.snapshot.row[place])
         else:
             town.snapshot.lift(row)
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_what_went_is_not_kept() -> None:
+    """Pods as large as an API server takes come, are decided about, and go: nothing holds their terms."""
+    snapshot = snapshot_of(node("m"))
+    chain = Chain(snapshot, NAMESPACES)
+    for number in range(8):
+        terms = [
+            {"labelSelector": {"matchLabels": {"n": f"{number}-{at}"}}, "topologyKey": f"k{at}"}
+            for at in range(2000)
+        ]
+        large = pod("large", affinity={"podAntiAffinity": {REQUIRED: terms}})
+        snapshot.apply(None, large)
+        shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "large")])]
+        chain.refusals(shape)
+        assert chain.mask(shape).any()
+        snapshot.apply(large, None)
+    snapshot.apply(None, pod("small", labels={"a": "b"}))
+    chain.mask(snapshot.shapes[max(snapshot.shapes)])
+    assert len(chain._repelled._known) <= 2 * 2000 + 1024
+    assert all(look.shape in snapshot.shapes.values() for look in chain._looks.values())

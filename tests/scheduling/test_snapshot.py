@@ -342,6 +342,22 @@ def test_pods_are_shaped_anew_as_claims_and_volumes_come_and_go() -> None:
     assert len(snapshot.shapes) == 1
 
 
+# Shapes.
+
+
+def test_of_one_shape_few_ways_to_write_it_are_remembered() -> None:
+    """A shape that stays is met in pods that come and go, each with a container of another name."""
+    snapshot = snapshot_of(pod("stays", {"cpu": "1"}))
+    for number in range(300):
+        one = pod("goes", containers=[container({"cpu": "1"}, name=f"c{number}")])
+        snapshot.apply(None, one)
+        assert len(snapshot.shapes) == 1
+        snapshot.apply(one, None)
+    assert len(snapshot._interning._seen) <= 64
+    snapshot.apply(pod("stays"), None)
+    assert not snapshot._interning._seen
+
+
 # Assumed, lifted, tried.
 
 

@@ -12,6 +12,9 @@ from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.sums import Needs
 from podium.schedulerplugin.volumes import Volumes
 
+# So many ways to write one shape are remembered at a time: pods of one template are written alike.
+_MARKS = 64
+
 
 class Interning:
     """The shapes in use by id; no id is given twice. What each needs is kept in `needs`.
@@ -43,8 +46,11 @@ class Interning:
         if found is None:
             found = self._intern(shape_of(pod, self._volumes, self._minor))
             if mark is not None:
+                marks = self._seen_of[found]
+                if len(marks) == _MARKS:
+                    del self._seen[marks.pop(0)]
                 self._seen[mark] = found
-                self._seen_of[found].append(mark)
+                marks.append(mark)
         self._pods[found] += 1
         return found
 

@@ -110,6 +110,14 @@ class Shape(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
+def weight(shape: Shape) -> int:
+    """Return how many parts a shape consists of, by which the memory that it takes is judged."""
+    terms = (*(shape.node_required or ()), *(term for _, term in shape.node_preferred))
+    return sum(len(part) for part in shape if isinstance(part, tuple)) + sum(
+        len(term.expressions) for term in terms
+    )
+
+
 def fingerprint(pod: Schedulable) -> bytes | None:
     """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count."""
     spec = pod.spec

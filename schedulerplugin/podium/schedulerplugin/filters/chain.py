@@ -42,6 +42,8 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # How many nodes a refusal names.
 _EXAMPLES = 3
+# So many terms are known (or twice as many as pods bring) before those of pods that went are dropped.
+_TERMS = 2**10
 # So many shapes are remembered at a time.
 _SHAPES = 2**14
 
@@ -82,7 +84,7 @@ class Brought:
         self._found: Pinned[PodTerm] = Pinned()
         self._known: dict[PodTerm, None] = {}
         self._met = 0
-        self._room = 0
+        self._room = self._most = 0
 
     def concern(self, shape: Shape) -> bool:
         """Say whether one of the terms means pods of a shape."""
@@ -98,7 +100,8 @@ class Brought:
         if met == self._met:
             return
         new: Iterable[int] = range(self._met, met)
-        if met > self._room:
+        anew = met > self._room or len(self._known) > self._most
+        if anew:
             self._found, self._known, self._room = Pinned(), {}, met + len(shapes) + _SHAPES
             new = shapes
         self._met = met
@@ -108,6 +111,8 @@ class Brought:
                 if term not in self._known:
                     self._known[term] = None
                     self._found.add(term, pins(term.selector))
+        if anew:
+            self._most = 2 * len(self._known) + _TERMS
 
 
 class _Filter(Protocol):
@@ -119,7 +124,6 @@ class _Look(NamedTuple):
     """What of the filters concerns one shape, as long as nodes, shapes and resources are what they were."""
 
     shape: Shape
-    made_at: tuple[int, int, int]
     static: Bools
     has_room: Callable[[int], bool]
     neighbours: tuple[_Filter, ...]
@@ -156,6 +160,8 @@ class Chain:
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
         self._looks: dict[int, _Look] = {}
+        # What nodes, shapes and resources were when `_looks` were made.
+        self._looked_at = (-1, -1, -1)
 
     @property
     def tallies(self) -> tuple[Tallies[Any], ...]:
@@ -282,15 +288,15 @@ class Chain:
                 yield each.why(shape, int(refused.argmax())) or "", refused
 
     def _look(self, shape: Shape) -> _Look:
-        look = self._looks.get(id(shape))
         snapshot = self.snapshot
         now = (snapshot.node_revision, snapshot.shapes_met, snapshot.layout)
-        if look is None or look.made_at != now:
-            if len(self._looks) >= _SHAPES:
-                self._looks = {}
+        if now != self._looked_at or len(self._looks) >= _SHAPES:
+            self._looks, self._looked_at = {}, now
+        look = self._looks.get(id(shape))
+        if look is None:
             static = self._masks.get(on_nodes(shape), lambda: self._suiting(shape))
             has_room, concerned = self.resources.fits_at(shape), tuple(self._concerned(shape))
-            look = self._looks[id(shape)] = _Look(shape, now, static, has_room, concerned)
+            look = self._looks[id(shape)] = _Look(shape, static, has_room, concerned)
         return look
 
     def _suiting(self, shape: Shape) -> Bools:

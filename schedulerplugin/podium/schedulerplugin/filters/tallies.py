@@ -16,13 +16,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from podium.api.selectors import Selector
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.filters.byshape import ByShape
 from podium.schedulerplugin.filters.tally import Domains, Tally
-from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.shapes import Shape, weight
 from podium.schedulerplugin.snapshot import Snapshot
 
 # So much is remembered (or twice what was of use the last time) before the useless is dropped.
 _ROOMY = 1024
+# Shapes of so many parts are held by answers about them: 2,000 of ordinary pods, or one of a pod that is as
+# large as the API server takes (a part is about half a kilobyte).
+_WEIGHT = 2**14
 # So many moves wait at most.
 _WAITING = 2**20
 # Whether any tally counts the pods of a shape: nobody has looked yet, none does, some do.
@@ -76,7 +80,7 @@ class Tallies(ABC, Generic[Key]):
         self._found: Pinned[Key] = Pinned()
         self._of_shape: dict[int, list[Tally]] = {}
         # By shape id, so that a hundred thousand pods are sorted out in one step.
-        self._counts_as = np.zeros(0, np.int8)
+        self._counts_as = ByShape(snapshot.shapes)
         # Bulk moves that no tally has heard of: pods as `_marked` gives them, and 1 or -1.
         self._waiting: list[tuple[Int64s, int]] = []
         self._room = _ROOMY
@@ -131,9 +135,7 @@ class Tallies(ABC, Generic[Key]):
         return tallies
 
     def _count_as(self, shape_id: int, counts_as: int) -> None:
-        if shape_id >= len(self._counts_as):
-            self._counts_as = grown(self._counts_as, 2 * self.snapshot.shapes_met)
-        self._counts_as[shape_id] = counts_as
+        self._counts_as.set(shape_id, counts_as)
 
     def _tidy(self) -> None:
         """Drop what concerns no pod any more: shapes and questions come and go for ever, as Jobs do."""
@@ -142,7 +144,7 @@ class Tallies(ABC, Generic[Key]):
         self.hand_out()
         self.version += 1
         self._of_shape = {}
-        self._counts_as[:] = _UNKNOWN
+        self._counts_as.clear()
         for tally in self._tallies.values():
             tally.work_in()
         kept = {key: tally for key, tally in self._tallies.items() if tally.rows}
@@ -175,15 +177,12 @@ class Tallies(ABC, Generic[Key]):
 
     def _counting(self, shape_ids: Int32s) -> Bools:
         """Say which pods count in a tally, by the shapes of the pods."""
-        met = self.snapshot.shapes_met
-        if met > len(self._counts_as):
-            self._counts_as = grown(self._counts_as, 2 * met)
-        counts_as = self._counts_as[shape_ids]
+        counts_as = self._counts_as.get(shape_ids)
         if (counts_as == _UNKNOWN).any():
             self._tidy()
             for shape_id in np.unique(shape_ids).tolist():
                 self._of(shape_id)
-            counts_as = self._counts_as[shape_ids]
+            counts_as = self._counts_as.get(shape_ids)
         counting: Bools = counts_as == _COUNTED
         return counting
 
@@ -337,14 +336,16 @@ class Plans(Generic[P]):
         self._version = (-1, -1)
         # By identity, which lasts while the shape is held: to hash all of one costs more than an answer.
         self._made: dict[int, tuple[Shape, P]] = {}
+        self._weight = 0
 
     def of(self, shape: Shape) -> P:
         """Give what was worked out for a shape."""
         self._tallies.hand_out()
-        if self._version != self._current() or len(self._made) > _ROOMY:
+        if self._version != self._current() or self._weight > _WEIGHT:
             self.forget()
         made = self._made.get(id(shape))
         if made is None:
+            self._weight += weight(shape)
             made = self._made[id(shape)] = (shape, self._make(shape))
         return made[1]
 
@@ -352,6 +353,7 @@ class Plans(Generic[P]):
         """Work everything out anew."""
         self._version = self._current()
         self._made = {}
+        self._weight = 0
 
     def _current(self) -> tuple[int, int]:
         return self._tallies.version, self._tallies.snapshot.columns.key_revision
