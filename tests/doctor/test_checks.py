@@ -509,7 +509,7 @@ CASES = [
         _answered(scene.SECRET, FORBIDDEN),
         "ca-bundle",
         OK,
-        "8 of 8 have a CA that is valid",
+        "9 of 9 have a CA that is valid",
     ),
     Case(
         "only an expired CA can be read",

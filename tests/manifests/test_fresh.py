@@ -180,12 +180,15 @@ def _on(reserved: str) -> Settings:
     ids=["as it is installed", "all changed", "what YAML takes for something else", "off, everywhere, more"],
 )
 def test_what_the_scheduler_is_told(changes: dict[str, Any], want: LiveSettings, tmp_path: Path) -> None:
-    """As its own reader reads the file."""
+    """As its own reader reads the file; admission is told of the same nodes."""
     toggles = frozenset({"scheduler"})
     (told,) = _filled([_values(toggles, **{f"scheduler__{name}": value for name, value in changes.items()})])
     file = tmp_path / "scheduler.yaml"
     file.write_text(told["ConfigMap", "podium-scheduler"]["data"][file.name], encoding="utf-8")
     assert source(str(file)).read() == want
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(told["ConfigMap", "podium-webhook"]["data"][policy.name], encoding="utf-8")
+    assert policy_of(str(policy)).reserved_nodes == bool(want.engine.reserved)
 
 
 def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
@@ -312,7 +315,9 @@ def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict])
     about = _SCHEMA["properties"][process]["properties"]
     asked = about["configuration"]["properties"]
     alone = about.keys() & model.model_fields.keys()
-    assert asked.keys() | alone | {"apiVersion", "kind"} == model.model_fields.keys()
+    # One value is both the scheduler's and admission's.
+    shared = {"reservedNodes"} & model.model_fields.keys() - alone
+    assert asked.keys() | alone | shared | {"apiVersion", "kind"} == model.model_fields.keys()
     assert not asked.keys() & alone
     told = model.model_json_schema()
     for name, field in [*asked.items(), *((each, about[each]) for each in alone)]:

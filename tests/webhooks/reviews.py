@@ -96,9 +96,12 @@ def applied(document: Document, patch: list[Document]) -> Document:
         *parents, last = (
             step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]
         )
-        place = result
+        place: Any = result
         for step in parents:
             place = place[step]
+        if last == "-":
+            place.append(operation["value"])
+            continue
         assert operation["op"] == "add" or last in place, operation
         place[last] = operation["value"]
     return result

@@ -105,12 +105,13 @@ def test_the_manifests_register_one_service_without_a_bundle() -> None:
 
 
 def test_with_the_usual_levels() -> None:
-    """Pods are not mutated unless they ask for a gang, and validated as far as a rule is on."""
+    """Pods are mutated for gangs and reserved nodes, and validated as far as a rule is on."""
     mutating, validating = (webhooks(each) for each in registered())
     assert {name: sent(each) for name, each in mutating.items()} == {
         GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"},
         GANGS: {"CREATE pods"},
         SCHEDULED: {"CREATE pods"},
+        PODS: {"CREATE pods"},
     }
     assert {name: sent(each) for name, each in validating.items()} == {
         GROUPS: {f"{how} {what}" for how in ("CREATE", "UPDATE") for what in ("podgroups", "workloads")},
@@ -121,7 +122,7 @@ def test_with_the_usual_levels() -> None:
 
 def test_a_rule_that_is_off_sends_nothing() -> None:
     """With all of them off, the API server's rules on Podium's kinds are left, and gangs, which ask."""
-    mutating, validating = registered(Policy(levels=OFF))
+    mutating, validating = registered(Policy(levels=OFF, reserved_nodes=False))
     assert list(webhooks(mutating)) == [GROUPS, GANGS, SCHEDULED]
     assert list(webhooks(validating)) == [GROUPS]
     for rule in ("group-label-immutable", "member-priority", "membership-conflict"):
@@ -134,15 +135,29 @@ def test_a_rule_that_is_off_sends_nothing() -> None:
     assert sent(webhooks(validating)[NATIVE]) == {"CREATE workloads"}
 
 
-def test_pods_are_mutated_to_inherit_only() -> None:
-    """And never a mirror of a static pod."""
-    mutating, _ = (webhooks(each) for each in registered(Policy(levels=INHERIT)))
+@pytest.mark.parametrize(
+    ("policy", "member", "intolerant"),
+    [
+        (Policy(levels=INHERIT, reserved_nodes=False), True, False),
+        (Policy(), False, True),
+        (Policy(levels=INHERIT), True, True),
+    ],
+    ids=["members", "reserved nodes", "both"],
+)
+def test_pods_are_mutated_to_inherit_and_to_tolerate(
+    policy: Policy, *, member: bool, intolerant: bool
+) -> None:
+    """Each sends the pods that it concerns; neither sends a mirror of a static pod."""
+    mutating, _ = (webhooks(each) for each in registered(policy))
+    _, concern, _ = mutating[PODS]["matchConditions"]
+    assert (f"({cel.MEMBER})" in concern["expression"]) == member
+    assert (f"({cel.INTOLERANT})" in concern["expression"]) == intolerant
     assert sent(mutating[PODS]) == {"CREATE pods"}
     names = [condition["name"] for condition in mutating[PODS]["matchConditions"]]
     assert names == ["not-being-deleted", "a-rule-may-object", "not-a-mirror-pod"]
     assert mutating[PODS]["reinvocationPolicy"] == "IfNeeded"
-    (mutating, _) = (webhooks(each) for each in registered(Policy(podium=INHERIT)))
-    assert PODS not in mutating
+    off = Policy(podium=INHERIT, reserved_nodes=False)
+    assert PODS not in webhooks(registered(off)[0])
 
 
 def test_gangs_are_asked_for_by_pods_in_namespaces_that_let_them() -> None:

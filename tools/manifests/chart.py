@@ -78,6 +78,12 @@ _HOLES = (
         r"\g<0>{{- range $name, $value := .Values.PROCESS.configuration }}\n"
         r"    {{ $name }}: {{ toJson $value }}\n{{- end }}\n",
     ),
+    # Admission and scheduler must agree on it.
+    Hole(
+        "ConfigMap/podium-webhook",
+        r"reservedNodes: \S+",
+        "reservedNodes: {{ toJson .Values.scheduler.reservedNodes }}",
+    ),
     *(
         Hole(
             "ConfigMap/podium-scheduler",

@@ -6,6 +6,7 @@ import pydantic
 
 from podium.cli.inputs import read_documents
 from podium.errors import PodiumError
+from podium.rules.names import label_value, qualified_name
 
 M = TypeVar("M", bound="Strict")
 
@@ -19,6 +20,15 @@ class Strict(pydantic.BaseModel):
 def unquoted(value: Any) -> Any:
     """Take `off` for what it says: a YAML reader makes a boolean of it."""
     return "off" if value is False else value
+
+
+def node_label(text: str) -> str:
+    """Check that a text is a label of nodes, KEY or KEY=VALUE. Raises ValueError."""
+    key, equals, value = text.partition("=")
+    complaints = qualified_name(key) + (label_value(value) if equals else [])
+    if complaints:
+        raise ValueError(f"{text!r} is no label, KEY or KEY=VALUE: {complaints[0]}")
+    return text
 
 
 def read_config(path: str, model: type[M]) -> M:

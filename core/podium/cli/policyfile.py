@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.cli.configfile import Strict, read_config, unquoted
+from podium.api.groups import RESERVED
+from podium.cli.configfile import Strict, node_label, read_config, unquoted
 from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 
@@ -64,6 +65,8 @@ class PolicyModel(Strict):
     """The same on Podium's kinds only; wins over `levels`."""
     allow: list[AllowanceModel] = pydantic.Field(default=[])
     """Which classes namespaces may use; the first entry that covers a namespace decides."""
+    reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = RESERVED
+    """As in SchedulerConfiguration; with null, pods do not get the toleration of reserved nodes."""
 
     def policy(self) -> Policy:
         """Give the file as the rules take it."""
@@ -79,6 +82,7 @@ class PolicyModel(Strict):
                 )
                 for entry in self.allow
             ),
+            reserved_nodes=self.reservedNodes is not None,
         )
 
 

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.configfile import Strict, read_config, unquoted
+from podium.cli.configfile import Strict, node_label, read_config, unquoted
 from podium.cli.inputs import STDIN_NAME
-from podium.rules.names import dns_label, label_value, qualified_name
+from podium.rules.names import dns_label
 from podium.schedulerplugin.live.switch import Source
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
@@ -24,14 +24,6 @@ from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
 # What --evictions-per-minute may say beside a number.
 UNLIMITED: Literal["unlimited"] = "unlimited"
-
-
-def _label(text: str) -> str:
-    key, equals, value = text.partition("=")
-    complaints = qualified_name(key) + (label_value(value) if equals else [])
-    if complaints:
-        raise ValueError(f"{text!r} is no label, KEY or KEY=VALUE: {complaints[0]}")
-    return text
 
 
 def _namespace(text: str) -> str:
@@ -53,7 +45,7 @@ class SchedulerModel(Strict):
     """Units (a group, or a lone pod) that may be evicted in any minute; null is without a limit."""
     evict: Literal["own", "any"] = "own"
     """Victims are pods of this scheduler, or pods of other schedulers, too."""
-    reservedNodes: Annotated[str, pydantic.AfterValidator(_label)] | None = None
+    reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = None
     """A label, KEY or KEY=VALUE: only nodes that have it are used."""
     shadow: pydantic.StrictBool = False
     """Also plan for pods of other schedulers, and compare."""

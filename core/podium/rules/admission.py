@@ -139,7 +139,7 @@ def review(request: Request, view: View, profile: Profile) -> Verdict:
         admitted = _admit(case, rules)
     except Refused as error:
         return refused(case, error)
-    return allowed(case, _shown(case, admitted), spec_patch(request.object, case.changes))
+    return allowed(case, _shown(case, admitted), spec_patch(request.object, case.changes, case.appended))
 
 
 def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:

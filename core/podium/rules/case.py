@@ -98,6 +98,7 @@ class Case:
         self.warnings: list[str] = []
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}
+        self.appended: dict[str, Any] = {}
         # What a rule looked for in vain, though it may be on its way: `PriorityClass gold`.
         self.awaits: list[str] = []
 
@@ -125,6 +126,11 @@ class Case:
         """Change a field of spec as an admission step does: it becomes part of the patch."""
         document["spec"][field] = value
         self.changes[field] = value
+
+    def append(self, document: Document, field: str, value: Any) -> None:
+        """Add to the end of a list of spec as an admission step does: it becomes part of the patch."""
+        document["spec"][field] = [*(document["spec"].get(field) or ()), value]
+        self.appended[field] = value
 
     def note(self, cause: Cause, field: str, message: str) -> None:
         """Add a finding that refuses nothing."""

@@ -16,7 +16,7 @@ from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, W
 from podium.api.membership import GroupKey
 from podium.api.reads import READS
 from podium.findings import Severity
-from podium.rules import fields, gang, podgroup
+from podium.rules import fields, gang, podgroup, reserved
 from podium.rules.audit.groups import (
     BASIC_WITH_GROUP_DISRUPTION,
     GROUP_UNLIKE_TEMPLATE,
@@ -156,13 +156,15 @@ NAME_LIMIT = 63
 
 
 def mutate(case: Case, new: Document, old: Document | None) -> None:
-    """Let a group take from its template, or a pod from its group, what it left unset."""
+    """Let a group take from its template, a pod from its group, and a pod of ours tolerate reserved nodes."""
     if old is not None:
         return
     if case.ref.kind == "PodGroup" and not case.native:
         _inherit_from_template(case, new)
-    elif case.ref.kind == "Pod" and level(case, MEMBER_PRIORITY) is Level.INHERIT:
-        _inherit_from_group(case, new)
+    elif case.ref.kind == "Pod":
+        if level(case, MEMBER_PRIORITY) is Level.INHERIT:
+            _inherit_from_group(case, new)
+        reserved.tolerate(case, new)
 
 
 def _inherit_from_template(case: Case, new: Document) -> None:

@@ -10,14 +10,25 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def spec_patch(sent: Mapping[str, Any], changes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give the operations that bring `spec` of the sent object to hold `changes`; none if it does already."""
+def spec_patch(
+    sent: Mapping[str, Any], changes: Mapping[str, Any], appended: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Give the operations that bring `spec` of the sent object to hold `changes`; none if it does already.
+
+    `appended` are elements that come to the end of lists of `spec`, by the list's name.
+    """
     spec = sent.get("spec")
     present: Mapping[str, Any] = spec if isinstance(spec, dict) else {}
     operations = [
         {"op": "replace" if name in present else "add", "path": f"/spec/{name}", "value": value}
         for name, value in changes.items()
         if name not in present or present[name] != value
+    ]
+    operations += [
+        {"op": "add", "path": f"/spec/{name}/-", "value": value}
+        if present.get(name)
+        else {"op": "add", "path": f"/spec/{name}", "value": [value]}
+        for name, value in appended.items()
     ]
     if operations and spec is None:
         operations.insert(0, {"op": "add", "path": "/spec", "value": {}})

@@ -33,13 +33,15 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Levels by rule id, where they differ from the rule's own, and allowances: the first that covers rules.
 
-    `levels` speaks of native and Podium's kinds alike, `native` and `podium` of one of them.
+    `levels` speaks of native and Podium's kinds alike, `native` and `podium` of one of them. With
+    `reserved_nodes` the pods of Podium's scheduler get the toleration of the taint of reserved nodes.
     """
 
     levels: dict[str, Level] = {}
     native: dict[str, Level] = {}
     podium: dict[str, Level] = {}
     allow: tuple[Allowance, ...] = ()
+    reserved_nodes: bool = True
 
     def level(self, rule: str, *, native: bool, default: Level) -> Level:
         """Give the level of a rule for one family of kinds."""

@@ -101,11 +101,11 @@ def _mutate(case: Case, rules: KindRules) -> list[dict[str, Any]]:
         return []
     own.mutate(case, new, old)
     if case.native:
-        return spec_patch(case.request.object, case.changes)
+        return spec_patch(case.request.object, case.changes, case.appended)
     rules.mutate(case, new, old)
     if rules is podgroup:
         _default_mode(case, new)
-    return spec_patch(case.request.object, case.changes) + kept.patch(case, new)
+    return spec_patch(case.request.object, case.changes, case.appended) + kept.patch(case, new)
 
 
 def _join(case: Case, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def _join(case: Case, rules: KindRules, *, scheduled: bool) -> list[dict[str, An
         # The API server refuses it after us.
         return []
     labels = gang.join(case, new, scheduled=scheduled)
-    return labels + spec_patch(case.request.object, case.changes)
+    return labels + spec_patch(case.request.object, case.changes, case.appended)
 
 
 def _default_mode(case: Case, new: Document) -> None:

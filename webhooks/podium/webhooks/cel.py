@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from podium.api.groups import GROUP_LABEL
+from podium.api.core import PODIUM_SCHEDULER
+from podium.api.groups import GROUP_LABEL, RESERVED
 from podium.gangs import AUTO, AUTO_LABEL
 from podium.rules.policy import Allowance
 
@@ -34,6 +35,12 @@ NOT_BEING_DELETED = "oldObject == null || !has(oldObject.metadata.deletionTimest
 MEMBER = f"object.spec.?schedulingGroup.hasValue() || {LABEL}.hasValue()"
 # True of a new pod that asks for a group and has none; the native field counts only where it is served.
 ASKS = f"object.metadata.?labels[?{quote(AUTO_LABEL)}] == optional.of({quote(AUTO)}) && !{LABEL}.hasValue()"
+# True of a new pod of Podium's scheduler that does not tolerate the taint of reserved nodes with any value.
+INTOLERANT = (
+    f'object.spec.?schedulerName.orValue("") == {quote(PODIUM_SCHEDULER)} && '
+    '!object.spec.?tolerations.orValue([]).exists(t, t.?operator.orValue("") == "Exists" && '
+    f't.?key.orValue("") in ["", {quote(RESERVED)}] && t.?effect.orValue("") in ["", "NoSchedule"])'
+)
 # True of an update that adds, changes or removes the label.
 LABEL_CHANGES = f"{LABEL} != {LABEL_BEFORE}"
 

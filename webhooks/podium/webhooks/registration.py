@@ -19,7 +19,7 @@ from podium.api.convert import VERSIONS
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.findings import group_of
-from podium.rules import gang, own
+from podium.rules import gang, own, reserved
 from podium.rules.admission import KINDS
 from podium.rules.case import Operation
 from podium.rules.ownrule import OwnRule
@@ -220,9 +220,13 @@ def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase
 
 
 def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
-    """Give what is to be sent: for the API server's rules on Podium's kinds, for gangs, for own rules."""
-    always = {Family.PODIUM: PARITY, Family.GANGS: gang.TARGETS}.get(family, ())
-    theirs = [target for target in always if target.phase is phase]
+    """Give what is to be sent: for the server's rules on Podium's kinds, gangs, tolerations, own rules."""
+    always: dict[Family, tuple[Target, ...]] = {
+        Family.PODIUM: PARITY,
+        Family.GANGS: gang.TARGETS,
+        Family.PODS: reserved.TARGETS if policy.reserved_nodes else (),
+    }
+    theirs = [target for target in always.get(family, ()) if target.phase is phase]
     return theirs + [target for _, target in _own(policy, family, phase)]
 
 
@@ -245,6 +249,8 @@ def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, 
         concerns: dict[Operation, set[str]] = {operation: set() for operation in Operation}
         for rule, target in _own(policy, family, phase):
             concerns[target.operation].add(_concern(policy, rule, target))
+        if policy.reserved_nodes and phase is Phase.MUTATE:
+            concerns[Operation.CREATE].add(f"({cel.INTOLERANT})")
         created, updated = (" || ".join(sorted(each)) for each in concerns.values())
         if created and updated:
             created = f'request.operation == "{Operation.CREATE}" ? {created} : {updated}'

@@ -119,6 +119,26 @@ class _Pod(msgspec.Struct, gc=False):
     spec: _PodSpec
 
 
+class _Toleration(msgspec.Struct, gc=False):
+    key: str | UnsetType | None = UNSET
+    operator: str | UnsetType | None = UNSET
+    effect: str | UnsetType | None = UNSET
+
+
+class _MutatedSpec(_PodSpec, gc=False):
+    schedulerName: str | UnsetType | None = UNSET
+    tolerations: list[_Toleration] | UnsetType | None = UNSET
+
+
+class _MutatedPod(msgspec.Struct, gc=False):
+    """A pod that may be changed: whose it is and what it tolerates matters, too."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Metadata
+    spec: _MutatedSpec
+
+
 class _Owner(msgspec.Struct, gc=False):
     apiVersion: str | UnsetType | None = UNSET
     kind: str | UnsetType | None = UNSET
@@ -158,12 +178,18 @@ class _Grouping(msgspec.Struct, gc=False):
 
 
 _reviews = msgspec.json.Decoder(_Review)
-_small: dict[str, msgspec.json.Decoder[_Pod] | msgspec.json.Decoder[_Grouping]] = {
-    "Pod": msgspec.json.Decoder(_Pod),
+_small: dict[str, msgspec.json.Decoder[_Grouping]] = {
     "PodGroup": msgspec.json.Decoder(_Grouping),
     "Workload": msgspec.json.Decoder(_Grouping),
 }
 _asking = msgspec.json.Decoder(_AskingPod)
+# What is read of a pod depends on what is asked of it.
+_pods: dict[Phase, msgspec.json.Decoder[Any]] = {
+    Phase.MUTATE: msgspec.json.Decoder(_MutatedPod),
+    Phase.VALIDATE: msgspec.json.Decoder(_Pod),
+    Phase.GANG: _asking,
+    Phase.SCHEDULED_GANG: _asking,
+}
 _whole = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 # What msgspec raises for bytes that are not JSON of the wanted shape.
@@ -204,7 +230,7 @@ def decode(body: bytes, phase: Phase) -> Review:
 
 def _request(asked: _Request, phase: Phase) -> Request | None:
     subresource = asked.subResource or ""
-    judged = asked.kind.kind in _small and asked.operation in ("CREATE", "UPDATE")
+    judged = asked.kind.kind in ("Pod", *_small) and asked.operation in ("CREATE", "UPDATE")
     if not judged or subresource not in ("", "status"):
         return None
     operation = Operation(asked.operation)
@@ -230,11 +256,9 @@ def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, An
 
 
 def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
-    asks = asked.kind.kind == "Pod" and phase in (Phase.GANG, Phase.SCHEDULED_GANG)
+    small = _pods[phase] if asked.kind.kind == "Pod" else _small[asked.kind.kind]
     try:
-        pruned: dict[str, Any] = msgspec.to_builtins(
-            (_asking if asks else _small[asked.kind.kind]).decode(raw)
-        )
+        pruned: dict[str, Any] = msgspec.to_builtins(small.decode(raw))
     except msgspec.ValidationError:
         return _whole.decode(raw)
     return pruned

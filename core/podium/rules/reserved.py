@@ -1,0 +1,40 @@
+"""The toleration of reserved nodes, written into new pods of Podium's scheduler.
+
+The scheduler places its pods on reserved nodes whether they tolerate the taint or not. Other programs read
+only the pod: Cluster Autoscaler and Karpenter add no node whose taint a pending pod does not tolerate, and
+RemovePodsViolatingNodeTaints of the descheduler evicts a running one. So admission writes it into the pod.
+"""
+
+from typing import Any
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.api.groups import RESERVED
+from podium.rules.case import Case, Operation
+from podium.rules.shape import Document
+from podium.rules.target import Phase, Target
+
+TARGETS = (Target("Pod", Operation.CREATE, Phase.MUTATE),)
+TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def tolerate(case: Case, new: Document) -> None:
+    """Add the toleration to a new pod of Podium's scheduler, unless it tolerates the taint already.
+
+    Nothing where the policy reserves no nodes, and for pods of other schedulers.
+    """
+    if not case.profile.policy.reserved_nodes or new["spec"].get("schedulerName") != PODIUM_SCHEDULER:
+        return
+    tolerations = new["spec"].get("tolerations") or []
+    # What is not a list of objects, the API server has refused before.
+    if isinstance(tolerations, list) and not any(_covers(each) for each in tolerations):
+        case.append(new, "tolerations", dict(TOLERATION))
+
+
+def _covers(toleration: Any) -> bool:
+    """Whether a toleration covers the taint with any value."""
+    return (
+        isinstance(toleration, dict)
+        and toleration.get("operator") == "Exists"
+        and toleration.get("key") in (None, "", RESERVED)
+        and toleration.get("effect") in (None, "", "NoSchedule")
+    )
