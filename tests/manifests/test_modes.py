@@ -13,6 +13,7 @@ from podium.cli.main import command as podium
 from podium.cli.webhookoptions import policy_of
 from podium.controllers.manager import Rules
 from podium.data import folder
+from podium.service.leaserecord import Terms
 
 _ROOT = folder("manifests").parent
 _PROCESSES = {
@@ -50,10 +51,28 @@ def test_each_process_has_two_replicas_that_a_drain_and_a_node_do_not_take_toget
         assert selector["matchLabels"] == pod["metadata"]["labels"]
         (spread,) = pod["spec"]["topologySpreadConstraints"]
         assert spread["labelSelector"] == selector
+        # tests/manifests/test_spread_servers.py has kube-scheduler place them.
+        assert (spread["whenUnsatisfiable"], spread["nodeTaintsPolicy"]) == ("DoNotSchedule", "Honor")
+        assert spread["matchLabelKeys"] == ["pod-template-hash"]
         budget = budgets.pop(each["metadata"]["name"])
         assert (budget["selector"], budget["minAvailable"]) == (selector, 1)
         assert pod["spec"]["serviceAccountName"] == each["metadata"]["name"]
     assert not budgets
+
+
+@pytest.mark.parametrize("mode", _PROCESSES)
+def test_each_probe_has_a_timeout_and_a_process_the_time_to_start(mode: str) -> None:
+    """No two probes of a kind at once, and a leader that is silent loses its Lease before it is killed."""
+    for each in rendered(mode, "Deployment"):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        startup, liveness, readiness = (
+            container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")
+        )
+        for probe in (startup, liveness, readiness):
+            assert 1 < probe["timeoutSeconds"] <= probe["periodSeconds"]
+        assert liveness["httpGet"] == startup["httpGet"] != readiness["httpGet"]
+        assert liveness["periodSeconds"] * liveness["failureThreshold"] >= 2 * Terms().lease_seconds
+        assert startup["periodSeconds"] * startup["failureThreshold"] == 120
 
 
 @pytest.mark.parametrize("mode", _PROCESSES)
