@@ -17,6 +17,7 @@ from tests.preemption.scene import (
     unit,
     victims,
 )
+from tests.scheduling import builders
 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.engine import Engine
@@ -220,16 +221,18 @@ def test_a_member_that_becomes_ours_joins_its_unit() -> None:
     assert victims(engine.plan(("team-a", "high"), NOW)) == ["g-0", "g-1"]
 
 
-def test_a_member_that_cannot_be_counted_protects_no_other() -> None:
-    """Its node stays closed, and the room of the others counts."""
+@pytest.mark.parametrize("amount", ["lots", "-1", "10P"])
+@pytest.mark.parametrize("name", ["cpu", "example.com/unknown"])
+def test_a_member_that_cannot_be_counted_goes_with_its_group(name: str, amount: str) -> None:
+    """It protects neither the others nor itself, and what is left of its node's room counts when it goes."""
     plan = planned(
         [node("n1"), node("n2")],
         group("g", 0, 2, whole=True),
         [pod(f"g-{at}", 4, node=f"n{at}", group="g") for at in (1, 2)],
-        pod("odd", "lots", node="n1", group="g"),
+        builders.pod("odd", {name: amount}, namespace="team-a", node="n1", group="g"),
         pod("high", 4, 5),
     )
-    assert (victims(plan), placed(plan)) == (["g-1", "g-2"], {"high": "n2"})
+    assert (victims(plan), placed(plan)) == (["g-1", "g-2", "odd"], {"high": "n1"})
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

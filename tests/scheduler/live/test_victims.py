@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.fixtures.proxy import Hold
@@ -82,6 +83,50 @@ def test_a_gang_waits_for_the_slowest_of_its_victims(yard: Yard) -> None:
     assert [yard.where(yard.pods()[name]) for name in names] == ["", ""]
     yard.free("low-1")
     yard.until_bound(names)
+
+
+def test_a_gang_goes_without_a_pod_of_another_scheduler(yard: Yard) -> None:
+    """It joined the gang when it was made, and may not be evicted: it protects nobody but itself."""
+    yard.nodes(1, 5)
+    low = yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
+    yard.pod("helper", 1, 1, node="n0", group="low", schedulerName="default-scheduler")
+    yard.pod("high", 4, 5)
+    yard.until_bound(["high"])
+    assert sorted(yard.evicted()) == low
+    assert "helper" not in yard.touched()
+
+
+def test_a_pod_of_a_daemon_set_stays_and_one_that_claims_to_be_goes(yard: Yard) -> None:
+    """Though the latter has the higher priority."""
+    yard.nodes(2)
+    labels = {"app": "agent"}
+    pod = {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {"none": "none"}}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    body = {"metadata": {"name": "agent"}, "spec": spec}
+    made = yard.ask("POST", f"/apis/apps/v1/namespaces/{yard.name}/daemonsets", body, code=201)
+    for node, uid, priority in (("n0", made["metadata"]["uid"], 1), ("n1", str(uuid4()), 3)):
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "name": "agent",
+            "uid": uid,
+            "controller": True,
+        }
+        only = {"key": "metadata.name", "operator": "In", "values": [yard.full(node)]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [only]}]}
+        yard.pod(
+            f"agent-{node}",
+            4,
+            priority,
+            node=node,
+            metadata={"ownerReferences": [owner]},
+            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+        )
+    yard.witness()
+    yard.pod("high", 4, 5)
+    assert yard.until_bound(["high"]) == {"high": "n1"}
+    assert yard.evicted() == ["agent-n1"]
 
 
 def test_budgets_choose_the_node(yard: Yard) -> None:
