@@ -33,6 +33,7 @@ Document = dict[str, Any]
 # made by the processes.
 _PLURALS = {
     "Namespace": "namespaces",
+    "ResourceQuota": "resourcequotas",
     "CustomResourceDefinition": "customresourcedefinitions",
     "ServiceAccount": "serviceaccounts",
     "Role": "roles",
