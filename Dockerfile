@@ -1,6 +1,8 @@
 # The image of all three processes and of the command line. One file for every architecture: all that is not
 # Python comes as wheels. docker buildx build --platform linux/amd64,linux/arm64 -t podium:0.1.0 .
-FROM python:3.13-slim AS build
+# A release names the base by digest: --build-arg BASE=python:3.13-slim@sha256:...
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/podium
 WORKDIR /src
@@ -8,12 +10,12 @@ WORKDIR /src
 COPY requirements.lock .
 RUN /opt/podium/bin/pip install --only-binary=:all: --require-hashes --requirement requirements.lock
 COPY . .
-# Compiled here, for the file system of a running container is read-only.
+# Compiled here, for the file system of a running container is read-only. What only builds stays out of the image.
 RUN /opt/podium/bin/pip install --no-deps --no-build-isolation . \
-    && /opt/podium/bin/pip uninstall --yes pip \
+    && /opt/podium/bin/pip uninstall --yes hatchling pathspec pluggy trove-classifiers packaging tomlkit pip \
     && /opt/podium/bin/podium --version
 
-FROM python:3.13-slim
+FROM ${BASE}
 COPY --from=build /opt/podium /opt/podium
 ENV PATH=/opt/podium/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # By number, which is how runAsNonRoot knows that it is not root.
