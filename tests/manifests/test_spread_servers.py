@@ -51,15 +51,13 @@ def _usable(cluster: Server, count: int) -> set[str]:
 
 
 def _rolled_out(cluster: Server) -> bool:
+    """Whether each Deployment was looked at since it changed, and has two new pods and no others."""
+
     def done(each: dict[str, Any]) -> bool:
         status = each.get("status", {})
-        return (
-            status.get("observedGeneration") == each["metadata"]["generation"]
-            and status.get("replicas")
-            == status.get("updatedReplicas")
-            == status.get("availableReplicas")
-            == 2
-        )
+        counts = [status.get(f"{name}eplicas") for name in ("r", "updatedR", "availableR")]
+        seen = status.get("observedGeneration") == each["metadata"]["generation"]
+        return bool(seen and counts == [2, 2, 2])
 
     return all(map(done, _items(cluster, _DEPLOYMENTS)))
 
