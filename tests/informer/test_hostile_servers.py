@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fixtures.servers import ENOUGH, Server, exclusive
 from tests.informer.hostile import DEEP
-from tests.live.cluster import NATIVE, create_group
+from tests.live.cluster import NATIVE
 from tests.reconciler.running import Controller, install, new_class, spawn
 from tests.reconciler.running import running as controlling
 from tests.webhooks.running import Running, ending
@@ -96,12 +96,12 @@ def _value(process: Running, name: str, **labels: str) -> float:
 def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path: Path) -> None:
     """By the first list and by the watch after it; none ends, and none counts an object as undecodable."""
     namespace = own.new_namespace()
-    create_group(own, namespace, "train", "gold")
     version, _ = NATIVE[own.release.minor]
     api_version = f"scheduling.k8s.io/{version}"
     groups = f"/apis/{api_version}/namespaces/{namespace}/podgroups"
     spec = {"schedulingPolicy": {"basic": {}}}
-    _create(own, groups, {"metadata": _managed("deep", api_version), "spec": spec})
+    train = {**spec, "priorityClassName": "gold"}
+    _create(own, groups, {"metadata": _managed("train", api_version), "spec": train})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "<" * 800_000, "uid": "u"}
     _create(own, groups, {"metadata": {"name": "large", "ownerReferences": [owner]}, "spec": spec})
     _create_pods(own, namespace, "listed")
@@ -122,6 +122,9 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
 
         controller.until(counted, "it has counted all four pods")
         scheduler.until(judged, "it has said of all four pods that no node takes them")
+        # The answer to a write on a deep group is as deep.
+        assert _value(controller, "podium_writes_total", what="conditions", result="written") >= 1
+        assert _value(controller, "podium_reconcile_errors_total") == 0
         listed = load_live(KubeOptions(kubeconfig=str(own.kubeconfig), namespace=namespace))
         assert {name for _, name in listed.state.pods} == set(_PODS)
         for process in (webhook, controller, scheduler):

@@ -14,6 +14,7 @@ from podium.controllers.actions import Action, ApplyConditions, ApplyGroup, Crea
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
 from podium.kube.fenced import StaleError, conditions_document, fenced, group_path
+from podium.kube.reading import decode
 
 # Whose the fields of auto groups are; all else is the reconciler's.
 GROUP_MANAGER = "podium-auto-groups"
@@ -67,7 +68,7 @@ class Writer:
             self._counted(what, "failed")
             raise
         self._counted(what, "written")
-        return int(msgspec.json.decode(body, type=_Answer).metadata.resourceVersion)
+        return int(decode(body, _Answer).metadata.resourceVersion)
 
     async def _send(self, action: Action) -> bytes:
         path = group_path(action.ref)

@@ -30,6 +30,7 @@ from podium.kube.fenced import (
     fenced,
     group_path,
 )
+from podium.kube.reading import decode
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 _ATTEMPTS = 5
@@ -254,7 +255,7 @@ class Writes:
     async def _stands(self, pod: PodRef, node: str) -> bool:
         """Say whether a pod is bound to a node, as it is now. Raises GoneError and TakenError."""
         body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
-        stored = msgspec.json.decode(body, type=_Pod)
+        stored: _Pod = decode(body, _Pod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
             raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or goes")
         bound = stored.spec.nodeName or ""
