@@ -99,7 +99,7 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
     version, _ = NATIVE[own.release.minor]
     api_version = f"scheduling.k8s.io/{version}"
     groups = f"/apis/{api_version}/namespaces/{namespace}/podgroups"
-    spec = {"schedulingPolicy": {"basic": {}}}
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
     train = {**spec, "priorityClassName": "gold"}
     _create(own, groups, {"metadata": _managed("train", api_version), "spec": train})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "<" * 800_000, "uid": "u"}

@@ -12,6 +12,9 @@ from tools.docs.sources import ROOT
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.documents import split, textfile, yamldoc
+from podium.kube.connection import LONGEST_ANSWER
+from podium.kube.lines import LONGEST_LINE
+from podium.kube.sanitize import MOST_LEVELS
 from podium.ops.makers import MOST_PODS
 from podium.priority import HIGHEST_USER_PRIORITY
 from podium.rules.groupspec import MAX_CLAIMS
@@ -47,6 +50,9 @@ BOUNDS = (
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
     Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
+    Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
+    Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
+    Bound("nesting of an object of the API server", _count(MOST_LEVELS), "what is deeper is left out"),
     Bound("an AdmissionReview", _bytes(handlers.ADMISSION_BYTES), "413"),
     Bound("a ConversionReview", _bytes(handlers.CONVERSION_BYTES), "413"),
     Bound("connections to the webhook", _count(Limits().connections), _SHED),

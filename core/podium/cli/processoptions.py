@@ -44,7 +44,7 @@ def process_options(metrics_port: int) -> Decorator:
             type=click.IntRange(0, 65535),
             default=metrics_port,
             show_default=True,
-            help="For /livez, /readyz and /metrics, without TLS.",
+            help="For /livez, /readyz, /metrics and /undecodable, without TLS.",
         )(function)
         function = click.option(
             "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."
