@@ -1,6 +1,7 @@
 """Objects of any size, over a connection: informers read on, and lists take as little memory as they can."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,23 @@ def test_lines(chunks: list[bytes], longest: int, want: list[bytes]) -> None:
     splitter = LineSplitter(longest)
     assert [line for chunk in chunks for line in splitter.split(chunk)] == want
     assert splitter.unfinished == (not chunks[-1].endswith(b"\n"))
+
+
+def test_a_line_of_any_length_takes_bounded_memory() -> None:
+    """What is past the bound is dropped as it comes."""
+    splitter = LineSplitter(1 << 20)
+    chunk = b"x" * (1 << 16)
+    tracemalloc.start()
+    try:
+        for _ in range(160):
+            assert splitter.split(chunk) == []
+        (line,) = splitter.split(b"\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(line) == 1 << 20
+    # The line being read, as it grows, and the line that is given.
+    assert peak < 3 << 20
 
 
 class Listed:
