@@ -122,6 +122,9 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
 
         controller.until(counted, "it has counted all four pods")
         scheduler.until(judged, "it has said of all four pods that no node takes them")
+        # Without the class of their group they are warned of; a webhook that refuses to judge says nothing.
+        warned = {each.get("name") for each in webhook.events if each["event"] == "warned"}
+        assert {"large-watched", "deep-watched"} <= warned
         # The answer to a write on a deep group is as deep.
         assert _value(controller, "podium_writes_total", what="conditions", result="written") >= 1
         assert _value(controller, "podium_reconcile_errors_total") == 0

@@ -8,7 +8,9 @@ because a registration that is too wide must not stop a cluster.
 """
 
 import base64
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,10 +20,13 @@ from podium.api.groups import GROUP_LABEL
 from podium.errors import PodiumError
 from podium.findings import Finding
 from podium.gangs import AUTO_LABEL
+from podium.kube.sanitize import sanitize
 from podium.rules.admission import Verdict
 from podium.rules.case import Operation, Request
 from podium.rules.target import Phase
 from podium.wording import cut
+
+T = TypeVar("T")
 
 API_VERSION = "admission.k8s.io/v1"
 # Bytes of one warning and of all: with more than this much text an API server shortens every warning to 256
@@ -199,12 +204,13 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode(body: bytes, phase: Phase) -> Review:
     """Read an AdmissionReview; raises ReviewError.
 
-    A body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in
-    later ones; an object of the API has some 20) is refused while it is scanned, before anything is built of
-    it. A key that stands twice counts the last time, as in Go.
+    Of a body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in
+    later ones) what rules read is read: API servers take 10,000 levels, in managedFields for one, and a
+    refusal would let the object in where the failure policy is Ignore. A key that stands twice counts the
+    last time, as in Go.
     """
     try:
-        review = _reviews.decode(body)
+        review = _shallow(_reviews.decode, body)
     except UNREADABLE as error:
         raise ReviewError(f"not an AdmissionReview: {error}") from None
     if review.apiVersion != API_VERSION or review.kind != "AdmissionReview":
@@ -242,7 +248,7 @@ def _request(asked: _Request, phase: Phase) -> Request | None:
 def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, Any]:
     """Read one of the two objects: what rules look at, or all of it where its types are not the API's."""
     try:
-        document = _pruned(asked, phase, raw)
+        document = _shallow(partial(_pruned, asked, phase), raw)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
@@ -253,6 +259,14 @@ def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, An
     if isinstance(metadata, dict) and not metadata.get("namespace"):
         metadata["namespace"] = asked.namespace or ""
     return document
+
+
+def _shallow(decode: Callable[[Any], T], text: bytes | Raw) -> T:
+    """Decode a text, without what is nested very deep if it cannot be decoded with it."""
+    try:
+        return decode(text)
+    except RecursionError:
+        return decode(Raw(sanitize(bytes(text))))
 
 
 def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
