@@ -34,6 +34,12 @@ def topology(snapshot: Snapshot, key: str) -> Domains:
 class Tally:
     """The pods that one question counts, by node row and by domain; some nodes are in no domain."""
 
+    # A pod can bring ten thousand terms, each of which has a tally.
+    __slots__ = (
+        *("domains", "terminating", "rows", "counts", "total"),
+        *("_noted", "_at", "_array", "_size", "_revision"),
+    )
+
     def __init__(self, domains: Domains, *, terminating: bool = True) -> None:
         """Count in these domains; `terminating` says whether pods that are being deleted count as well."""
         self.domains = domains
