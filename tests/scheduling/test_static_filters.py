@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from tests.scheduling.builders import Quantities, claim, node, pod, volume
 
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
+from podium.schedulerplugin.filters import nodes as filters_of_nodes
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
     NodeAffinity,
@@ -503,3 +505,28 @@ def test_resources_are_subtraction(
         assert bool(resources.mask(asked)[row]) == (not short)
         large = all(int(amount) <= int(room.get(name, 0)) for name, amount in wanted.items())
         assert bool(resources.resolvable(asked)[row]) == large
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int32])
+def test_answers_are_kept_up_to_a_number_of_bytes(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go first; wide answers count for what they take."""
+    snapshot = Snapshot()
+    snapshot.apply(None, node("n"))
+    size = len(snapshot.alive) * np.dtype(dtype).itemsize
+    monkeypatch.setattr(filters_of_nodes, "_KEPT", 3 * size)
+    kept: filters_of_nodes.Kept[Any] = filters_of_nodes.Kept(snapshot)
+    made: list[int] = []
+
+    def ask(key: int) -> None:
+        def make() -> Any:
+            made.append(key)
+            return np.zeros(len(snapshot.alive), dtype)
+
+        kept.get(key, make)
+
+    for key in (1, 2, 3, 1, 4, 2, 3, 4, 1):
+        ask(key)
+    assert made == [1, 2, 3, 4, 1]
+    snapshot.apply(None, node("m"))
+    ask(4)
+    assert made[-1] == 4

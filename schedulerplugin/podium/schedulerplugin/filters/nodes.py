@@ -10,9 +10,10 @@ in tolerations); node_filters and VOLUME_FILTERS have its order.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
@@ -21,7 +22,7 @@ from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.shapes import Shape, Toleration
 from podium.schedulerplugin.snapshot import Snapshot
 
-T = TypeVar("T")
+T = TypeVar("T", bound=npt.NDArray[Any])
 
 # Who tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -30,7 +31,7 @@ _WITHOUT_LABEL = ("NotIn", "DoesNotExist")
 # The effects of a taint that keep a pod from being placed.
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
-# How many answers about single nodes a Kept holds: 160 masks of 100,000 nodes, 16 MB.
+# How many bytes of answers a Kept holds: 160 masks of 100,000 nodes.
 _KEPT = 2**24
 
 
@@ -41,17 +42,21 @@ class Kept(Generic[T]):
         self._snapshot = snapshot
         self._revision = -1
         self._answers: dict[Hashable, T] = {}
+        self._bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Give the answer for a key, made now if it is not known."""
         if self._revision != self._snapshot.node_revision:
             self._revision = self._snapshot.node_revision
             self._answers.clear()
+            self._bytes = 0
         answer = self._answers.get(key)
         if answer is None:
-            if len(self._answers) * len(self._snapshot.alive) >= _KEPT:
-                del self._answers[next(iter(self._answers))]
-            answer = self._answers[key] = make()
+            answer = make()
+            while self._answers and self._bytes + answer.nbytes > _KEPT:
+                self._bytes -= self._answers.pop(next(iter(self._answers))).nbytes
+            self._answers[key] = answer
+            self._bytes += answer.nbytes
         return answer
 
 
