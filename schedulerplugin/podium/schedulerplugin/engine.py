@@ -215,6 +215,7 @@ class Engine:
     def _trying(self) -> Iterator[None]:
         """Take back what is moved in this block, of which the units never hear."""
         self._planning = True
+        self.placer.settle()
         try:
             with self.snapshot.trial():
                 yield
@@ -230,7 +231,7 @@ class Engine:
     def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
         """Follow a pod."""
         snapshot = self.snapshot
-        had, met = snapshot.pod_row.get(_name(pod)), snapshot.shapes_met
+        had = snapshot.pod_row.get(_name(pod))
         concerned = self._concerns(had)
         snapshot.apply(before, after)
         if self._intents is not None:
@@ -244,8 +245,8 @@ class Engine:
             self._nominated.note(had)
             self._daemons.put(had, None)
             self._regroup(had, None)
-        # Others' decisions look at no pod that only waits, but for the terms that a new shape brings.
-        if concerned or self._concerns(row) or met != snapshot.shapes_met:
+        # Others' decisions look at no pod that only waits.
+        if concerned or self._concerns(row):
             self._memo.forget()
 
     def _apply_owner(self, before: str, after: str) -> None:

@@ -18,7 +18,8 @@ import numpy as np
 from podium.api.core import Namespace
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.filters.chain import Brought, Chain, on_nodes
+from podium.schedulerplugin.filters.brought import Brought
+from podium.schedulerplugin.filters.chain import Chain, on_nodes
 from podium.schedulerplugin.filters.tallies import Tallies
 from podium.schedulerplugin.podscores import PodScores
 from podium.schedulerplugin.scores import MAX, Scores, Strategy
@@ -80,6 +81,7 @@ class Placer:
         node that is reserved for it, if that takes it. Call it in a trial of the snapshot. Raises
         DecisionTimeoutError once the deadline has passed.
         """
+        self.expect(pod_rows)
         if nominated:
             return self._place_nominated(pod_rows, within, nominated, deadline)
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
@@ -95,6 +97,17 @@ class Placer:
             placed.update(batch.place(judged[done:run]))
             done = run
         return placed
+
+    def expect(self, pod_rows: Sequence[int] | Rows) -> None:
+        """Have it known that these pods are about to be placed; due before one of them is asked about."""
+        shape_ids = np.unique(self.snapshot.shape[np.asarray(pod_rows, np.intp)]).tolist()
+        self.chain.expect(shape_ids)
+        self._wished.expect(shape_ids)
+
+    def settle(self) -> None:
+        """Forget who was expected; due before a plan is tried."""
+        self.chain.settle()
+        self._wished.settle()
 
     def forget(self) -> None:
         """Read the namespaces anew: one came, went or changed its labels."""

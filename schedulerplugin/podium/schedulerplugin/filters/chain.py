@@ -6,8 +6,8 @@ the sentence that kube-scheduler would write. They must never disagree, so the o
 of a shape concerns which of them is decided here and nowhere else.
 
 Most shapes are concerned by few filters, so that is worked out once a shape: what of it only nodes decide is
-one mask, and filters that look at other pods are asked only where the shape, or a pod the snapshot holds, has
-such a term. A pod that counts nowhere at the moment is held too: it may come back in the middle of a plan.
+one mask, and filters that look at other pods are asked only where the shape, or a pod around it, has
+such a term (see `brought`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from podium.api.core import Namespace
 from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.filters.brought import Brought
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
     Kept,
@@ -36,14 +37,12 @@ from podium.schedulerplugin.filters.podaffinity import (
 from podium.schedulerplugin.filters.ports import HostPorts
 from podium.schedulerplugin.filters.resources import Resources
 from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
-from podium.schedulerplugin.filters.tallies import Asked, Pinned, Tallies, pins
-from podium.schedulerplugin.shapes import PodTerm, Shape
+from podium.schedulerplugin.filters.tallies import Asked, Tallies, pins
+from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 # How many nodes a refusal names.
 _EXAMPLES = 3
-# So many terms are known (or twice as many as pods bring) before those of pods that went are dropped.
-_TERMS = 2**10
 # So many shapes are remembered at a time.
 _SHAPES = 2**14
 
@@ -69,59 +68,13 @@ class Refusals(NamedTuple):
         return f"0/{self.nodes} nodes are available: {said}."
 
 
-class Brought:
-    """Terms that any pod of a snapshot brings and that concern others, whether or not it counts on a node."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        namespaces: Mapping[str, Namespace],
-        terms: Callable[[Shape], Iterable[PodTerm]],
-    ) -> None:
-        self._snapshot = snapshot
-        self._namespaces = namespaces
-        self._terms = terms
-        self._found: Pinned[PodTerm] = Pinned()
-        self._known: dict[PodTerm, None] = {}
-        self._met = 0
-        self._room = self._most = 0
-
-    def concern(self, shape: Shape) -> bool:
-        """Say whether one of the terms means pods of a shape."""
-        self._learn()
-        labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
-        return any(
-            term.matches(shape.namespace, around, labels) for term in self._found.candidates(shape.labels)
-        )
-
-    def _learn(self) -> None:
-        """Take in the shapes that are new; those that went are dropped when they are many."""
-        shapes, met = self._snapshot.shapes, self._snapshot.shapes_met
-        if met == self._met:
-            return
-        new: Iterable[int] = range(self._met, met)
-        anew = met > self._room or len(self._known) > self._most
-        if anew:
-            self._found, self._known, self._room = Pinned(), {}, met + len(shapes) + _SHAPES
-            new = shapes
-        self._met = met
-        for shape_id in new:
-            shape = shapes.get(shape_id)
-            for term in self._terms(shape) if shape is not None else ():
-                if term not in self._known:
-                    self._known[term] = None
-                    self._found.add(term, pins(term.selector))
-        if anew:
-            self._most = 2 * len(self._known) + _TERMS
-
-
 class _Filter(Protocol):
     def mask(self, shape: Shape) -> Bools: ...
     def why(self, shape: Shape, row: int) -> str | None: ...
 
 
 class _Look(NamedTuple):
-    """What of the filters concerns one shape, as long as nodes, shapes and resources are what they were."""
+    """What of the filters concerns one shape, as long as nodes, terms and resources are what they were."""
 
     shape: Shape
     static: Bools
@@ -138,7 +91,7 @@ class Chain:
     def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace], reserved: str = "") -> None:
         """`reserved` is the label of the only nodes that may be used, if it is given (see Settings)."""
         self.snapshot = snapshot
-        self._namespaces = namespaces
+        self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
         volumes = [each(snapshot) for each in VOLUME_FILTERS]
         self.asked = asked = Asked(snapshot)
@@ -146,27 +99,35 @@ class Chain:
         self.taints = next(each for each in nodes if isinstance(each, TaintToleration))
         self.resources = Resources(snapshot)
         self._ports = HostPorts(snapshot)
-        self._spread = TopologySpread(asked, self.node_affinity, self.taints)
-        self._near = PodAffinity(asked, namespaces)
+        self.spread = TopologySpread(asked, self.node_affinity, self.taints)
+        self.near = PodAffinity(asked, namespaces)
         self._apart = PodAntiAffinity(asked, namespaces)
         self._existing = ExistingAntiAffinity(snapshot, namespaces)
         self._repelled = Brought(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels = TopologyLabels(snapshot)
         self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels)
-        affinity = (self._near, self._apart, self._existing)
+        affinity = (self.near, self._apart, self._existing)
         self._ordered: tuple[_Filter, ...] = (
-            *nodes, self._ports, self.resources, *volumes, self._spread, labels, *affinity,
+            *nodes, self._ports, self.resources, *volumes, self.spread, labels, *affinity,
         )  # fmt: skip
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
         self._looks: dict[int, _Look] = {}
-        # What nodes, shapes and resources were when `_looks` were made.
-        self._looked_at = (-1, -1, -1)
+        # What nodes, shapes, resources and terms were when `_looks` were made.
+        self._looked_at = (-1, -1, -1, -1)
 
     @property
     def tallies(self) -> tuple[Tallies[Any], ...]:
         """All tallies of the filters."""
         return self.asked, self._ports.tallies, self._existing.tallies
+
+    def expect(self, shape_ids: Iterable[int]) -> None:
+        """Have it known that pods of these shapes are about to be placed; due before any is asked about."""
+        self._repelled.expect(shape_ids)
+
+    def settle(self) -> None:
+        """Forget who was expected; due before a plan is tried."""
+        self._repelled.settle()
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows that a pod of a shape may have now."""
@@ -222,7 +183,7 @@ class Chain:
         refused = ~accepted
         for each in self._look(shape).neighbours:
             mask = each.mask(shape)
-            if each is self._spread or each is self._near:
+            if each is self.spread or each is self.near:
                 deadline.check()
                 if self._counted(shape, others, deadline):
                     accepted[:] = False
@@ -243,7 +204,7 @@ class Chain:
         for term in shape.pod_affinity:
             for other in _with_pins(term.selector, others):
                 deadline.check()
-                around = labels_of(self._namespaces.get(other.namespace))
+                around = labels_of(self.namespaces.get(other.namespace))
                 if term.matches(other.namespace, around, dict(other.labels)):
                     return True
         return False
@@ -269,7 +230,7 @@ class Chain:
 
     def forget(self) -> None:
         """Read the namespaces anew: one came, went or changed its labels."""
-        for each in (self._near, self._apart, self._existing):
+        for each in (self.near, self._apart, self._existing):
             each.forget()
         self._looks = {}
 
@@ -289,7 +250,7 @@ class Chain:
 
     def _look(self, shape: Shape) -> _Look:
         snapshot = self.snapshot
-        now = (snapshot.node_revision, snapshot.shapes_met, snapshot.layout)
+        now = (snapshot.node_revision, snapshot.shapes_met, snapshot.layout, self._repelled.version)
         if now != self._looked_at or len(self._looks) >= _SHAPES:
             self._looks, self._looked_at = {}, now
         look = self._looks.get(id(shape))
@@ -309,9 +270,9 @@ class Chain:
         if shape.ports:
             yield self._ports
         if shape.spread:
-            yield self._spread
+            yield self.spread
         if shape.pod_affinity:
-            yield self._near
+            yield self.near
         if shape.pod_anti_affinity:
             yield self._apart
         if self._repelled.concern(shape):

@@ -76,6 +76,10 @@ class PodAffinity:
                 return "node(s) didn't match pod affinity rules"
         return None
 
+    def alone(self, shape: Shape) -> bool:
+        """Say whether a pod of a shape would be the first of the company that it requires."""
+        return self._look(shape)[1]
+
     def forget(self) -> None:
         """Read the namespaces anew: one came, went or changed its labels."""
         self._plans.forget()

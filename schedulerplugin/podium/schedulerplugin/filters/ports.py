@@ -61,7 +61,7 @@ class HostPorts:
             tally
             for wanted in shape.ports
             for held, tally in self._taken.candidates([(wanted.protocol, wanted.port)])
-            if wanted.ip == held.ip or EVERY_ADDRESS in (wanted.ip, held.ip)
+            if clash(wanted, held)
         ]
 
     def _rows(self) -> Int32s:
@@ -69,3 +69,9 @@ class HostPorts:
         if len(self._row_numbers) != len(self._snapshot.alive):
             self._row_numbers = np.arange(len(self._snapshot.alive), dtype=np.int32)
         return self._row_numbers
+
+
+def clash(first: HostPort, second: HostPort) -> bool:
+    """Say whether two pods on a node cannot have these ports."""
+    same = (first.protocol, first.port) == (second.protocol, second.port)
+    return same and (first.ip == second.ip or EVERY_ADDRESS in (first.ip, second.ip))

@@ -50,6 +50,10 @@ class Levels(Tally):
             self._holding[0] = self.domains_now - len(self.counts)
         self._least = min(self._holding, default=0)
 
+    def holding(self, number: int) -> int:
+        """Count the domains that hold so many pods."""
+        return self._holding[number]
+
     def _shift(self, domain: int, number: int) -> None:
         before = self.counts.get(domain, 0)
         super()._shift(domain, number)
@@ -74,9 +78,7 @@ class SpreadTallies:
     def of(self, shape: Shape, constraints: tuple[SpreadConstraint, ...], which: int) -> Levels:
         """Give the tally of one of a shape's constraints; the hard are taken together, and the soft."""
         constraint = constraints[which]
-        key, selector = constraint.topology_key, constraint.selector
-        nobody = selector is None or not selector.requirements
-        pods = Pods(frozenset((shape.namespace,)), None if nobody else selector)
+        key = constraint.topology_key
         keys = tuple(sorted({each.topology_key for each in constraints}))
         view = (
             key,
@@ -89,7 +91,7 @@ class SpreadTallies:
             return self._columns.get(view, lambda: self._admitted(shape, constraint, keys))
 
         domains = Domains(column, lambda: self._snapshot.columns.values(key).size)
-        return self._asked.ask(Question((pods,), view), lambda: Levels(domains))
+        return self._asked.ask(Question((counted_by(shape, constraint),), view), lambda: Levels(domains))
 
     def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
         """Give the domains of the nodes that count, -1 for the others."""
@@ -104,18 +106,24 @@ class SpreadTallies:
         return np.where(counts, snapshot.columns.column(constraint.topology_key), np.int32(-1))
 
 
-class _Limit(NamedTuple):
+class Limit(NamedTuple):
     """A constraint of one shape: how many pods more than the emptiest a domain may hold beforehand."""
 
     key: str
+    pods: Pods
     tally: Levels
     spare: int
     min_domains: int
 
     @property
+    def least(self) -> int:
+        """The pods in the emptiest domain."""
+        return self.tally.least(self.min_domains)
+
+    @property
     def most(self) -> int:
         """The pods that a domain may hold for one more to come."""
-        return self.spare + self.tally.least(self.min_domains)
+        return self.spare + self.least
 
 
 class TopologySpread:
@@ -152,7 +160,11 @@ class TopologySpread:
                 return "node(s) didn't match pod topology spread constraints"
         return None
 
-    def _limits(self, shape: Shape) -> list[_Limit]:
+    def limits(self, shape: Shape) -> list[Limit]:
+        """Give what the constraints of a shape come to."""
+        return self._plans.of(shape)
+
+    def _limits(self, shape: Shape) -> list[Limit]:
         # Pods on a node that lacks one of the keys do not count: with a key that no node has, none do.
         if not all(self._snapshot.columns.has(each.topology_key) for each in shape.spread):
             return []
@@ -161,8 +173,17 @@ class TopologySpread:
         for which, each in enumerate(shape.spread):
             itself = each.selector is not None and each.selector.matches(labels)
             tally = self._tallies.of(shape, shape.spread, which)
-            limits.append(_Limit(each.topology_key, tally, each.max_skew - itself, each.min_domains))
+            spare = each.max_skew - itself
+            pods = counted_by(shape, each)
+            limits.append(Limit(each.topology_key, pods, tally, spare, each.min_domains))
         return limits
+
+
+def counted_by(shape: Shape, constraint: SpreadConstraint) -> Pods:
+    """Give the pods that a constraint of a shape counts: none for a selector that selects everything."""
+    selector = constraint.selector
+    nobody = selector is None or not selector.requirements
+    return Pods(frozenset((shape.namespace,)), None if nobody else selector)
 
 
 class TopologyLabels:

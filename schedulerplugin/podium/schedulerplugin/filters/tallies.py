@@ -52,6 +52,15 @@ class Pinned(Generic[Key]):
         for mark in marks or ():
             self._by_mark.setdefault(mark, []).append(thing)
 
+    def discard(self, thing: Key, marks: Iterable[Hashable] | None) -> None:
+        """Take out a thing that was added with these marks."""
+        if marks is None:
+            self._unmarked.remove(thing)
+        for mark in marks or ():
+            self._by_mark[mark].remove(thing)
+            if not self._by_mark[mark]:
+                del self._by_mark[mark]
+
     def candidates(self, marks: Iterable[Hashable]) -> Iterator[Key]:
         """Give the things that may matter where these marks are."""
         yield from self._unmarked

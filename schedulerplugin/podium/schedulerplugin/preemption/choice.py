@@ -84,7 +84,7 @@ class Chooser:
             return None
         best = min(plan.cost for plan in found)
         equal = sorted((plan for plan in found if plan.cost == best), key=lambda plan: plan.domain.name)
-        chosen = min(equal, key=self._cascade) if len(equal) > 1 else equal[0]
+        chosen = self._gentlest(equal) if len(equal) > 1 else equal[0]
         return Chosen(chosen, tuple(plan.domain.name for plan in equal))
 
     def node(self) -> Chosen | None:
@@ -98,7 +98,7 @@ class Chooser:
         if len(equal) == 1 or not self._looks_ahead():
             return Chosen(made.get(equal[0]) or self._plan(equal[0]), ties, tuple(equal[1:]))
         plans = [made.get(row) or self._plan(row) for row in equal[:FORESIGHT]]
-        return Chosen(min(plans, key=self._cascade), ties)
+        return Chosen(self._gentlest(plans), ties)
 
     def next(self, before: Chosen) -> Chosen | None:
         """Choose for a pod like that of `before`, since when nothing but the node chosen then has changed.
@@ -268,8 +268,22 @@ class Chooser:
         worth = self.units.priority[self.planner.potential]
         return bool(len(worth)) and bool(worth.min() < worth.max())
 
-    def _cascade(self, found: Found) -> int:
-        """Count the pods that the victims would preempt if they were made again, one preemption deep."""
+    def _gentlest(self, plans: list[Found]) -> Found:
+        """Give the plan whose victims would preempt the fewest pods, of equals the first."""
+        best, least = plans[0], self._cascade(plans[0], NOT_ENOUGH)
+        for plan in plans[1:]:
+            if not least:
+                break
+            pods = self._cascade(plan, least)
+            if pods < least:
+                best, least = plan, pods
+        return best
+
+    def _cascade(self, found: Found, most: int) -> int:
+        """Count the pods that the victims would preempt if they were made again, one preemption deep.
+
+        It counts up to `most`: a plan that comes to as many is no better.
+        """
         units, snapshot = self.units, self._snapshot
         pods = 0
         with snapshot.trial():
@@ -278,6 +292,8 @@ class Chooser:
                 snapshot.assume(row, node)
             for lead in found.victims.tolist():
                 self._deadline.check()
+                if pods >= most:
+                    break
                 rows = tuple(units.members(lead).tolist())
                 with snapshot.trial() as kept:
                     if len(self._placer.place_many(rows, deadline=self._deadline)) == len(rows):

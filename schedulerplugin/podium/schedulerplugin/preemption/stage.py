@@ -5,10 +5,8 @@ unit can be given back beside the preemptor is asked for thousands of units. For
 only the answer is a subtraction on the few nodes they were put on; for others every filter is asked again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +15,12 @@ from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.neighbours import Neighbours
 from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.reprieve import stays
+from podium.schedulerplugin.preemption.room import beside
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.shapes import Shape
-
-# Room of a resource that no pod of the preemptor asks for on a node: more than all pods there can take.
-_NO_MATTER = 2**100
 
 
 class Preemptor(NamedTuple):
@@ -143,18 +141,11 @@ class Stage:
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:
         """Give units back in order where the preemptor, which is assumed, still fits; say which."""
-        if not self.plain:
-            return self._one_by_one(leads, lambda: self._still_fits(placed))
-        units = self.units
-        rows = units.all_members(leads)
-        owners = np.repeat(np.arange(len(leads)), units.size[leads])
-        beside = np.zeros(len(self.snapshot.alive), np.bool_)
-        beside[list(placed.values())] = True
-        near = beside[units.at[rows]]
-        stays = np.ones(len(leads), np.bool_)
-        stays[_Room(self, placed).refused(rows[near], owners[near])] = False
-        self.put_back(leads[stays])
-        kept: list[int] = leads[stays].tolist()
+        chain = self._placer.chain
+        neighbours = None if self.plain else Neighbours(chain, placed, self.deadline)
+        back = leads[stays(self.units, leads, placed, neighbours, self.deadline)]
+        self.put_back(back)
+        kept: list[int] = back.tolist()
         return kept
 
     def reprieve_anew(self, leads: Rows, placed: dict[int, int], domain: Domain) -> list[int]:
@@ -176,18 +167,6 @@ class Stage:
             else:
                 self.snapshot.lift_many(members)
         return back
-
-    def _still_fits(self, placed: dict[int, int]) -> bool:
-        """Say whether the preemptor's pods still pass every filter, one after the other."""
-        chain, snapshot = self._placer.chain, self.snapshot
-        with snapshot.trial():
-            snapshot.lift_many(np.fromiter(placed, np.intp, len(placed)))
-            for row, node in placed.items():
-                self.deadline.check()
-                if not chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
-                    return False
-                snapshot.assume(row, node)
-        return True
 
 
 class NodeStage(Stage):
@@ -251,7 +230,7 @@ class NodeStage(Stage):
         """Give units back in order where there is room; say which."""
         back = []
         for lead in leads.tolist():
-            left = _beside(self._left, self._of(lead))
+            left = beside(self._left, self._of(lead))
             if left is not None:
                 self._left = left
                 back.append(lead)
@@ -268,72 +247,6 @@ class NodeStage(Stage):
                 sum(requests[at].item(row) for row in here) for at in self._resources
             ]
         return wants
-
-
-class _Room:
-    """What is left beside the preemptor's pods, as plain integers, for plain shapes.
-
-    A filter looks only at what a pod asks for: on a node where no pod of the preemptor wants accelerators,
-    units that hold some never stand in its way.
-    """
-
-    def __init__(self, stage: Stage, placed: dict[int, int]) -> None:
-        self._snapshot = snapshot = stage.snapshot
-        self._at = stage.units.at
-        self._deadline = stage.deadline
-        asked: dict[int, set[int]] = {}
-        for row, node in placed.items():
-            shape = snapshot.shapes[snapshot.shape.item(row)]
-            asked.setdefault(node, set()).update(snapshot.resource[name] for name, _ in shape.requests)
-        self._resources = sorted(set().union(*asked.values()))
-        nodes = list(asked)
-        free = [snapshot.allocatable[at][nodes] - snapshot.used[at][nodes] for at in self._resources]
-        rooms = zip(*(each.tolist() for each in free), strict=True)
-        self._left = {
-            node: [
-                have if at in asked[node] else _NO_MATTER
-                for at, have in zip(self._resources, room, strict=True)
-            ]
-            for node, room in zip(nodes, rooms, strict=True)
-        }
-
-    def refused(self, rows: Rows, owners: Rows) -> list[int]:
-        """Put units back where they ran, in order, if there is room for all their pods; give those refused.
-
-        `rows` are their pods on the preemptor's nodes, unit by unit, and `owners` the number of each's unit.
-        """
-        refused = []
-        nodes = self._at[rows].tolist()
-        wants = zip(*(self._snapshot.requests[at][rows].tolist() for at in self._resources), strict=True)
-        pods = zip(owners.tolist(), nodes, wants, strict=True)
-        for owner, unit in groupby(pods, key=itemgetter(0)):
-            self._deadline.check()
-            if not self._take([(node, wanted) for _, node, wanted in unit]):
-                refused.append(owner)
-        return refused
-
-    def _take(self, unit: list[tuple[int, tuple[int, ...]]]) -> bool:
-        """Take room for the pods of a unit, or none at all."""
-        before = []
-        for node, wanted in unit:
-            left = self._left[node]
-            before.append((node, left))
-            less = _beside(left, wanted)
-            if less is None:
-                for at, was in reversed(before):
-                    self._left[at] = was
-                return False
-            self._left[node] = less
-        return True
-
-
-def _beside(left: list[int], wanted: Sequence[int]) -> list[int] | None:
-    """Give what is left once so much is taken; None where it does not fit.
-
-    What is not wanted need not be there: a node may be in debt with it.
-    """
-    less = [have - want for have, want in zip(left, wanted, strict=True)]
-    return None if any(have < 0 < want for have, want in zip(less, wanted, strict=True)) else less
 
 
 def _asked(shape: Shape) -> Shape:

@@ -112,6 +112,7 @@ class LiveEngine(Engine):
         (row,), (first,) = found.rows, was.rows
         shape_id = snapshot.shape.item(row)
         alike = shape_id == snapshot.shape.item(first) and found[1:] == was[1:] and not self.nomination(row)
+        self.placer.expect(self._nominated.counted(found.priority, found.rows)[0])
         if not alike or not self.placer.chain.plain(snapshot.shapes[shape_id]):
             return None
         if chosen.found.cost.pods != len(victims) or self.budgets.charged(victims).any():
@@ -160,6 +161,7 @@ class LiveEngine(Engine):
         counted = self._counted_on(node_row, priority, beside)
         if not counted:
             return chain.fits(shape, node_row)
+        self.placer.expect(counted)
         if chain.plain(shape):
             return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
         with self._trying():

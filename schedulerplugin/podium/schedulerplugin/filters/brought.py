@@ -1,0 +1,121 @@
+"""The terms of other pods that concern a pod: those of pods that count on a node, or are about to.
+
+A term of a pod that only waits concerns nobody. Otherwise one pending pod whose anti-affinity means all pods
+would make every decision in the cluster look at neighbours. A plan takes pods away and puts them back, and
+what concerns a pod must not change on the way; so a term is dropped only between plans (`settle`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from podium.api.core import Namespace
+from podium.schedulerplugin.arrays import Int32s, Rows
+from podium.schedulerplugin.filters.byshape import ByShape
+from podium.schedulerplugin.filters.podaffinity import labels_of
+from podium.schedulerplugin.filters.tallies import Pinned, pins
+from podium.schedulerplugin.shapes import PodTerm, Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+# So many ids of shapes that went are kept at most, or twice as many as there are shapes.
+_GONE = 1024
+
+
+class Brought:
+    """Terms that pods of a snapshot bring and that concern others; `version` grows when they change.
+
+    A term whose topology key no node has concerns nobody.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        namespaces: Mapping[str, Namespace],
+        terms: Callable[[Shape], Iterable[PodTerm]],
+    ) -> None:
+        self.version = 0
+        self._snapshot = snapshot
+        self._namespaces = namespaces
+        self._terms = terms
+        self._found: Pinned[PodTerm] = Pinned()
+        # By shape id: whether shapes that were met have terms, and the pods that count of those that do.
+        self._met = 0
+        self._bearing: set[int] = set()
+        self._bears = ByShape(snapshot.shapes)
+        self._pods: Counter[int] = Counter()
+        # The terms of shapes that concern others, and how many of these shapes have each term.
+        self._concerning: dict[int, tuple[PodTerm, ...]] = {}
+        self._shapes: Counter[PodTerm] = Counter()
+        # Those of these shapes of which no pod counted at some moment.
+        self._idle: set[int] = set()
+        snapshot.observe(self._counted, many=self._counted_many)
+        there = np.flatnonzero(snapshot.node >= 0)
+        self._counted_many(there, snapshot.shape[there], snapshot.node[there], 1)
+
+    def concern(self, shape: Shape) -> bool:
+        """Say whether one of the terms means pods of a shape."""
+        labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
+        has = self._snapshot.columns.has
+        return any(
+            has(term.topology_key) and term.matches(shape.namespace, around, labels)
+            for term in self._found.candidates(shape.labels)
+        )
+
+    def expect(self, shape_ids: Iterable[int]) -> None:
+        """Have the terms of these shapes concern others, for pods of them are about to be placed."""
+        self._learn()
+        for shape_id in shape_ids:
+            if shape_id in self._bearing and shape_id not in self._concerning:
+                self._idle.add(shape_id)
+                terms = tuple(dict.fromkeys(self._terms(self._snapshot.shapes[shape_id])))
+                self._concerning[shape_id] = terms
+                for term in terms:
+                    self._shapes[term] += 1
+                    if self._shapes[term] == 1:
+                        self.version += 1
+                        self._found.add(term, pins(term.selector))
+
+    def settle(self) -> None:
+        """Drop the terms of shapes of which no pod counts; due where no plan is being tried."""
+        idle, self._idle = self._idle, set()
+        for shape_id in idle:
+            if self._pods[shape_id]:
+                continue
+            del self._pods[shape_id]
+            for term in self._concerning.pop(shape_id):
+                self._shapes[term] -= 1
+                if not self._shapes[term]:
+                    self.version += 1
+                    del self._shapes[term]
+                    self._found.discard(term, pins(term.selector))
+
+    def _learn(self) -> None:
+        """Take in the shapes that are new."""
+        shapes, met = self._snapshot.shapes, self._snapshot.shapes_met
+        if len(self._bearing) > 2 * len(shapes) + _GONE:
+            self._bearing &= shapes.keys()
+        for shape_id in range(self._met, met):
+            shape = shapes.get(shape_id)
+            if shape is not None and any(True for _ in self._terms(shape)):
+                self._bearing.add(shape_id)
+                self._bears.set(shape_id, 1)
+        self._met = met
+
+    def _counted(self, _pod_row: int, shape_id: int, _node_row: int, sign: int) -> None:
+        self._learn()
+        if shape_id in self._bearing:
+            self._count(shape_id, sign)
+
+    def _counted_many(self, _pod_rows: Rows, shape_ids: Int32s, _node_rows: Int32s, sign: int) -> None:
+        self._learn()
+        distinct, counts = np.unique(shape_ids[self._bears.get(shape_ids) > 0], return_counts=True)
+        for shape_id, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            self._count(shape_id, sign * count)
+
+    def _count(self, shape_id: int, more: int) -> None:
+        """Count so many pods more of a shape with terms; fewer, where negative."""
+        self._pods[shape_id] += more
+        if not self._pods[shape_id]:
+            self._idle.add(shape_id)
+        self.expect((shape_id,))

@@ -1,0 +1,279 @@
+"""What a unit that is given back does to pods of the preemptor through ports, affinity and spread.
+
+To place all members once more for each unit costs a gang's size times the cluster's. Nearly every unit
+concerns none of them. Of most others the answer is known at once: a pod in a domain that a member keeps to
+itself refuses its unit, whatever else is there, and so does one that keeps a member out. So pods are sorted
+by what they do to the preemptor, for all units together. Few remain whose effect depends on the pods that
+were given back before: those that count in a spread constraint of a member, or would be its first company.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int32s, Rows
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.filters.chain import Chain
+from podium.schedulerplugin.filters.podaffinity import labels_of, looked_for
+from podium.schedulerplugin.filters.ports import clash
+from podium.schedulerplugin.filters.spread import Limit
+from podium.schedulerplugin.filters.tallies import Pods, pins
+from podium.schedulerplugin.shapes import PodTerm, Shape
+
+
+class _Even(NamedTuple):
+    """A spread constraint of some members: where pods count, and how many more a domain may hold.
+
+    `before` gives by domain the most members that are counted there when one of these is placed; `hosts` the
+    domains where any member counts.
+    """
+
+    limit: Limit
+    column: Int32s
+    before: dict[int, int]
+    hosts: frozenset[int]
+
+
+class Neighbours:
+    """The pods of a preemptor where they were `placed` (node rows by pod row), and those around them."""
+
+    def __init__(self, chain: Chain, placed: Mapping[int, int], deadline: Deadline) -> None:
+        self._chain = chain
+        self._snapshot = snapshot = chain.snapshot
+        self._placed = placed
+        self._deadline = deadline
+        self._nodes: dict[int, list[int]] = defaultdict(list)
+        for row, node in placed.items():
+            self._nodes[snapshot.shape.item(row)].append(node)
+        self._shapes = {shape_id: snapshot.shapes[shape_id] for shape_id in self._nodes}
+        self._constraints = self._evens()
+        self._version = chain.asked.version
+        self._company = {
+            tuple(looked_for(term, chain.namespaces) for term in shape.pod_affinity): shape
+            for shape in self._shapes.values()
+            if shape.pod_affinity
+        }
+
+    def repelled(self, rows: Rows, nodes: Int32s) -> Bools:
+        """Say which pods keep out, on these nodes, a member where it was placed, or are kept out by one."""
+        kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
+        repelled = np.zeros(len(rows), np.bool_)
+        for term, hosts in self._apart().items():
+            self._deadline.check()
+            meant = kinds.of(looked_for(term, self._chain.namespaces))
+            if len(meant):
+                repelled[meant] |= self._share(term.topology_key, hosts)[nodes[meant]]
+        for term, theirs in kinds.carrying().items():
+            self._deadline.check()
+            hosts = self._meant_by(term)
+            if hosts:
+                repelled[theirs] |= self._share(term.topology_key, hosts)[nodes[theirs]]
+        if any(shape.ports for shape in self._shapes.values()):
+            repelled |= self._same_port(kinds, nodes)
+        return repelled
+
+    def counted(self, rows: Rows, nodes: Int32s) -> Bools:
+        """Say which pods count on these nodes in a spread constraint of a member, or as company of one."""
+        kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
+        counted = np.zeros(len(rows), np.bool_)
+        for even in self._constraints:
+            self._deadline.check()
+            meant = kinds.of(even.limit.pods)
+            counted[meant] |= self._counts(even, rows[meant], nodes[meant])
+        for pods in self._company:
+            self._deadline.check()
+            counted[kinds.of(*pods)] = True
+        return counted
+
+    def takes(self, rows: Rows, nodes: Int32s) -> bool:
+        """Say whether the members can stand beside more pods, and count these if they can.
+
+        Call it while the members count nowhere.
+        """
+        snapshot = self._snapshot
+        known = self._evenly(rows, nodes)
+        if known is False:
+            return False
+        lonely = any(self._chain.near.alone(shape) for shape in self._company.values())
+        with snapshot.trial() as kept:
+            snapshot.assume_many(rows, nodes)
+            if (known is None or lonely) and not self._places():
+                return False
+            kept.keep()
+        return True
+
+    def _evenly(self, rows: Rows, nodes: Int32s) -> bool | None:
+        """Say whether spread constraints allow more pods; None where all members have to be placed."""
+        known: bool | None = True
+        asked = self._chain.asked
+        asked.hand_out()
+        if asked.version != self._version:
+            self._version, self._constraints = asked.version, self._evens()
+        for even in self._constraints:
+            allowed = self._allows(even, rows, nodes)
+            if allowed is False:
+                return False
+            known = None if allowed is None else known
+        return known
+
+    def _allows(self, even: _Even, rows: Rows, nodes: Int32s) -> bool | None:
+        """Say whether one constraint does; None where the emptiest domain may be another one."""
+        limit, tally = even.limit, even.limit.tally
+        shapes, shape_of = self._snapshot.shapes, self._snapshot.shape
+        mine = [limit.pods.match(shapes[shape_of.item(row)]) for row in rows.tolist()]
+        here = np.array(mine, np.bool_)
+        here[here] = self._counts(even, rows[here], nodes[here])
+        domains, numbers = np.unique(even.column[nodes[here]], return_counts=True)
+        more = dict(zip(domains.tolist(), numbers.tolist(), strict=True))
+        tally.settle(self._snapshot.node_revision)
+        within = all(
+            tally.counts.get(domain, 0) + number + even.before[domain] <= limit.most
+            for domain, number in more.items()
+            if domain in even.before
+        )
+        # More pods only ever raise the emptiest domain, which allows more.
+        if within or self._stays_emptiest(even, more):
+            return within
+        return None
+
+    def _stays_emptiest(self, even: _Even, more: Mapping[int, int]) -> bool:
+        """Say whether a domain without members and without these pods is, and stays, the emptiest."""
+        tally, least = even.limit.tally, even.limit.least
+        if tally.domains_now < even.limit.min_domains:
+            return True
+        raised = even.hosts | more.keys()
+        return tally.holding(least) > sum(tally.counts.get(domain, 0) == least for domain in raised)
+
+    def _places(self) -> bool:
+        """Place the members where they were, as far as spread and affinity decide; say whether all fit."""
+        snapshot = self._snapshot
+        filters = (self._chain.spread, self._chain.near)
+        with snapshot.trial():
+            for row, node in self._placed.items():
+                self._deadline.check()
+                shape = snapshot.shapes[snapshot.shape.item(row)]
+                if any(each.why(shape, node) is not None for each in filters):
+                    return False
+                snapshot.assume(row, node)
+        return True
+
+    def _counts(self, even: _Even, rows: Rows, nodes: Int32s) -> Bools:
+        """Say which of the pods that a constraint means count on these nodes: none that is going."""
+        counts: Bools = ~self._snapshot.terminating[rows] & (even.column[nodes] >= 0)
+        return counts
+
+    def _evens(self) -> list[_Even]:
+        """Give the constraints of the members, those once that are the same to all who have them."""
+        found: dict[tuple[object, ...], _Even] = {}
+        for shape in self._shapes.values():
+            for limit in self._chain.spread.limits(shape):
+                if _key(limit) not in found:
+                    found[_key(limit)] = self._even(limit)
+        return list(found.values())
+
+    def _even(self, limit: Limit) -> _Even:
+        snapshot = self._snapshot
+        limit.tally.settle(snapshot.node_revision)
+        column, own = limit.tally.domains.column(), snapshot.columns.column(limit.key)
+        members: dict[int, int] = defaultdict(int)
+        before: dict[int, int] = {}
+        for row, node in self._placed.items():
+            self._deadline.check()
+            shape = snapshot.shapes[snapshot.shape.item(row)]
+            domain = own.item(node)
+            if any(_key(each) == _key(limit) for each in self._chain.spread.limits(shape)):
+                before[domain] = members[domain]
+            counts = limit.pods.match(shape) and not snapshot.terminating.item(row)
+            if counts and column.item(node) >= 0:
+                members[domain] += 1
+        hosts = frozenset(domain for domain, number in members.items() if number)
+        return _Even(limit, column, before, hosts)
+
+    def _apart(self) -> dict[PodTerm, list[int]]:
+        """Give the terms of anti-affinity of the members, with the nodes of those that have them."""
+        apart: dict[PodTerm, list[int]] = defaultdict(list)
+        for shape_id, shape in self._shapes.items():
+            for term in dict.fromkeys(shape.pod_anti_affinity):
+                apart[term] += self._nodes[shape_id]
+        return apart
+
+    def _meant_by(self, term: PodTerm) -> list[int]:
+        """Give the nodes of the members that a term of other pods means."""
+        hosts = []
+        marks = pins(term.selector)
+        for shape_id, shape in self._shapes.items():
+            if marks is None or any(mark in shape.labels for mark in marks):
+                around = labels_of(self._chain.namespaces.get(shape.namespace))
+                if term.matches(shape.namespace, around, dict(shape.labels)):
+                    hosts += self._nodes[shape_id]
+        return hosts
+
+    def _share(self, key: str, hosts: Iterable[int]) -> Bools:
+        """Say of each node row whether it is in one domain of a topology key with any of some nodes."""
+        column = self._snapshot.columns.column(key)
+        # One entry more, which the domain -1 finds.
+        shared = np.zeros(self._snapshot.columns.values(key).size + 1, np.bool_)
+        shared[column[list(hosts)]] = True
+        shared[-1] = False
+        share: Bools = shared[column]
+        return share
+
+    def _same_port(self, kinds: "_Kinds", nodes: Int32s) -> Bools:
+        """Say which pods have a port of the host that a member has on the same node."""
+        held: dict[int, list[Shape]] = defaultdict(list)
+        for shape_id, shape in self._shapes.items():
+            for node in self._nodes[shape_id] if shape.ports else ():
+                held[node].append(shape)
+        hosts = np.zeros(len(self._snapshot.alive), np.bool_)
+        hosts[list(held)] = True
+        same = np.zeros(len(nodes), np.bool_)
+        for shape, theirs in kinds.each():
+            for at in theirs[hosts[nodes[theirs]]].tolist() if shape.ports else ():
+                self._deadline.check()
+                mine = (port for each in held[nodes.item(at)] for port in each.ports)
+                same[at] = any(clash(port, other) for port in mine for other in shape.ports)
+        return same
+
+
+class _Kinds:
+    """Positions of pods by shape: what shapes decide is worked out once each."""
+
+    def __init__(self, shapes: Mapping[int, Shape], shape_ids: Int32s) -> None:
+        self._order = np.argsort(shape_ids, kind="stable")
+        ids, first = np.unique(shape_ids[self._order], return_index=True)
+        self._shapes = [shapes[each] for each in ids.tolist()]
+        self._bounds = [*first.tolist(), len(shape_ids)]
+
+    def each(self) -> Iterator[tuple[Shape, Rows]]:
+        """Give each shape with the positions of its pods."""
+        for at, shape in enumerate(self._shapes):
+            yield shape, self._order[self._bounds[at] : self._bounds[at + 1]]
+
+    def of(self, *pods: Pods) -> Rows:
+        """Give the positions of the pods that are in all of `pods`."""
+        marks = next((found for each in pods if (found := pins(each.selector)) is not None), None)
+        return self._positions(
+            at
+            for at, shape in enumerate(self._shapes)
+            if (marks is None or any(mark in shape.labels for mark in marks))
+            and all(each.match(shape) for each in pods)
+        )
+
+    def carrying(self) -> dict[PodTerm, Rows]:
+        """Give the terms of anti-affinity that pods have, with the positions of these pods."""
+        found: dict[PodTerm, list[int]] = defaultdict(list)
+        for at, shape in enumerate(self._shapes):
+            for term in dict.fromkeys(shape.pod_anti_affinity):
+                found[term].append(at)
+        return {term: self._positions(each) for term, each in found.items()}
+
+    def _positions(self, shapes: Iterable[int]) -> Rows:
+        parts = [self._order[self._bounds[at] : self._bounds[at + 1]] for at in shapes]
+        return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+
+def _key(limit: Limit) -> tuple[object, ...]:
+    """Give what is equal for constraints that ask the same of a domain."""
+    return limit.tally, limit.spare, limit.min_domains
