@@ -25,6 +25,7 @@ class Ground:
     room: dict[tuple[Shape, int], int] = field(default_factory=dict)
     reserved: dict[int, int] = field(default_factory=dict)
     asked: int = 0
+    reshaped: int = 0
 
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Say whether a node suits a shape."""

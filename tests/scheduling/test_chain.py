@@ -154,7 +154,8 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
     snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
-    return snapshot, snapshot.shapes[0], chain
+    wanted = snapshot.pod_row[(builders.NS, "wanted")]
+    return snapshot, snapshot.shapes[snapshot.shape.item(wanted)], chain
 
 
 def test_a_pending_pod_that_repels_others_concerns_nobody() -> None:

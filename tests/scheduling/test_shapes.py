@@ -451,11 +451,16 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
+def marked(made: Schedulable) -> bytes | None:
+    """Give the fingerprint of a pod all labels of which decide."""
+    return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())))
+
+
 def test_copies_share_a_shape_wherever_they_stand() -> None:
     """Name, uid, node, priority, group and times are no part of it."""
     pending, running = pod("a", **TEMPLATE), pod("b", node="n", priority=9, group="g", start="x", **TEMPLATE)
     assert shape(pending) == shape(running)
-    assert fingerprint(running) == fingerprint(pod("c", node="m", **TEMPLATE))
+    assert marked(running) == marked(pod("c", node="m", **TEMPLATE))
 
 
 def test_order_that_decides_nothing_is_no_part_of_a_shape() -> None:
@@ -494,12 +499,12 @@ DIFFERENT: list[dict[str, Any]] = [
 def test_what_changes_a_shape_changes_its_fingerprint(change: dict[str, Any]) -> None:
     one, other = pod("a", **TEMPLATE), pod("a", **{**TEMPLATE, **change})
     assert shape(one) != shape(other)
-    assert fingerprint(one) != fingerprint(other)
+    assert marked(one) != marked(other)
 
 
 def test_a_pod_with_claims_has_no_fingerprint_for_its_shape_hangs_on_them() -> None:
-    assert fingerprint(pod(**CLAIMED)) is None
-    assert fingerprint(pod(volumes=[{"name": "tmp", "ephemeral": {}}])) is None
+    assert marked(pod(**CLAIMED)) is None
+    assert marked(pod(volumes=[{"name": "tmp", "ephemeral": {}}])) is None
 
 
 def test_a_state_holds_what_scheduling_reads() -> None:
@@ -517,3 +522,17 @@ def test_null_is_absent_wherever_a_manifest_may_say_it() -> None:
     fields = [field.name for field in msgspec.structs.fields(SchedulableSpec)]
     made = msgspec.convert({"spec": dict.fromkeys(fields), "status": None}, Schedulable)
     assert shape(made).missing == ()
+
+
+MERGED: list[dict[str, Any]] = [
+    {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "host", "matchLabelKeys": ["app"]}]},
+    {"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "host", "matchLabelKeys": ["app"]}]}}},
+    {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "host", "mismatchLabelKeys": ["app"]}]}}},
+]
+
+
+@pytest.mark.parametrize("spec", MERGED, ids=["spread", "affinity", "anti-affinity"])
+def test_labels_that_a_pod_takes_into_its_own_selectors_are_in_its_fingerprint(spec: dict[str, Any]) -> None:
+    """They decide what its selectors are, whether or not any selector names them."""
+    web, other = (pod("a", labels={"app": app}, **spec) for app in ("web", "db"))
+    assert fingerprint(web, ()) != fingerprint(other, ())

@@ -171,7 +171,8 @@ def _of_shape(engine: Engine, pod: Schedulable, row: int) -> Iterator[str]:
         if stored != claim or snapshot.volumes.volumes.get(volume) != engine.view.volumes.get(volume):
             yield f"another version of claim {name} or its volume"
     shape = snapshot.shape_of(pod)
-    if snapshot.shapes.get(snapshot.shape.item(row)) != shape:
+    stored_shape = snapshot.shapes.get(snapshot.shape.item(row))
+    if stored_shape is None or snapshot.visible(stored_shape) != shape:
         yield "shape"
     asked = dict(shape.requests)
     for name, at in snapshot.resource.items():

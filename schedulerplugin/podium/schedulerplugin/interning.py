@@ -8,6 +8,8 @@ template differ only where scheduling does not look, so the parts that it reads 
 from collections.abc import Callable
 
 from podium.api.schedulable import Schedulable
+from podium.api.selectors import Selector
+from podium.schedulerplugin.labels import VisibleLabels, selectors_of
 from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.sums import Needs
 from podium.schedulerplugin.volumes import Volumes
@@ -24,8 +26,16 @@ class Interning:
     """
 
     def __init__(
-        self, minor: int, volumes: Volumes, needs_of: Callable[[Shape], Needs], needs: dict[int, Needs]
+        self,
+        minor: int,
+        volumes: Volumes,
+        needs_of: Callable[[Shape], Needs],
+        needs: dict[int, Needs],
+        reveal: Callable[[list[Selector]], None],
     ) -> None:
+        """`reveal` is called with the selectors of a new shape before it gets an id."""
+        self.labels = VisibleLabels()
+        self._reveal = reveal
         self.shapes: dict[int, Shape] = {}
         # Those of which something cannot be read.
         self.unusable: set[int] = set()
@@ -41,16 +51,27 @@ class Interning:
 
     def take(self, pod: Schedulable) -> int:
         """Give the id of a pod's shape, for one pod more; `release` gives it back."""
-        mark = fingerprint(pod)
+        given = pod.metadata.labels or {}
+        mark = fingerprint(pod, self.labels.of(given))
         found = self._seen.get(mark) if mark is not None else None
         if found is None:
-            found = self._intern(shape_of(pod, self._volumes, self._minor))
-            if mark is not None:
+            shape = shape_of(pod, self._volumes, self._minor)
+            self._reveal(selectors_of(shape))
+            labels = self.labels.of(given)
+            found = self._intern(shape._replace(labels=labels))
+            mark = fingerprint(pod, labels)
+            if mark is not None and mark not in self._seen:
                 marks = self._seen_of[found]
                 if len(marks) == _MARKS:
                     del self._seen[marks.pop(0)]
                 self._seen[mark] = found
                 marks.append(mark)
+        self._pods[found] += 1
+        return found
+
+    def relabelled(self, shape_id: int, labels: tuple[tuple[str, str], ...]) -> int:
+        """Give the id of a shape that is as another but for its labels, for one pod more."""
+        found = self._intern(self.shapes[shape_id]._replace(labels=labels))
         self._pods[found] += 1
         return found
 
@@ -61,7 +82,9 @@ class Interning:
             return
         for mark in self._seen_of.pop(shape_id):
             del self._seen[mark]
-        del self._ids[self.shapes.pop(shape_id)]
+        shape = self.shapes.pop(shape_id)
+        self.labels.release(selectors_of(shape))
+        del self._ids[shape]
         self.unusable.discard(shape_id)
         del self._needs[shape_id], self._pods[shape_id]
 
@@ -71,6 +94,7 @@ class Interning:
             found = self._ids[shape] = self.met
             self.met += 1
             self.shapes[found] = shape
+            self.labels.hold(selectors_of(shape))
             if shape.unusable:
                 self.unusable.add(found)
             self._needs[found] = self._needs_of(shape)

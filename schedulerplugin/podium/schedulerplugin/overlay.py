@@ -32,6 +32,9 @@ _SOME = 64
 Counted = Callable[[int, int, int, int], None]
 # The same for many pods at once: the first three are arrays of one length.
 CountedMany = Callable[[Rows, Int32s, Int32s, int], None]
+# Called with (shape id before, shape id now, pods that count on a node) where selectors tell pods apart that
+# were of one shape until now; those that count nowhere are not in the number.
+Reshaped = Callable[[int, int, int], None]
 # Called with the row of a node that came, went, or changed its labels, taints or unschedulable mark.
 NodeChanged = Callable[[int], None]
 

@@ -83,6 +83,8 @@ class SpreadConstraint(NamedTuple):
 class Shape(NamedTuple):
     """All that decides where a pod may go; equal for the copies of a pod.
 
+    Of `labels` a snapshot keeps what selectors tell apart (see `labels`); `labelled` pods have some.
+
     `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. Of
     `node_required` one term must match; None asks for nothing. `volumes` and `zones` hold such alternatives
     for every bound volume, of which each must be met. `preferred_pods` have a weight below zero where the
@@ -108,6 +110,7 @@ class Shape(NamedTuple):
     zones: tuple[Alternatives, ...] = ()
     unusable: tuple[Unusable, ...] = ()
     missing: tuple[str, ...] = ()
+    labelled: bool = False
 
 
 def weight(shape: Shape) -> int:
@@ -118,8 +121,11 @@ def weight(shape: Shape) -> int:
     )
 
 
-def fingerprint(pod: Schedulable) -> bytes | None:
-    """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count."""
+def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes | None:
+    """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count.
+
+    `labels` are those that the shape gets.
+    """
     spec = pod.spec
     for volume in spec.volumes or ():
         if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
@@ -129,7 +135,9 @@ def fingerprint(pod: Schedulable) -> bytes | None:
     return _ENCODER.encode(
         (
             pod.metadata.namespace,
-            pod.metadata.labels,
+            labels,
+            bool(pod.metadata.labels),
+            _merged(pod),
             spec.containers,
             spec.initContainers,
             spec.resources,
@@ -144,6 +152,21 @@ def fingerprint(pod: Schedulable) -> bytes | None:
             resized(pod),
         )
     )
+
+
+def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
+    """Give the labels of a pod that its own terms and constraints take into their selectors."""
+    affinity, labels = pod.spec.affinity, pod.metadata.labels or {}
+    keys: list[str] = []
+    for each in pod.spec.topologySpreadConstraints or ():
+        keys += each.matchLabelKeys or ()
+    for kind in (affinity.podAffinity, affinity.podAntiAffinity) if affinity is not None else ():
+        wishes = kind.preferredDuringSchedulingIgnoredDuringExecution if kind is not None else None
+        terms = kind.requiredDuringSchedulingIgnoredDuringExecution if kind is not None else None
+        for term in (*(terms or ()), *(wish.podAffinityTerm for wish in wishes or ())):
+            if term is not None:
+                keys += (*(term.matchLabelKeys or ()), *(term.mismatchLabelKeys or ()))
+    return [(key, labels.get(key)) for key in keys]
 
 
 def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
@@ -195,6 +218,7 @@ class _Maker:
             zones=reached.zones,
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),
+            labelled=bool(self.labels),
         )
 
     def nodes(

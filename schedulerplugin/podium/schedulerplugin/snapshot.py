@@ -6,23 +6,27 @@ express exactly (a quantity that is none, a node nobody knows) is left out of th
 and named in `problems`; no document can make them wrong.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from podium.api.core import Node, Pod
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.api.selectors import Selector
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
 from podium.schedulerplugin.columns import Columns
 from podium.schedulerplugin.interning import Interning
+from podium.schedulerplugin.labels import VisibleLabels, touched
 from podium.schedulerplugin.overlay import (
     NO_POD,
     NO_SHAPE,
     PENDING,
     STRANDED,
     Overlay,
+    Reshaped,
 )
 from podium.schedulerplugin.podversions import counts_alike, start_of
 from podium.schedulerplugin.requests import LATEST, Unusable, allocatable
@@ -70,7 +74,10 @@ class Snapshot(Overlay):
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes()
         self._minor = minor
-        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
+        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs, self.reveal)
+        # How often pending pods got other shapes because selectors came.
+        self.reshaped = 0
+        self._reshaped: list[Reshaped] = []
         self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
         self._stranded: dict[str, set[int]] = {}
@@ -91,7 +98,43 @@ class Snapshot(Overlay):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, worked out from the object."""
-        return shape_of(pod, self.volumes, self._minor)
+        return self.visible(shape_of(pod, self.volumes, self._minor))
+
+    def visible(self, shape: Shape) -> Shape:
+        """Return a shape without labels that no selector tells apart any more."""
+        return shape._replace(labels=self.labels.of(dict(shape.labels)))
+
+    @property
+    def labels(self) -> VisibleLabels:
+        """The labels of pods that shapes have."""
+        return self._interning.labels
+
+    def observe_shapes(self, reshaped: Reshaped) -> None:
+        """Have it told when pods get another shape though nothing of them changed."""
+        self._reshaped.append(reshaped)
+
+    def reveal(self, selectors: Iterable[Selector]) -> None:
+        """Have shapes tell pods apart that these selectors tell apart."""
+        new = self.labels.name(selectors)
+        if not new:
+            return
+        moved: Counter[tuple[int, int]] = Counter()
+        for row, pod in enumerate(self.pods):
+            if pod is None or not touched(pod.metadata.labels, new):
+                continue
+            before = self.shape.item(row)
+            labels = self.labels.of(pod.metadata.labels or {})
+            if labels == self.shapes[before].labels:
+                continue
+            after = self._interning.relabelled(before, labels)
+            self.shape[row] = after
+            self._interning.release(before)
+            counts = self.node.item(row) >= 0
+            moved[before, after] += counts
+            self.reshaped += not counts
+        for (before, after), pods in moved.items():
+            for told in self._reshaped:
+                told(before, after, pods)
 
     def apply(self, before: object, after: object) -> None:
         """Follow one change of an object, as an observer of a State; kinds that do not matter are let by."""

@@ -50,6 +50,7 @@ class Brought:
         # Those of these shapes of which no pod counted at some moment.
         self._idle: set[int] = set()
         snapshot.observe(self._counted, many=self._counted_many)
+        snapshot.observe_shapes(self._moved)
         there = np.flatnonzero(snapshot.node >= 0)
         self._counted_many(there, snapshot.shape[there], snapshot.node[there], 1)
 
@@ -113,9 +114,17 @@ class Brought:
         for shape_id, count in zip(distinct.tolist(), counts.tolist(), strict=True):
             self._count(shape_id, sign * count)
 
+    def _moved(self, before: int, after: int, pods: int) -> None:
+        """Follow pods that got another shape, with the same terms."""
+        self._learn()
+        if pods and after in self._bearing:
+            self._count(after, pods)
+            self._count(before, -pods)
+
     def _count(self, shape_id: int, more: int) -> None:
         """Count so many pods more of a shape with terms; fewer, where negative."""
         self._pods[shape_id] += more
         if not self._pods[shape_id]:
             self._idle.add(shape_id)
-        self.expect((shape_id,))
+        if more > 0:
+            self.expect((shape_id,))

@@ -94,6 +94,7 @@ class Tallies(ABC, Generic[Key]):
         self._waiting: list[tuple[Int64s, int]] = []
         self._room = _ROOMY
         snapshot.observe(self._counted, many=self._counted_many)
+        snapshot.observe_shapes(self._reshaped)
 
     def hand_out(self) -> None:
         """Have the tallies note what waits; due before anything is read of them."""
@@ -142,6 +143,10 @@ class Tallies(ABC, Generic[Key]):
             tallies = self._of_shape[shape_id] = self._join(shape_id)
             self._count_as(shape_id, _COUNTED if tallies else _IGNORED)
         return tallies
+
+    def _reshaped(self, _before: int, after: int, _pods: int) -> None:
+        """Take in a shape of pods that counted as another until now, in the same tallies."""
+        self._of(after)
 
     def _count_as(self, shape_id: int, counts_as: int) -> None:
         self._counts_as.set(shape_id, counts_as)
@@ -284,10 +289,23 @@ class Asked(Tallies[Question]):
     """Tallies of what pods look for in others, made when first asked for; one instance serves all filters."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._epoch = snapshot.labels.epoch
         super().__init__(snapshot)
         self._shapes: Pinned[int] = Pinned()
         for shape_id in snapshot.shapes:
             self._of(shape_id)
+
+    def hand_out(self) -> None:
+        """Have the tallies note what waits; those that count by labels which shapes may lack are dropped."""
+        super().hand_out()
+        if self._epoch != self.snapshot.labels.epoch:
+            self._epoch = self.snapshot.labels.epoch
+            self.version += 1
+            self._tallies, self._found, self._of_shape = {}, Pinned(), {}
+            self._counts_as.clear()
+            self._shapes = Pinned()
+            for shape_id in self.snapshot.shapes:
+                self._of(shape_id)
 
     def ask(self, question: Question, make: Callable[[], T]) -> T:
         """Give the tally of a question, which `make` makes empty; valid while `version` stays."""
@@ -295,6 +313,8 @@ class Asked(Tallies[Question]):
         known = self._tallies.get(question)
         if known is not None:
             return known  # type: ignore[return-value]  # a question is always asked with the same maker
+        # Of pods that the snapshot does not hold nobody has named the selectors yet.
+        self.snapshot.reveal(pods.selector for pods in question.pods if pods.selector is not None)
         tally = make()
         marks = self._marks(question)
         shapes = self.snapshot.shapes

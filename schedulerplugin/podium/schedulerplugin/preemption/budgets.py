@@ -273,12 +273,15 @@ class BudgetIndex:
         selector, wrong = parsed(given)
         self._budgets[budget_id] = _Budget(budget, selector, wrong)
         if selector is not None:
+            self._snapshot.reveal((selector,))
+            self._snapshot.labels.hold((selector,))
             self._namespaces.setdefault(namespace, NamespaceBudgets()).add(selector, budget_id)
             self._stale.add(namespace)
 
     def _unselect(self, budget_id: int) -> None:
         selector = self._budgets[budget_id].selector
         if selector is not None:
+            self._snapshot.labels.release((selector,))
             namespace = self.names[budget_id][0]
             self._namespaces[namespace].discard(selector, budget_id)
             self._stale.add(namespace)
@@ -355,7 +358,7 @@ class BudgetIndex:
     def _match(self, shape: Shape) -> tuple[int, ...]:
         """Give the budgets that count pods of a shape, by name."""
         namespace = self._namespaces.get(shape.namespace)
-        if namespace is None or not shape.labels:
+        if namespace is None or not shape.labelled:
             return ()
         labels = dict(shape.labels)
         found = []

@@ -98,6 +98,7 @@ class Hints:
         self._held: dict[Key, _Held] = {}
         self._news = News()
         self.seen = self._looked = Seen()
+        self._reshaped = 0
 
     @property
     def news(self) -> bool:
@@ -206,8 +207,10 @@ class Hints:
             if self._is_last(key, uid)
         )
         helped: dict[Key, None] = {}
+        # The shapes that are kept here may say less than those that the pods have now.
+        unsure, self._reshaped = ground.reshaped != self._reshaped, ground.reshaped
         for kind, keys in self._kinds.items():
-            if helps(news, kind, ground):
+            if unsure or helps(news, kind, ground):
                 helped.update(keys)
         helped.update(dict.fromkeys(self._holding(news.nodes | news.taken)))
         for key in self._holding(news.rooms):

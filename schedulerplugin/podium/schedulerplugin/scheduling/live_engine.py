@@ -148,6 +148,11 @@ class LiveEngine(Engine):
         found = self._lone(target)
         return found is not None and self._waits(found)
 
+    @property
+    def reshaped(self) -> int:
+        """How often pending pods got other shapes though nothing of them changed."""
+        return self.snapshot.reshaped
+
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Say whether a node would take a pod of a shape if it were empty."""
         return self.placer.chain.suits(shape, node_row)

@@ -26,6 +26,10 @@ _Labels = tuple[tuple[str, str], ...]
 class Ground(Protocol):
     """The cluster as it is, as far as hints ask about it; the engine is one."""
 
+    @property
+    def reshaped(self) -> int:
+        """How often pending pods got other shapes though nothing of them changed."""
+
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Say whether a node would do for such a pod, were it empty."""
 
