@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import (
     breakdown,
     commands,
+    constrained,
     controller,
     eventloop,
     firsts,
@@ -36,6 +37,7 @@ PARTS = {
     "writes": latency.measure,
     "controller": controller.measure,
     "preemption": preemption.measure,
+    "constrained": constrained.measure,
     "scheduler": gangs.measure,
     "eventloop": eventloop.measure,
     "pods": throughput.scheduling_basic,

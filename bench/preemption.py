@@ -158,12 +158,16 @@ CASES: dict[str, Callable[..., dict[str, Any]]] = {"place": place, "lone": lone,
 
 
 def _run(case: str, *arguments: int) -> Any:
-    """Measure one case in a process of its own."""
-    argv = [sys.executable, "-m", "bench.preemption", case, *map(str, arguments)]
+    return run("bench.preemption", case, *arguments)
+
+
+def run(module: str, case: str, *arguments: int | str) -> Any:
+    """Measure one case of a module in a process of its own, on one processor."""
+    argv = [sys.executable, "-m", module, case, *map(str, arguments)]
     with rig.on(rig.SERVER):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise PodiumError(f"bench.preemption {case}: {(done.stderr.splitlines() or ['it said nothing'])[-1]}")
+        raise PodiumError(f"{module} {case}: {(done.stderr.splitlines() or ['it said nothing'])[-1]}")
     return json.loads(done.stdout)
 
 

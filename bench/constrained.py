@@ -1,0 +1,214 @@
+"""Preemptors that more than room decides about: one pod a host, even spread, whole gangs that keep apart.
+
+`python -m bench.constrained CASE ARGUMENT ...` measures one case in a process of its own and prints its
+figures as JSON. Each decision is made again after a pod of the cluster was replaced.
+"""
+
+import json
+import sys
+import zlib
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import msgspec
+from bench import scene
+from bench.following import following
+from bench.preemption import run
+from bench.results import ROUNDS, Row, Section, spread
+
+from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.membership import GroupKey
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.errors import PodiumError
+from podium.findings import ObjectRef
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.state import State
+from podium.view import Name
+
+GPU, NS = "nvidia.com/gpu", "team"
+HOST, POOL = "kubernetes.io/hostname", "pool"
+INDEX = "batch.kubernetes.io/job-completion-index"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PER_NODE = 8
+# Nodes, and members of the gang.
+GANGS = ((500, 300), (5_000, 500))
+APART_NODES, APART_GANG = 400, 20
+OUTSIDER_NODES, OUTSIDER_GANG = 1_000, 100
+_NOTE = f"""
+One process on one processor for each cluster. Every node has 8 accelerators, which {PER_NODE} pods of three
+lower priorities hold; each member of the gang asks for all 8 of a node, and carries a label of its own, as
+the pods of an Indexed Job do. The lone pod asks for a node of which each holds a member of a whole gang that
+keeps its members apart by host. The outsider is a pending pod of another namespace whose required
+anti-affinity means all pods of all namespaces. Figures are processor time; the first decision of an engine
+is left out.
+"""
+
+
+def measure() -> Section:
+    """Measure it all; takes about a minute."""
+    rows = []
+    for nodes, members in GANGS:
+        cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"
+        for kind, what in (("plain", "no constraint"), ("apart", "one pod a host"), ("even", "host spread")):
+            target = "" if kind == "plain" else f"; target under {500 if nodes <= 500 else 2_000} ms"
+            rows.append(
+                _row(f"gang of {members}, {what}, {cluster}{target}", _run("gang", kind, nodes, members))
+            )
+    what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
+    rows.append(_row(f"{what}; target under 100 ms", _run("lone", "apart", APART_NODES, APART_GANG)))
+    for kind, said in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
+        what = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {said}"
+        target = "" if kind == "none" else "; target 1.5 times that without"
+        rows.append(_row(f"{what}{target}", _run("outsider", kind, OUTSIDER_NODES, OUTSIDER_GANG)))
+    return Section("Preemptors with constraints", rows, _NOTE)
+
+
+def gang(kind: str, nodes: int, members: int) -> list[float]:
+    """Let a gang preempt that is `plain`, keeps its pods `apart` by host, or spreads them `even`."""
+    state = _full(nodes)
+    return _deciding(state, _gang(state, "wanted", members, 10, **_constraint(kind)))
+
+
+def lone(kind: str, nodes: int, members: int) -> list[float]:
+    """Let a lone pod preempt where whole gangs run on half of the nodes, and lower pods on the other."""
+    state = State(native_served=True)
+    half = nodes // 2
+    for at in range(nodes):
+        state.apply(_node(at, {POOL: "a" if at < half else "b"}))
+    for first in range(0, half, members):
+        _gang(state, f"running-{first}", members, 5, first=first, **_constraint(kind))
+    for at in range(half, nodes):
+        for each in range(4):
+            state.apply(_pod(f"low-{at}-{each}", 2, 1, at=at, labels={"app": "low"}))
+    state.apply(_pod("lone", 8, 10, labels={}, nodeSelector={POOL: "a"}))
+    return _deciding(state, (NS, "lone"))
+
+
+def outsider(kind: str, nodes: int, members: int) -> list[float]:
+    """Let a plain gang preempt while a pending pod elsewhere has a term that means all pods."""
+    state = _full(nodes)
+    if kind != "none":
+        key = HOST if kind == "host" else "no.such/key"
+        term = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": key}
+        affinity = {"podAntiAffinity": {REQUIRED: [term]}}
+        state.apply(_pod("outsider", 1_000, 0, labels={}, namespace="other", affinity=affinity))
+    return _deciding(state, _gang(state, "wanted", members, 10))
+
+
+def _deciding(state: State, target: Name | GroupKey) -> list[float]:
+    """Give the milliseconds of a decision that preempts, each time after a pod was replaced."""
+    engine = following(state)
+    times = []
+    for round_ in range(ROUNDS + 1):
+        old = next(pod for pod in state.pods.values() if pod.spec.nodeName)
+        state.remove(old)
+        metadata = msgspec.structs.replace(old.metadata, uid=f"{old.metadata.uid}-{round_}")
+        state.apply(msgspec.structs.replace(old, metadata=metadata))
+        began = process_time()
+        decision = engine.decide(target, scene.NOW)
+        took = process_time() - began
+        if decision.outcome is not Outcome.FITS_AFTER_PREEMPTION or decision.chosen is None:
+            raise PodiumError(f"{target}: {decision.outcome}")
+        times.append(took * 1e3)
+    return times[1:]
+
+
+def _full(nodes: int) -> State:
+    state = State(native_served=True)
+    for at in range(nodes):
+        state.apply(_node(at, {}))
+    for at in range(nodes):
+        for each in range(PER_NODE):
+            labels = {"app": f"app-{at % 50}", INDEX: f"{at}-{each}"}
+            state.apply(_pod(f"low-{at}-{each}", 1, 1 + (at + each) % 3, at=at, labels=labels))
+    return state
+
+
+def _constraint(kind: str) -> dict[str, Any]:
+    same = {"labelSelector": {"matchLabels": {"role": "worker"}}, "topologyKey": HOST}
+    if kind == "apart":
+        return {"affinity": {"podAntiAffinity": {REQUIRED: [same]}}}
+    if kind == "even":
+        spread_ = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **same}
+        return {"topologySpreadConstraints": [spread_]}
+    return {}
+
+
+def _gang(
+    state: State, name: str, members: int, priority: int, first: int | None = None, **spec: Any
+) -> GroupKey:
+    """Put a whole gang into a cluster, pending, or one to a node from the first on."""
+    state.apply(
+        PodGroup(
+            ref=ObjectRef(scene.API, "PodGroup", NS, name),
+            metadata=ObjectMeta(name=name, namespace=NS, uid=f"group-{name}"),
+            min_count=members,
+            disruption_mode=DisruptionMode.POD_GROUP,
+            priority_class_name="",
+            priority=priority,
+            preemption_policy=None,
+            template_ref=None,
+        )
+    )
+    for at in range(members):
+        labels = {"role": "worker", INDEX: str(at)}
+        where = None if first is None else first + at
+        grouping: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}}
+        state.apply(_pod(f"{name}-{at}", 8, priority, at=where, labels=labels, **grouping, **spec))
+    return GroupKey(True, NS, name)
+
+
+def _node(at: int, labels: dict[str, str]) -> SchedulableNode:
+    name = f"node-{at:05d}"
+    room = {GPU: "8", "cpu": "96", "memory": "768Gi", "pods": "110"}
+    metadata = {"name": name, "uid": name, "labels": {HOST: name, **labels}}
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": room}}, SchedulableNode)
+
+
+def _pod(
+    name: str,
+    gpus: int,
+    priority: int,
+    at: int | None = None,
+    *,
+    labels: dict[str, str],
+    namespace: str = NS,
+    **spec: Any,
+) -> Schedulable:
+    """Make a pod, running on a node if one is given by number."""
+    containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
+    running = {"phase": "Running", "startTime": "2026-10-01T00:00:00Z"}
+    # UIDs differ in their first bytes, as those of an API server do.
+    uid = f"{zlib.crc32(name.encode()):08x}-{name}"
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": namespace, "uid": uid, "labels": labels},
+            "spec": {
+                "schedulerName": "podium-scheduler",
+                "priority": priority,
+                "containers": containers,
+                "nodeName": None if at is None else f"node-{at:05d}",
+                **spec,
+            },
+            "status": {"phase": "Pending"} if at is None else running,
+        },
+        Schedulable,
+    )
+
+
+CASES: dict[str, Callable[[str, int, int], list[float]]] = {"gang": gang, "lone": lone, "outsider": outsider}
+
+
+def _run(case: str, kind: str, nodes: int, members: int) -> list[float]:
+    times: list[float] = run("bench.constrained", case, kind, nodes, members)
+    return times
+
+
+def _row(what: str, times: list[float]) -> Row:
+    return Row(what, spread(times, "ms", 0))
+
+
+if __name__ == "__main__":
+    print(json.dumps(CASES[sys.argv[1]](sys.argv[2], *map(int, sys.argv[3:]))))
