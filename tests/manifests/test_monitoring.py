@@ -58,7 +58,7 @@ _VALUES: dict[str, dict[str, Collection[str]]] = {
         "why": (
             *("not HTTP", "handshake", "client certificate", "path", "method", "slow header", "slow body"),
             *("no length", "large body", "content type", "large header", "exception", "late", "review"),
-            "not synced",
+            *("not synced", "large object"),
         )
     },
     "podium_admission_shed_total": {"why": ("connections", "descriptors", "handshakes", "memory", "waiting")},

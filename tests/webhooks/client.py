@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 from podium.service.limits import Limits, Load
-from podium.service.messages import REFUSALS, Route
+from podium.service.messages import REFUSALS, Route, Tally
 from podium.service.server import Server
 
 ADDRESS = "127.0.0.1"
@@ -219,13 +219,19 @@ def serving(
     loop: str = "uvloop",
     tls: bool = True,
     accepts: Callable[[ssl.SSLObject], bool] | None = None,
+    tally: Tally = lambda _why: None,
 ) -> Iterator[Served]:
     """Serve routes until the context ends; then nothing may be held any more."""
     refusals: list[tuple[int, str]] = []
+
+    def refused(why: str) -> None:
+        refusals.append((REFUSALS[why], why))
+        tally(why)
+
     server = Server(
         routes,
         limits,
-        lambda why: refusals.append((REFUSALS[why], why)),
+        refused,
         context=server_context() if tls else None,
         accepts=accepts,
     )

@@ -1,6 +1,7 @@
 """ConversionReview on the wire: objects in, objects or a reason out. tests/convert says what changes."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.admission.strategies import anything
 from tests.convert.objects import objects
 
 from podium.api.convert import KEPT, convert
+from podium.webhooks import conversion
 from podium.webhooks.conversion import convert_review
 from podium.webhooks.review import ReviewError
 
@@ -29,7 +31,7 @@ def asked(target: Any, *documents: Any, **fields: Any) -> bytes:
     return json.dumps(review).encode()
 
 
-def answer(body: bytes) -> Document:
+def answer(body: bytes | bytearray) -> Document:
     """Give the response to a review, which always has the uid of the request."""
     review = json.loads(convert_review(body))
     assert (review["apiVersion"], review["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
@@ -141,3 +143,62 @@ def test_any_object_is_converted_or_named(target: str, document: Document, field
     response = answer(asked(target, document))
     assert response["result"]["status"] in ("Success", "Failure")
     assert (len(response["convertedObjects"]) == 1) == (response["result"]["status"] == "Success")
+
+
+def listed(count: int, text: str) -> bytes:
+    """Give a ConversionReview of many groups with an annotation."""
+    one = json.dumps(group(OLDER) | {"metadata": {"name": "g", "annotations": {"a": text}}})
+    return asked(NEWER, "HERE").replace(b'"HERE"', ",".join([one] * count).encode())
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(130, "x" * 250_000), (2_000, 'a "quoted\\" [text}, ]{'), (1, "[" * 300_000)]
+)
+def test_a_large_list_is_converted_object_by_object(count: int, text: str) -> None:
+    """32 MiB of groups cost the answer and little more; brackets within texts are text."""
+    body = bytearray(listed(count, text))
+    tracemalloc.start()
+    converted = convert_review(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.2 * len(converted) + (2 << 20)
+    answered = json.loads(converted)["response"]
+    assert answered["result"] == {"status": "Success"}
+    assert (
+        answered["convertedObjects"]
+        == [group() | {"metadata": {"name": "g", "annotations": {"a": text}}}] * count
+    )
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        pytest.param(b"{}" + b",{}" * (10 << 20), "no kind of", id="empty objects"),
+        pytest.param(
+            b'{"spec":{"x":[[]' + b",[]" * 120_000 + b"]}}", "more than 300000 bytes", id="a huge object"
+        ),
+        pytest.param(
+            json.dumps(group(OLDER, x="HERE")).encode().replace(b'"HERE"', b"[[]" + b",[]" * 90_000 + b"]"),
+            "PodGroup g: more than 100000 values",
+            id="a spec of lists",
+        ),
+        pytest.param(
+            json.dumps(group(OLDER) | {"metadata": {"x": "HERE"}})
+            .encode()
+            .replace(b'"HERE"', b"1" * 270_000),
+            "more metadata than an object has",
+            id="unknown metadata",
+        ),
+    ],
+)
+def test_hostile_objects_cost_no_memory(monkeypatch: pytest.MonkeyPatch, objects: bytes, said: str) -> None:
+    """Each is refused by name before it is built; decoded it would take twenty times its bytes."""
+    monkeypatch.setattr(conversion, "OBJECT_BYTES", 300_000)
+    body = bytearray(asked(NEWER, "HERE").replace(b'"HERE"', objects))
+    tracemalloc.start()
+    response = answer(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert said in response["result"]["message"]
+    # A part is copied once to count what is in it.
+    assert peak < 8 << 20

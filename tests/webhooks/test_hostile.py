@@ -25,9 +25,12 @@ from tests.webhooks.client import ADDRESS, Peer, client_context, post
 from tests.webhooks.reviews import asked
 from tests.webhooks.rude import LIMITS
 
+from podium.webhooks.handlers import ADMISSION
+from podium.webhooks.review import DETAILS_BYTES
+
 MIB = 1 << 20
-# Above what it needs idle: bodies in flight (64 MiB), what is built of one, and the allocator's waste.
-ROOM = 110 * MIB
+# Above what it needs idle: the bodies of all reviews, what is built of them, and the allocator's waste.
+ROOM = ADMISSION.held_bytes + 3 * DETAILS_BYTES + 48 * MIB
 GOOD = post("/validate?timeout=3s", json.dumps(asked(pod())).encode())
 
 
@@ -114,7 +117,7 @@ def endless_header(victim: Victim) -> None:
 
 
 def bodies_at_their_limit(victim: Victim) -> None:
-    """Forty of 7 MiB at once, of which nine find room."""
+    """Forty of 7 MiB at once, of which thirteen find room."""
     body = b'{"a":"' + b"x" * (7 * MIB - 8) + b'"}'
     half = post("/mutate", body)[:-1]
 

@@ -5,10 +5,12 @@ promises is not documented, so it is shown here, too: pieces, pipelining, chunks
 """
 
 import asyncio
+import contextlib
 import io
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,12 +19,14 @@ from tests.webhooks.client import ADDRESS, LOOPS, Served, post, restored_logs, s
 from podium.api.durations import seconds
 from podium.errors import PodiumError
 from podium.service import logs
-from podium.service.limits import Limits
+from podium.service.limits import Budget, Limits
 from podium.service.messages import Ask, Reply, Route
 from podium.service.server import Server
 
 JSON = "application/json"
 LIMIT = 100_000
+SHARE = 50_000
+APART, NARROW = Budget("apart", SHARE, 1, 9), Budget("narrow", SHARE, 9, 2)
 PIECE = 64 << 10
 
 
@@ -64,6 +68,12 @@ class Desk:
     def much(self, ask: Ask) -> Reply:
         return Reply(200, bytes(len(ask.body) + (16 << 20)))
 
+    def owner(self, beginning: bytes) -> str:
+        return beginning.partition(b":")[0].decode()
+
+    def declined(self, why: str, beginning: bytes) -> Reply | None:
+        return Reply(200, f"no: {why}".encode()) if beginning.startswith(b"known:") else None
+
     def routes(self) -> dict[str, Route]:
         return {
             "/echo": Route("POST", self.echo, JSON, LIMIT),
@@ -73,6 +83,13 @@ class Desk:
             "/much": Route("GET", self.much),
             "/get": Route("GET", self.echo),
             "/anybody": Route("POST", self.echo, JSON, LIMIT, anybody=True),
+            "/unproving": Route("POST", self.echo, JSON, LIMIT, proves=False),
+            "/apart": Route("POST", self.echo, JSON, LIMIT, budget=APART),
+            "/apart-wait": Route("POST", self.wait, JSON, LIMIT, budget=APART),
+            "/narrow": Route("POST", self.echo, JSON, LIMIT, budget=NARROW),
+            "/narrow-wait": Route("POST", self.wait, JSON, LIMIT, budget=NARROW),
+            "/owned": Route("POST", self.echo, JSON, LIMIT, owner=self.owner),
+            "/declined": Route("POST", self.echo, JSON, LIMIT, declined=self.declined),
         }
 
 
@@ -239,7 +256,7 @@ def test_a_client_that_writes_on_gets_its_refusal(serve: Serve) -> None:
         for _ in range(320):
             peer.send(bytes(PIECE))
         assert peer.answer().status == 413
-        assert served.server.load.held_bytes == 0
+        assert served.server.load.held_bytes[""] == 0
 
 
 def test_a_header_of_many_small_pieces_is_bounded(serve: Serve) -> None:
@@ -316,6 +333,8 @@ def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:
         one.send(post("/wait"))
         two.send(post("/wait"))
         served.until(lambda _: len(desk.waiting) == 2, "two wait")
+        # A request that need not wait is answered.
+        assert three.ask(post("/echo")).status == 200
         shed = three.ask(post("/wait"))
         assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
         assert served.refusals == [(429, "waiting")]
@@ -327,20 +346,127 @@ def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:
 
 
 def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
-    """Those that are judged count too; whoever brings the last straw is asked to come again."""
+    """Those that are judged count too; the largest that is still coming makes room for the others."""
     served = serve(held_bytes=150_000, linger_seconds=0.05)
-    with served.peer() as judged, served.peer() as one, served.peer() as two:
+    with served.peer() as judged, served.peer() as large, served.peer() as small:
         judged.send(post("/wait", bytes(50_000)))
-        one.send(post("/echo", bytes(60_000), Content_Length="60001"))
-        served.until(lambda _: served.server.load.held_bytes == 110_000, "they are held")
-        shed = two.ask(post("/echo", bytes(50_000)))
+        large.send(post("/echo", bytes(60_000), Content_Length="60001"))
+        served.until(lambda _: served.server.load.held_bytes[""] == 110_000, "they are held")
+        assert small.ask(post("/echo", bytes(50_000))).status == 200
+        shed = large.answer()
         assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
         assert served.refusals == [(429, "memory")]
-        one.send(b"x")
-        assert one.answer().status == 200
         served.soon(desk.waiting[0])
         assert judged.answer().status == 200
-        served.until(lambda _: served.server.load.held_bytes == 0, "nothing is held")
+        served.until(lambda _: served.server.load.held_bytes[""] == 0, "nothing is held")
+
+
+def test_a_body_without_room_beside_those_that_are_judged(serve: Serve, desk: Desk) -> None:
+    """They cannot make room, so the new one is refused, and the connection lives."""
+    served = serve(held_bytes=60_000)
+    with served.peer() as judged, served.peer() as new:
+        judged.send(post("/wait", bytes(50_000)))
+        served.until(lambda _: bool(desk.waiting), "one is judged")
+        # In one TLS record, so that it has come whole.
+        assert new.ask(post("/echo", bytes(12_000))).status == 429
+        assert new.ask(post("/echo", bytes(9_000))).status == 200
+        served.soon(desk.waiting[0])
+        assert judged.answer().status == 200
+
+
+def test_the_owner_of_most_bytes_makes_room_first(serve: Serve) -> None:
+    """Many bodies of one owner count together, so the owner of one that is larger than each keeps it."""
+    served = serve(held_bytes=200_000, linger_seconds=0.05)
+    with ExitStack() as stack:
+        flood = [stack.enter_context(served.peer()) for _ in range(5)]
+        honest, last = stack.enter_context(served.peer()), stack.enter_context(served.peer())
+        for peer in flood:
+            peer.send(post("/owned", b"flood:" + bytes(29_994), Content_Length="30001"))
+        honest.send(post("/owned", b"honest:" + bytes(39_993), Content_Length="40001"))
+        served.until(lambda _: served.server.load.held_bytes[""] == 190_000, "they are held")
+        assert last.ask(post("/owned", b"other:" + bytes(20_000))).status == 200
+        assert served.refusals == [(429, "memory")]
+        honest.send(b"x")
+        assert honest.answer().status == 200
+
+
+def test_who_does_not_read_makes_room(serve: Serve) -> None:
+    """An answer that stays is bytes like any other."""
+    served = serve(held_bytes=(16 << 20) + LIMIT // 2)
+    with served.peer() as deaf, served.peer() as other:
+        deaf.send(get("/much"))
+        served.until(lambda _: served.server.load.held_bytes[""] > 0, "it is stuck")
+        assert other.ask(post("/echo", bytes(LIMIT))).status == 200
+        served.until(lambda _: served.server.connections == 1, "the one that does not read is closed")
+    assert served.refusals == [(429, "memory")]
+
+
+def test_a_budget_is_of_its_routes_only(serve: Serve, desk: Desk) -> None:
+    """Bytes, waiting requests and connections of one leave those of others alone."""
+    served = serve(linger_seconds=0.05)
+    with ExitStack() as stack:
+        apart = [stack.enter_context(served.peer()) for _ in range(3)]
+        other = stack.enter_context(served.peer())
+        apart[0].send(post("/apart", bytes(SHARE), Content_Length=str(SHARE + 1)))
+        served.until(lambda _: served.server.load.held_bytes["apart"] == SHARE, "it holds all")
+        assert apart[1].ask(post("/apart", b"{}")).status == 200
+        assert apart[0].answer().status == 429
+        apart[1].send(post("/apart-wait"))
+        served.until(lambda _: bool(desk.waiting), "it waits")
+        assert apart[2].ask(post("/apart-wait")).status == 429
+        assert other.ask(post("/echo", bytes(LIMIT))).status == 200
+        assert [why for _, why in served.refusals] == ["memory", "waiting"]
+        served.soon(desk.waiting[0])
+        assert apart[1].answer().status == 200
+
+
+def test_connections_of_a_budget(serve: Serve, desk: Desk) -> None:
+    """The oldest idle one makes room; where all are at work the new one is refused."""
+    served = serve(linger_seconds=0.05)
+    with ExitStack() as stack:
+        old, busy, third, fourth, other = (stack.enter_context(served.peer()) for _ in range(5))
+        assert old.ask(post("/narrow")).status == 200
+        assert busy.ask(post("/narrow")).status == 200
+        busy.send(post("/narrow-wait"))
+        served.until(lambda _: bool(desk.waiting), "it waits")
+        third.send(post("/narrow", b"{", Content_Length="2"))
+        assert old.closed
+        assert fourth.ask(post("/narrow")).status == 429
+        assert other.ask(post("/echo")).status == 200
+        third.send(b"}")
+        assert third.answer().status == 200
+        served.soon(desk.waiting[0])
+        assert busy.answer().status == 200
+    assert [why for _, why in served.refusals] == ["connections", "connections"]
+
+
+DECLINED = [
+    pytest.param("large body", {}, bytes(LIMIT + 1), 0, id="declared large, all of it sent"),
+    pytest.param("large body", {}, bytes(5_000), LIMIT, id="declared large, the beginning sent"),
+    pytest.param("slow body", {"body_seconds": 0.05}, bytes(10), 10, id="stopped"),
+    pytest.param("large body", {"body_seconds": 0.05}, bytes(10), LIMIT, id="declared large, stopped"),
+    pytest.param("memory", {"held_bytes": 20_000}, bytes(30_000), 0, id="no bytes left"),
+    pytest.param("memory", {"held_bytes": 20_000}, bytes(30_000), 10, id="no bytes left, half of it"),
+]
+
+
+@pytest.mark.parametrize(("why", "limits", "body", "missing"), DECLINED)
+def test_a_route_that_answers_refusals_itself(
+    serve: Serve, why: str, limits: dict[str, float], body: bytes, missing: int
+) -> None:
+    """By the beginning of the body, also where the rest never comes."""
+    served = serve(**{"linger_seconds": 0.05, **limits})
+    sent = b"known:" + body
+    with served.peer() as peer:
+        answer = peer.ask(post("/declined", sent, Content_Length=str(len(sent) + missing)))
+        assert (answer.status, answer.body) == (200, f"no: {why}".encode())
+    assert [each for _, each in served.refusals] == [why]
+
+
+def test_a_refusal_whose_beginning_does_not_tell(serve: Serve) -> None:
+    served = serve(linger_seconds=0.05)
+    with served.peer() as peer:
+        assert peer.ask(post("/declined", bytes(LIMIT + 1))).status == 413
 
 
 def test_the_oldest_useless_connection_makes_room(serve: Serve) -> None:
@@ -355,6 +481,29 @@ def test_the_oldest_useless_connection_makes_room(serve: Serve) -> None:
             assert used.ask(post("/echo")).status == 200
             assert young.ask(post("/echo")).status == 200
     assert served.refusals == [(429, "connections")]
+
+
+def test_only_some_requests_prove_a_connection(serve: Serve) -> None:
+    """Good answers to others do not spare it."""
+    served = serve(connections=3)
+    with served.peer() as one, served.peer() as two, served.peer() as three:
+        for peer in (one, two, three):
+            assert peer.ask(post("/unproving")).status == 200
+        with served.peer() as new:
+            assert new.ask(post("/echo")).status == 200
+            assert one.closed
+            assert two.ask(post("/unproving")).status == 200
+
+
+def test_a_proof_lapses(serve: Serve) -> None:
+    """The connection that was of use longest ago makes room, once that is long."""
+    served = serve(connections=2, proven_seconds=0)
+    with served.peer() as one, served.peer() as two:
+        assert [peer.ask(post("/echo")).status for peer in (one, two, one)] == [200] * 3
+        with served.peer() as new:
+            assert new.ask(post("/echo")).status == 200
+            assert two.closed
+            assert one.ask(post("/echo")).status == 200
 
 
 def test_one_connection_too_many_is_told_so(serve: Serve) -> None:
@@ -383,10 +532,10 @@ def test_who_does_not_read_holds_little(serve: Serve) -> None:
     served = serve()
     with served.peer() as deaf, served.peer() as other:
         deaf.send(get("/much?timeout=300ms") * 100)
-        served.until(lambda _: served.server.load.held_bytes > 0, "it is stuck")
-        assert served.server.load.held_bytes <= 17 << 20
+        served.until(lambda _: served.server.load.held_bytes[""] > 0, "it is stuck")
+        assert served.server.load.held_bytes[""] <= 17 << 20
         assert other.ask(post("/echo")).status == 200
-        served.until(lambda _: served.server.load.held_bytes == 0, "it is given up")
+        served.until(lambda _: served.server.load.held_bytes[""] == 0, "it is given up")
         served.until(lambda _: served.server.connections == 1, "it is closed")
 
 
@@ -411,7 +560,7 @@ def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None
         with served.peer() as peer:
             peer.send(post("/wait"))
     served.until(lambda _: desk.begun == 20 and served.server.connections == 0, "all came and left")
-    assert served.server.load.waiting == 0
+    assert served.server.load.waiting[""] == 0
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
@@ -450,6 +599,54 @@ def test_a_client_may_ask_before_it_sends(serve: Serve) -> None:
 def test_without_tls(serve: Serve) -> None:
     with serve(tls=False).peer() as peer:
         assert peer.ask(get("/get", Accept="a/b")).status == 200
+
+
+SEEDS = (
+    post("/echo?timeout=1s", b"abc"),
+    post("/declined", b"known:abc"),
+    post("/apart", b"{}", Expect="100-continue"),
+    chunked("/echo"),
+    get("/get", Connection="Upgrade", Upgrade="h2c"),
+    get("/get").replace(b"GET", b"HEAD"),
+    b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    b"GET //get?%ff%00=\xff HTTP/1.1\r\nHost: \xff\r\n\r\n",
+    b"POST /echo HTTP/1.1\r\nContent-Length: +3\r\nContent-Length: 3\r\n\r\nabc",
+    post("/echo?timeout=99999999999999999999h"),
+)
+PIECES = (b"\r\n", b"\0", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b" ", b"\xff")
+
+
+def mangled(random: Random) -> bytes:
+    """Give one or two requests with some bytes changed, taken away and put in."""
+    data = bytearray(random.choice(SEEDS) + random.choice((b"", random.choice(SEEDS))))
+    for _ in range(random.randrange(1, 6)):
+        at = random.randrange(len(data))
+        match random.randrange(3):
+            case 0:
+                data[at] = random.randrange(256)
+            case 1 if len(data) > 20:
+                del data[at : at + random.randrange(1, 9)]
+            case _:
+                data[at:at] = random.choice(PIECES)
+    return bytes(data)
+
+
+def test_mangled_requests_leave_nothing_behind(serve: Serve) -> None:
+    """Whatever the bytes, the next client is answered, nothing is held, and no exception reaches the loop."""
+    served = serve(tls=False, header_seconds=0.05, body_seconds=0.05, linger_seconds=0.01)
+    reached: list[dict[str, Any]] = []
+    served.soon(
+        lambda: asyncio.get_running_loop().set_exception_handler(lambda _, what: reached.append(what))
+    )
+    random = Random(1)
+    for _ in range(300):
+        with served.peer() as peer, contextlib.suppress(OSError):
+            peer.send(mangled(random))
+    with served.peer() as peer:
+        assert peer.ask(post("/echo")).status == 200
+    served.until(lambda _: served.server.connections == 0, "all are gone")
+    assert served.server.load.held_bytes.total() == served.server.load.in_flight == 0
+    assert reached == []
 
 
 class TestDraining:
@@ -491,7 +688,7 @@ class TestDraining:
         with served.peer() as judged, served.peer() as half:
             judged.send(post("/wait"))
             half.send(post("/echo", b"half")[:-2])
-            served.until(lambda _: served.server.load.held_bytes == 4, "both have come")
+            served.until(lambda _: served.server.load.held_bytes[""] == 4, "both have come")
             drained = served.start(served.server.drain(0))
             served.until(lambda _: served.server.draining, "it drains")
             half.send(b"lf")

@@ -9,7 +9,11 @@ come, the connection closes, and what still arrives is thrown away for a moment,
 that is writing would cost it the answer. 429 carries Retry-After, without which an API server makes a 500 of
 it instead of asking again.
 
-Requests of all connections are judged together once a turn of the event loop, see `Turn`.
+Requests of all connections are judged together once a turn of the event loop, see `podium.service.turns`.
+
+A route may answer a refused request itself (`Route.declined`), by the beginning of the body, which is then
+read first. When the bytes of a budget run out, the request that holds most is refused: of the owner that
+holds most in all, its largest.
 """
 
 import asyncio
@@ -23,8 +27,20 @@ from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
 from podium.kube.wire import UNHINDERED
-from podium.service.limits import Limits, Load
-from podium.service.messages import REFUSALS, Ask, Reply, Route, Tally, Worded, head, is_of, target
+from podium.service.limits import Budget, Limits, Load
+from podium.service.messages import (
+    BEGINNING,
+    REFUSALS,
+    Ask,
+    Reply,
+    Route,
+    Tally,
+    Worded,
+    head,
+    is_of,
+    target,
+)
+from podium.service.turns import Turn
 
 # What is handed to a transport, and taken from it, at once.
 _PIECE = 64 << 10
@@ -42,7 +58,7 @@ class Shared(Protocol):
     routes: Mapping[str, Route]
     tally: Tally
     worded: Worded
-    turn: "Turn"
+    turn: Turn
     # Serving on, but every connection closes with its next answer.
     draining: bool
 
@@ -53,7 +69,13 @@ class Shared(Protocol):
         """Whether the peer may ask at all (its certificate)."""
 
     def proven(self, connection: "Exchange") -> None:
-        """Hear that a connection was of use, so that others are closed before it."""
+        """Spare a connection that has been of use just now, so that others are closed before it."""
+
+    def joins(self, connection: "Exchange", budget: Budget) -> bool:
+        """Count a connection to a budget instead of another; say whether there is room for it."""
+
+    def largest(self, budget: Budget) -> "Exchange | None":
+        """Give the connection that is to make room for others of a budget."""
 
     def left(self, connection: "Exchange") -> None:
         """Hear that a connection is gone."""
@@ -64,31 +86,6 @@ class _State(enum.Enum):
     BODY = enum.auto()  # the header has come, the body has not
     BUSY = enum.auto()  # a handler has the request
     OVER = enum.auto()  # the last answer is on its way; what comes is thrown away
-
-
-class Turn:
-    """The requests that came in one turn of the event loop: read first, then judged, then answered.
-
-    Handlers that run one after another find their code and data in the processor's caches, where TLS and
-    system calls between them had pushed them out: a third of all that a request costs.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._exchanges: list[Exchange] = []
-
-    def add(self, exchange: "Exchange") -> None:
-        """Take in a connection whose request is whole."""
-        if not self._exchanges:
-            self._loop.call_soon(self._run)
-        self._exchanges.append(exchange)
-
-    def _run(self) -> None:
-        exchanges, self._exchanges = self._exchanges, []
-        for exchange in exchanges:
-            exchange.judge()
-        for exchange in exchanges:
-            exchange.answer()
 
 
 class Exchange(asyncio.Protocol):
@@ -122,9 +119,10 @@ class Exchange(asyncio.Protocol):
         self._choked = False
         self._is_surplus = False
         self._is_stranger = False
-        self._proven = False
+        self._budget = self._usual = shared.limits.budget
         # Of the current request:
-        self._route: Route
+        self._route: Route | None = None
+        self._declining = ""
         self._path = ""
         self._query = ""
         self._headers: Mapping[str, str]
@@ -132,7 +130,9 @@ class Exchange(asyncio.Protocol):
         self._deadline = 0.0
         self._payload: StreamReader
         self._body = bytearray()
+        self._owner: str | None = None
         self._ask: Ask | None = None
+        self._is_counted = False
         self._reply: Reply | Awaitable[Reply] | None = None
         self._task: asyncio.Future[Reply] | None = None
         self._last = False
@@ -196,12 +196,45 @@ class Exchange(asyncio.Protocol):
     def retire(self) -> None:
         """Close as soon as no request is lost by it."""
         self._last = True
-        if self._state is _State.HEADER and not self._header_bytes:
+        if self.is_idle:
             self._finish(linger=False)
 
     def abort(self) -> None:
         """Close at once."""
         self._transport.abort()
+
+    def give_way(self) -> None:
+        """Let go of all bytes that are held: refuse the request, or abandon an answer that is not read."""
+        if self._state is _State.BODY:
+            self._refuse("memory")
+        else:
+            self._shared.tally("memory")
+            self._state = _State.OVER
+            self._unsent = memoryview(b"")
+            self._hold(-self._held)
+            self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of a request has come."""
+        return self._state is _State.HEADER and not self._header_bytes
+
+    @property
+    def budget(self) -> Budget:
+        """Give the budget of the latest request."""
+        return self._budget
+
+    @property
+    def held_bytes(self) -> int:
+        """Give the bytes that `give_way` would let go: none of a request that is being judged."""
+        return self._held if self._state is _State.BODY or self._unsent else 0
+
+    @property
+    def owner(self) -> str:
+        """Give the owner of a body that is being received, empty while the beginning does not tell."""
+        if not self._owner and self._route is not None and self._route.owner is not None:
+            self._owner = self._route.owner(bytes(self._body[:BEGINNING]))
+        return self._owner or ""
 
     # A request, from its first byte to its last.
 
@@ -245,11 +278,9 @@ class Exchange(asyncio.Protocol):
             seconds = self._limits.default_seconds
         self._deadline = self._loop.time() + min(seconds, self._limits.longest_seconds)
         headers = self._headers = message.headers
-        route = self._shared.routes.get(self._path)
-        if self._is_surplus:
-            self._last = True
-            self._refuse("connections")
-        elif self._is_stranger and not (route is not None and route.anybody):
+        route = self._route = self._shared.routes.get(self._path)
+        self._declining, self._owner = "", None
+        if self._is_stranger and not (route is not None and route.anybody):
             self._last = True
             self._refuse("client certificate")
         elif route is None:
@@ -262,63 +293,101 @@ class Exchange(asyncio.Protocol):
             # An API server always says how much comes, and to parse chunks of a byte is dear.
             self._refuse("no length")
         elif int(headers.get("Content-Length", 0)) > route.body_limit:
-            self._refuse("large body")
+            self._decline("large body")
+        elif self._is_surplus or not self._joins(route.budget or self._usual):
+            self._last = True
+            self._decline("connections")
+        elif "Expect" in headers and not self._payload.is_eof():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _joins(self, budget: Budget) -> bool:
+        if budget.name == self._budget.name:
+            return True
+        self._budget = budget
+        return self._shared.joins(self, budget)
+
+    def _decline(self, why: str) -> None:
+        """Refuse a request, when the beginning of its body has come if the route wants to answer by that."""
+        if self._route is not None and self._route.declined is not None:
+            self._declining = why
         else:
-            self._route = route
-            if "Expect" in headers and not self._payload.is_eof():
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._refuse(why)
 
     def _read(self) -> None:
         """Take what there is of the body, and hand it on when it is complete."""
         piece = self._payload.read_nowait()
+        whole = self._payload.is_eof()
+        if self._declining:
+            # Of what is refused no more than the beginning is kept.
+            piece = piece[: BEGINNING - len(self._body)]
         self._hold(len(piece))
-        if self._load.held_bytes > self._limits.held_bytes:
-            self._refuse("memory")
-        elif not self._payload.is_eof():
+        over = self._load.held_bytes[self._budget.name] > self._budget.held_bytes
+        if self._body or self._declining or over or not whole:
             # Joined as they come: a body in pieces of a byte must not cost an object for each.
             self._body += piece
-            if self._timer is None:
-                left = min(self._limits.body_seconds, self._deadline - self._loop.time())
-                self._expect(left, self._refuse, "slow body")
-        elif self._body:
+        if self._declining and (whole or len(self._body) >= BEGINNING):
+            self._refuse(self._declining)
+        elif over and not self._make_room():
+            self.give_way()
+        elif whole:
             self._expect_nothing()
-            self._body += piece
-            whole, self._body = bytes(self._body), bytearray()
-            self._dispatch(whole)
-        else:
-            self._expect_nothing()
-            self._dispatch(piece)
+            self._dispatch(self._body or piece)
+        elif self._timer is None:
+            left = min(self._limits.body_seconds, self._deadline - self._loop.time())
+            self._expect(left, self._refuse, self._declining or "slow body")
 
-    def _dispatch(self, body: bytes) -> None:
-        if self._load.waiting >= self._limits.waiting:
-            self._refuse("waiting")
-            return
+    def _make_room(self) -> bool:
+        """Refuse others that hold more, until all bodies fit; say whether this one may stay."""
+        while self._load.held_bytes[self._budget.name] > self._budget.held_bytes:
+            largest = self._shared.largest(self._budget)
+            if largest is None or largest is self:
+                return False
+            largest.give_way()
+        return True
+
+    def _dispatch(self, body: bytes | bytearray) -> None:
+        self._body = bytearray()
         self._state = _State.BUSY
         self._load.in_flight += 1
+        self._is_counted = True
         accept = self._headers.get("Accept", "")
         self._ask = Ask(self._path, body, self._deadline, self._began, accept, self._query, self._headers)
         self._shared.turn.add(self)
 
     def judge(self) -> None:
         """Hand the request to its handler, in its turn; unless the client has gone."""
-        if self._ask is None:
+        ask, self._ask = self._ask, None
+        if ask is None:
             return
+        assert self._route is not None
         try:
-            self._reply = self._route.handler(self._ask)
+            self._reply = self._route.handler(ask)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             self._reply = self._failed(error)
 
     def answer(self) -> None:
         """Send what the handler said, or have it awaited."""
         reply, self._reply = self._reply, None
+        if reply is None:
+            return
         if isinstance(reply, Reply):
             self._answer(reply)
             self._go_on()
-        elif reply is not None:
-            self._load.waiting += 1
-            self._task = asyncio.ensure_future(reply, loop=self._loop)
-            self._task.add_done_callback(self._replied)
-            self._expect(self._deadline - self._loop.time(), self._late)
+            return
+        task = asyncio.ensure_future(reply, loop=self._loop)
+        if self._load.waiting[self._budget.name] >= self._budget.waiting:
+            task.cancel()
+            self._settle()
+            self._refuse("waiting")
+            self._go_on()
+            return
+        assert self._route is not None
+        if not self._route.keeps_body:
+            self._hold(-self._held)
+        self._load.waiting[self._budget.name] += 1
+        self._task = task
+        task.add_done_callback(self._replied)
+        self._expect(self._deadline - self._loop.time(), self._late)
 
     def _replied(self, task: "asyncio.Future[Reply]") -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
@@ -342,8 +411,7 @@ class Exchange(asyncio.Protocol):
 
     def _answer(self, reply: Reply) -> None:
         self._settle()
-        if reply.status == 200 and not self._proven:
-            self._proven = True
+        if reply.status == 200 and self._route is not None and self._route.proves:
             self._shared.proven(self)
         self._send(reply)
 
@@ -351,9 +419,12 @@ class Exchange(asyncio.Protocol):
         """Answer what no handler shall see; half a request makes it the connection's last answer."""
         self._expect_nothing()
         self._shared.tally(why)
-        half = self._state is not _State.BODY or not self._payload.is_eof()
+        half = self._state is _State.HEADER or not self._payload.is_eof()
         self._last = self._last or half
-        reply = self._shared.worded(REFUSALS[why])
+        declined = self._route.declined if self._route is not None else None
+        reply = declined(why, bytes(self._body[:BEGINNING])) if declined is not None else None
+        if reply is None:
+            reply = self._shared.worded(REFUSALS[why])
         self._send(reply._replace(headers={**reply.headers, **headers}), linger=half)
 
     def _send(self, reply: Reply, *, linger: bool = False) -> None:
@@ -362,7 +433,13 @@ class Exchange(asyncio.Protocol):
         self._body = bytearray()
         self._hold(len(reply.body) - self._held)
         self._linger = linger
-        self._unsent = memoryview(head(reply, time.time(), last=self._last) + reply.body)
+        before = head(reply, time.time(), last=self._last)
+        if len(reply.body) > _PIECE:
+            # Not worth a copy.
+            self._transport.write(before)
+            self._unsent = memoryview(reply.body)
+        else:
+            self._unsent = memoryview(before + reply.body)
         self._flush()
 
     def _flush(self) -> None:
@@ -373,6 +450,8 @@ class Exchange(asyncio.Protocol):
         if self._unsent:
             return
         self._hold(-self._held)
+        self._unsent = memoryview(b"")
+        self._route = None
         self._idle_since = self._loop.time()
         if self._last:
             self._finish(linger=self._linger)
@@ -410,8 +489,7 @@ class Exchange(asyncio.Protocol):
         """Close after a long silence; looked at now and then, since a timer for each request costs more."""
         due = self._idle_since + self._limits.idle_seconds
         now = self._loop.time()
-        idle = self._state is _State.HEADER and not self._header_bytes
-        if now >= due and idle:
+        if now >= due and self.is_idle:
             self._finish(linger=False)
         else:
             self._idle_timer = self._loop.call_at(
@@ -420,13 +498,14 @@ class Exchange(asyncio.Protocol):
 
     def _hold(self, length: int) -> None:
         self._held += length
-        self._load.held_bytes += length
+        self._load.held_bytes[self._budget.name] += length
 
     def _settle(self) -> None:
         """Count the current request, if there is one, as over."""
-        if self._ask is not None:
-            self._ask = None
+        self._ask = None
+        if self._is_counted:
+            self._is_counted = False
             self._load.in_flight -= 1
         if self._task is not None:
             self._task = None
-            self._load.waiting -= 1
+            self._load.waiting[self._budget.name] -= 1

@@ -1,21 +1,32 @@
-"""How much of this process strangers may hold: connections, requests, bytes and time; and what they do hold.
+"""Limits on what clients may hold of a process: connections, requests, bytes and time; and what they do hold.
 
-Anybody who reaches the port may try to exhaust it, and the API server must still be answered. Every limit is
-a number here; who breaks one is turned away by `podium.service.http1`, which keeps the account in a `Load`.
+Any client that reaches the port may try to exhaust it, and the API server must still be answered. Every limit
+is a number here. `podium.service.http1` refuses a request that exceeds one and keeps the account in a `Load`.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 
+class Budget(NamedTuple):
+    """What the requests of some routes may hold together, apart from those of other routes."""
+
+    name: str
+    # Bodies being received or judged, and answers that their reader has not taken yet.
+    held_bytes: int
+    # Requests whose answer is awaited.
+    waiting: int
+    # Connections whose latest request is one of these.
+    connections: int
+
+
 class Limits(NamedTuple):
-    """Sizes in bytes, times in seconds."""
+    """Sizes in bytes, times in seconds. `held_bytes` and `waiting` are for routes without a budget."""
 
     # An API server keeps 25 idle connections to a host and opens more in a burst: 400 at most with its
     # default of 400 requests at once. Room for two of them, and for strangers.
     connections: int = 1000
-    # Requests whose answer has to wait, for the cluster to bring what they name; others wait for nothing.
     waiting: int = 100
-    # Bodies being received or judged, and answers that wait for their reader, of all connections together.
     held_bytes: int = 64 << 20
     # An API server's own headers are under 2 KiB.
     header_bytes: int = 16 << 10
@@ -24,6 +35,9 @@ class Limits(NamedTuple):
     # Longer than the 90 s after which an API server closes an idle connection: a client that closes first
     # never sends a request into a connection that we just closed, which Go would not repeat.
     idle_seconds: float = 300.0
+    # A connection that proved to be of use is spared for this long: an API server either uses it again within
+    # 90 s or closes it.
+    proven_seconds: float = 100.0
     handshake_seconds: float = 5.0
     # How long an answer given before the whole request came may travel, what still comes being thrown away.
     linger_seconds: float = 1.0
@@ -32,11 +46,16 @@ class Limits(NamedTuple):
     # No request takes longer, whatever it says: 30 s is the most that a webhook may be registered with.
     longest_seconds: float = 30.0
 
+    @property
+    def budget(self) -> Budget:
+        """Give the budget of the routes that have none of their own."""
+        return Budget("", self.held_bytes, self.waiting, self.connections)
+
 
 class Load:
-    """What is held right now by all connections of one server."""
+    """What is held right now by all connections of one server; bytes and waiting requests by budget."""
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.waiting = 0
-        self.held_bytes = 0
+        self.waiting: Counter[str] = Counter()
+        self.held_bytes: Counter[str] = Counter()

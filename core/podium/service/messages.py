@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from podium.api.durations import seconds
+from podium.service.limits import Budget
 
 JSON = "application/json"
 RETRY: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
@@ -23,7 +24,7 @@ class Ask(NamedTuple):
     """
 
     path: str
-    body: bytes
+    body: bytes | bytearray
     deadline: float
     began: float
     accept: str = ""
@@ -35,7 +36,7 @@ class Reply(NamedTuple):
     """An answer."""
 
     status: int
-    body: bytes
+    body: bytes | bytearray
     headers: Mapping[str, str] = _JSON_HEADERS
 
 
@@ -68,10 +69,19 @@ REFUSALS: Mapping[str, int] = MappingProxyType(
 Tally = Callable[[str], None]
 
 
-class Route(NamedTuple):
-    """Who answers a path, and what it must be asked with; `body_limit` in bytes.
+# Answers a request that is refused before it has come whole, by the reason and by the beginning of its body;
+# None where the beginning does not say enough, and the answer is the reason's status.
+Declined = Callable[[str, bytes], Reply | None]
+# So much of a body is the beginning, in bytes.
+BEGINNING = 4 << 10
 
-    `anybody` may ask, where others need a certificate.
+
+class Route(NamedTuple):
+    """The handler of a path, and what a request for it must be like; `body_limit` in bytes.
+
+    `anybody` may ask, where others need a certificate. `proves`: a good request shows that the connection is
+    of use. `keeps_body`: an answer that is awaited needs the body still. `owner` tells from the beginning of
+    a body on whose account its bytes are.
     """
 
     method: str
@@ -79,6 +89,11 @@ class Route(NamedTuple):
     content_type: str = ""
     body_limit: int = 0
     anybody: bool = False
+    proves: bool = True
+    keeps_body: bool = True
+    budget: Budget | None = None
+    declined: Declined | None = None
+    owner: Callable[[bytes], str] | None = None
 
 
 # How an answer that no handler gives is worded, by its status.

@@ -2,23 +2,26 @@
 
 Connections are accepted here one by one, not by the event loop, so that those still in their handshake are
 counted too and a handshake that fails is ours to count. When there is no room, the oldest connection that
-has never been of use makes it: whoever fills the port with silence pushes out silence, and an API server
-that calls for the first time still gets in.
+has never been of use makes it, or else the one that was of use longest ago, if that is long: a client that
+fills the port with silence pushes out silence, and an API server that calls for the first time still gets
+in.
 """
 
 import asyncio
 import contextlib
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import structlog
 
 from podium.errors import PodiumError
-from podium.service.http1 import Exchange, Turn
-from podium.service.limits import Limits, Load
+from podium.service.http1 import Exchange
+from podium.service.limits import Budget, Limits, Load
 from podium.service.messages import Route, Tally, Worded, plain
+from podium.service.turns import Turn
 
 # Closing waits this long for the peer's goodbye, and for what it has not read.
 _GOODBYE_SECONDS = 1.0
@@ -62,6 +65,10 @@ class Server:
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._connections: dict[Exchange, None] = {}
         self._unproven: dict[Exchange, None] = {}
+        # When each was of use last, the longest ago first.
+        self._proven: dict[Exchange, float] = {}
+        # By the name of a budget of their own.
+        self._joined: dict[str, dict[Exchange, None]] = {}
         self._fewer = asyncio.Event()
 
     @property
@@ -122,7 +129,11 @@ class Server:
             return False
         oldest = next(iter(self._unproven))
         if oldest is connection:
-            return True
+            if not self._proven:
+                return True
+            oldest, proven = next(iter(self._proven.items()))
+            if asyncio.get_running_loop().time() - proven < self.limits.proven_seconds:
+                return True
         self.tally("connections")
         self.left(oldest)
         oldest.abort()
@@ -133,13 +144,47 @@ class Server:
         return self._accepts is None or self._accepts(transport.get_extra_info("ssl_object"))
 
     def proven(self, connection: Exchange) -> None:
-        """Spare a connection that brought a good request."""
+        """Spare a connection that brought a good request, for a while."""
         self._unproven.pop(connection, None)
+        self._proven.pop(connection, None)
+        if connection in self._connections:
+            self._proven[connection] = asyncio.get_running_loop().time()
+
+    def joins(self, connection: Exchange, budget: Budget) -> bool:
+        """Count a connection to a budget; where that is full, the oldest idle one of it makes room."""
+        for others in self._joined.values():
+            others.pop(connection, None)
+        if not budget.name:
+            return True
+        members = self._joined.setdefault(budget.name, {})
+        if len(members) >= budget.connections:
+            idle = next((each for each in members if each.is_idle), None)
+            if idle is None:
+                return False
+            self.tally("connections")
+            self.left(idle)
+            idle.retire()
+        members[connection] = None
+        return True
+
+    def largest(self, budget: Budget) -> Exchange | None:
+        """Give the largest holder of the owner that holds most of a budget; None where none can give way.
+
+        Looked for only when the bytes have run out, so the account is not kept by owner.
+        """
+        holders = [each for each in self._connections if each.budget.name == budget.name and each.held_bytes]
+        owners: Counter[str] = Counter()
+        for each in holders:
+            owners[each.owner] += each.held_bytes
+        return max(holders, key=lambda each: (owners[each.owner], each.held_bytes), default=None)
 
     def left(self, connection: Exchange) -> None:
         """Forget a connection."""
         self._unproven.pop(connection, None)
+        self._proven.pop(connection, None)
         self._connections.pop(connection, None)
+        for others in self._joined.values():
+            others.pop(connection, None)
         self._fewer.set()
 
     def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:

@@ -22,7 +22,7 @@ _KINDS = frozenset(("Pod", "PodGroup", "Workload"))
 _OPERATIONS = frozenset(("CREATE", "UPDATE"))
 _OTHER = "other"
 # What the handlers refuse beside what the server does.
-_REFUSALS = {**REFUSALS, "review": 400, "not synced": 503}
+REFUSED = {**REFUSALS, "review": 400, "large object": 413, "not synced": 503}
 
 
 class Metrics:
@@ -53,10 +53,10 @@ class Metrics:
             registry=registry,
         )
         errors = Counter(
-            "podium_admission_errors", "Requests that got no review as an answer.", ["why"], registry=registry
+            "podium_admission_errors", "Requests that were not judged.", ["why"], registry=registry
         )
         self._refused = {
-            why: (shed if status == 429 else errors).labels(why) for why, status in _REFUSALS.items()
+            why: (shed if status == 429 else errors).labels(why) for why, status in REFUSED.items()
         }
         self._conversions = Counter(
             "podium_conversion_requests", "Conversion reviews answered.", registry=registry

@@ -8,9 +8,10 @@ because a registration that is too wide must not stop a cluster.
 """
 
 import base64
+import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -19,7 +20,8 @@ from podium.api.convert import KEPT
 from podium.api.groups import GROUP_LABEL
 from podium.errors import PodiumError
 from podium.findings import Finding
-from podium.gangs import AUTO_LABEL
+from podium.gangs import AUTO_LABEL, JOBSET_INDEX
+from podium.inference import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.kube.sanitize import sanitize
 from podium.rules.admission import Verdict
 from podium.rules.case import Operation, Request
@@ -33,10 +35,35 @@ API_VERSION = "admission.k8s.io/v1"
 # characters and drops what comes after 4096, of other webhooks too (endpoints/filters/warning.go).
 MAX_WARNING = 256
 MAX_WARNINGS = 4096
+# Commas and opening brackets in the part of an object that is decoded whole, also those within texts: each
+# is at most one value, of some 250 bytes. A group has hundreds; beyond a hundred thousand it is refused, for
+# it could not be stored either: the schemas bound every list and text of a spec.
+MAX_DETAILS = 100_000
+# What a decoded object takes at most for that.
+DETAILS_BYTES = MAX_DETAILS * 256
+# Go writes a review's fields in the order of their type: the uid comes first, the namespace before the
+# objects. Within texts quotation marks are escaped, so neither pattern is found in a name.
+_UID = re.compile(rb'"request":\{"uid":"([^"\\]{1,128})"')
+_NAMESPACE = re.compile(rb'"namespace":"([^"\\]{1,253})"')
 
 
 class ReviewError(PodiumError):
     """A body that cannot be answered as a review: HTTP 400, one line."""
+
+
+class LargeError(ReviewError):
+    """A review of an object that would cost too much to decode."""
+
+    def __init__(self, uid: str, where: str) -> None:
+        super().__init__(f"{where} has more than {MAX_DETAILS:,} values. Make the object smaller")
+        self.uid = uid
+
+
+class Beginning(NamedTuple):
+    """What the first bytes of a review tell; the namespace is empty where they do not tell it."""
+
+    uid: str
+    namespace: str
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +178,19 @@ class _Owner(msgspec.Struct, gc=False):
     controller: bool | UnsetType | None = UNSET
 
 
+class _AskingLabels(_Labels, gc=False):
+    jobset: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_NAME)
+    role: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_ROLE)
+    job: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_INDEX)
+    leader: str | UnsetType | None = msgspec.field(default=UNSET, name=LWS_NAME)
+    replica: str | UnsetType | None = msgspec.field(default=UNSET, name=LWS_GROUP)
+
+
 class _AskingMetadata(msgspec.Struct, gc=False):
     name: str | UnsetType | None = UNSET
     generateName: str | UnsetType | None = UNSET
     namespace: str | UnsetType | None = UNSET
-    labels: dict[str, str] | UnsetType | None = UNSET
+    labels: _AskingLabels | UnsetType | None = UNSET
     ownerReferences: list[_Owner] | UnsetType | None = UNSET
 
 
@@ -182,6 +217,29 @@ class _Grouping(msgspec.Struct, gc=False):
     spec: Any | UnsetType = UNSET
 
 
+class _RawMetadata(msgspec.Struct, gc=False):
+    finalizers: Raw = Raw(b"")
+    ownerReferences: Raw = Raw(b"")
+
+
+class _RawGrouping(msgspec.Struct, gc=False):
+    """The parts of a group or Workload that may be decoded to values without number."""
+
+    metadata: _RawMetadata = msgspec.field(default_factory=_RawMetadata)
+    spec: Raw = Raw(b"")
+
+
+class _RawPodSpec(msgspec.Struct, gc=False):
+    tolerations: Raw = Raw(b"")
+
+
+class _RawPod(msgspec.Struct, gc=False):
+    """Those of a pod."""
+
+    metadata: _RawMetadata = msgspec.field(default_factory=_RawMetadata)
+    spec: _RawPodSpec = msgspec.field(default_factory=_RawPodSpec)
+
+
 _reviews = msgspec.json.Decoder(_Review)
 _small: dict[str, msgspec.json.Decoder[_Grouping]] = {
     "PodGroup": msgspec.json.Decoder(_Grouping),
@@ -195,14 +253,36 @@ _pods: dict[Phase, msgspec.json.Decoder[Any]] = {
     Phase.GANG: _asking,
     Phase.SCHEDULED_GANG: _asking,
 }
+_raw_grouping = msgspec.json.Decoder(_RawGrouping)
+_raw_pod = msgspec.json.Decoder(_RawPod)
 _whole = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 # What msgspec raises for bytes that are not JSON of the wanted shape.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode(body: bytes, phase: Phase) -> Review:
-    """Read an AdmissionReview; raises ReviewError.
+def begin(body: bytes) -> Beginning | None:
+    """Read the first bytes of an AdmissionReview as an API server writes it; None for anything else."""
+    uid, namespace = _UID.search(body), _NAMESPACE.search(body)
+    if uid is None:
+        return None
+    return Beginning(
+        uid[1].decode(errors="replace"), namespace[1].decode(errors="replace") if namespace else ""
+    )
+
+
+def is_large(raw: Raw) -> bool:
+    """Say whether JSON may have more than MAX_DETAILS values."""
+    if len(memoryview(raw)) <= MAX_DETAILS:
+        return False
+    text = bytes(raw)
+    return sum(text.count(mark) for mark in (b",", b"{", b"[")) > MAX_DETAILS
+
+
+def decode(body: bytes | bytearray, phase: Phase) -> Review:
+    """Read an AdmissionReview; raises ReviewError, and LargeError for one that is not worth its memory.
+
+    Of objects nothing is built but what rules read, so a body of any size takes little more than itself.
 
     Of a body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in
     later ones) what rules read is read: API servers take 10,000 levels, in managedFields for one, and a
@@ -248,7 +328,7 @@ def _request(asked: _Request, phase: Phase) -> Request | None:
 def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, Any]:
     """Read one of the two objects: what rules look at, or all of it where its types are not the API's."""
     try:
-        document = _shallow(partial(_pruned, asked, phase), raw)
+        document = _shallow(lambda text: _bounded(asked, phase, text), raw)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
@@ -261,7 +341,7 @@ def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, An
     return document
 
 
-def _shallow(decode: Callable[[Any], T], text: bytes | Raw) -> T:
+def _shallow(decode: Callable[[Any], T], text: bytes | bytearray | Raw) -> T:
     """Decode a text, without what is nested very deep if it cannot be decoded with it."""
     try:
         return decode(text)
@@ -269,11 +349,46 @@ def _shallow(decode: Callable[[Any], T], text: bytes | Raw) -> T:
         return decode(Raw(sanitize(bytes(text))))
 
 
+def _bounded(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
+    _check_size(asked, phase, raw)
+    return _pruned(asked, phase, raw)
+
+
+def _check_size(asked: _Request, phase: Phase, raw: Raw) -> None:
+    """Raise LargeError for an object that would be decoded to too many values."""
+    if len(memoryview(raw)) <= MAX_DETAILS:
+        return
+    try:
+        parts = _parts(asked.kind.kind, phase, raw)
+    except msgspec.ValidationError:
+        return  # its types are not the API's, see `_pruned`
+    for path, part in parts.items():
+        if is_large(part):
+            raise LargeError(asked.uid, path)
+
+
+def _parts(kind: str, phase: Phase, raw: Raw) -> dict[str, Raw]:
+    """Give the lists and the spec that would be decoded, by path."""
+    if kind != "Pod":
+        grouping = _raw_grouping.decode(raw)
+        return {"spec": grouping.spec, "metadata.finalizers": grouping.metadata.finalizers}
+    pod = _raw_pod.decode(raw)
+    match phase:
+        case Phase.VALIDATE:
+            return {}
+        case Phase.MUTATE:
+            return {"spec.tolerations": pod.spec.tolerations}
+        case _:
+            return {"metadata.ownerReferences": pod.metadata.ownerReferences}
+
+
 def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
     small = _pods[phase] if asked.kind.kind == "Pod" else _small[asked.kind.kind]
     try:
         pruned: dict[str, Any] = msgspec.to_builtins(small.decode(raw))
     except msgspec.ValidationError:
+        if is_large(raw):
+            raise LargeError(asked.uid, "the object") from None
         return _whole.decode(raw)
     return pruned
 
@@ -291,6 +406,29 @@ def encode(review: Review, verdict: Verdict) -> bytes:
     if verdict.findings:
         rules = dict.fromkeys(finding.rule for finding in verdict.findings)
         response["auditAnnotations"] = {"rules": ",".join(rules)}
+    return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+
+
+_REASONS = {413: "RequestEntityTooLarge", 429: "TooManyRequests"}
+
+
+def refusal(uid: str, code: int, message: str) -> bytes:
+    """Write the answer that refuses a request nobody judged.
+
+    An answer without a review lets the request through where failurePolicy is Ignore, whatever its status:
+    the API server takes every status but 200 for a call that failed (apiserver,
+    pkg/admission/plugin/webhook).
+    """
+    status: dict[str, Any] = {
+        "status": "Failure",
+        "code": code,
+        "reason": _REASONS.get(code, "Timeout"),
+        "message": message,
+    }
+    if code != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        # The API server makes a Retry-After header of it.
+        status["details"] = {"retryAfterSeconds": 1}
+    response = {"uid": uid, "allowed": False, "status": status}
     return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
