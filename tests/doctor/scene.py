@@ -156,11 +156,17 @@ def webhook(configuration: str, **changes: Any) -> Document:
     return {"metadata": {"name": configuration}, "webhooks": [{**each, **changes}]}
 
 
+_POLICIES = {
+    "ValidatingAdmissionPolicy": doctor.POLICIES,
+    "ValidatingAdmissionPolicyBinding": doctor.BINDINGS,
+}
+
+
 def well() -> Scene:
     """Everything installed, and all of it well."""
     by_kind = {
         kind: copy.deepcopy(INSTALLATION.of(kind))
-        for kind in ("Deployment", *doctor.REGISTRATIONS, "CustomResourceDefinition")
+        for kind in ("Deployment", *doctor.REGISTRATIONS, "CustomResourceDefinition", *_POLICIES)
     }
     for each in by_kind["Deployment"]:
         each["status"] = {"availableReplicas": 2}
@@ -189,6 +195,7 @@ def well() -> Scene:
                 doctor.policy_path(each): {"kind": "ValidatingAdmissionPolicy"}
                 for each in INSTALLATION.policies
             },
+            **{path: listed(*by_kind[kind]) for kind, path in _POLICIES.items()},
             doctor.CLASSES: listed({"metadata": {"name": "research"}, "value": 1000}),
             doctor.PODS: listed({"spec": {"schedulerName": "podium-scheduler", "nodeName": "node-0"}}),
             **definitions,

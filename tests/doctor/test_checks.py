@@ -20,6 +20,7 @@ from podium.service.probes import Named
 OK, NOTE, WARNING, PROBLEM = Level.OK, Level.NOTE, Level.WARNING, Level.PROBLEM
 FORBIDDEN = Unread(403, 'User "reader" cannot list this')
 _OLDER = "scheduling.podium.dev/v1alpha2"
+_LABEL_POLICY = "group-label-immutable.pods.podium.dev"
 _THEIRS = registration.slices_path("theirs", "gate")
 
 
@@ -415,6 +416,40 @@ CASES = [
         "policies",
         NOTE,
         "the policies of podium-scheduler were",
+    ),
+    Case(
+        "no policy on the label",
+        lambda scene: scene.drop(doctor.POLICIES, _LABEL_POLICY),
+        "admission-policies",
+        WARNING,
+        f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
+        "podium install",
+    ),
+    Case(
+        "a policy that only warns",
+        lambda scene: scene.named(doctor.BINDINGS, _LABEL_POLICY)["spec"].update(validationActions=["Warn"]),
+        "admission-policies",
+        WARNING,
+        f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
+        "podium install",
+    ),
+    Case(
+        "a policy of another AdmissionPolicy",
+        lambda scene: scene.named(doctor.POLICIES, _LABEL_POLICY)["spec"]["validations"][0].update(
+            expression="true"
+        ),
+        "admission-policies",
+        WARNING,
+        f"ValidatingAdmissionPolicy {_LABEL_POLICY} is not that of the webhook's AdmissionPolicy",
+        "--config FILE",
+    ),
+    Case(
+        "policies that may not be listed",
+        _answered(doctor.BINDINGS, FORBIDDEN),
+        "admission-policies",
+        NOTE,
+        "the ValidatingAdmissionPolicies were not read",
+        "may read this",
     ),
     Case(
         "a kind is missing",

@@ -255,6 +255,23 @@ _SCENES = (
         _on("podium_admission_errors_total", _RISES, why="exception"),
         {"why": "exception"},
     ),
+    Scene(
+        "PodiumWebhookDeniesForSize",
+        "one padded pod",
+        _on("podium_admission_errors_total", _ONCE, why="large body"),
+        {"why": "large body"},
+    ),
+    Scene(
+        "PodiumWebhookDeniesForSize",
+        "a group of many values",
+        _on("podium_admission_errors_total", _RISES, why="large object"),
+        {"why": "large object"},
+    ),
+    Scene(
+        "PodiumWebhookDeniesForSize",
+        "another error",
+        _on("podium_admission_errors_total", _RISES, why="review"),
+    ),
     Scene("PodiumWebhookErrors", "once", _on("podium_admission_errors_total", _ONCE, why="exception")),
     Scene(
         "PodiumWebhookSheds",

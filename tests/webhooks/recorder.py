@@ -43,7 +43,8 @@ def send(
         connection.putheader("Impersonate-User", user)
     for group in groups:
         connection.putheader("Impersonate-Group", group)
-    content = b"" if body is None else json.dumps(body).encode()
+    text = body if isinstance(body, str) else json.dumps(body)
+    content = b"" if body is None else text.encode()
     connection.putheader("Content-Type", content_type)
     connection.putheader("Content-Length", str(len(content)))
     connection.endheaders(content)

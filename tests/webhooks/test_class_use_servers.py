@@ -14,7 +14,10 @@ from podium import crds
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import RELEASES
 from podium.data import folder
-from podium.webhooks.registration import Endpoint
+from podium.rules.policy import Allowance, Policy
+from podium.webhooks import classuse
+from podium.webhooks.policies import defaults
+from podium.webhooks.registration import Endpoint, Options
 
 pytestmark = pytest.mark.server
 
@@ -25,6 +28,7 @@ ANYBODY = ("system:authenticated",)
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 CONTROLLERS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", *ANYBODY)
 POD = {"containers": [{"name": "c", "image": "i"}]}
+ALPHA = f"{NATIVE_GROUP}/v1alpha3"
 GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 METADATA = {"labels": {"a": "b"}}
 
@@ -236,3 +240,58 @@ def test_everybody_must_be_allowed_the_default_class(server: Server) -> None:
     grant(server, "standard", "Group", "system:authenticated")
     until(lambda: create(server, "a pod", "", "bob").code == 201, "the role to be in force")
     assert send(server, "DELETE", f"{CLASSES}/standard").code == 200
+
+
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+COMPOSITE = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+
+
+@pytest.fixture
+def composites() -> Iterator[Server]:
+    """A server of 1.37 with groups of groups, where groups of the namespace team may be of class low."""
+    with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={GATES}",)) as made:
+        for name, value in (("low", 1), ("high", 9)):
+            assert send(made, "POST", CLASSES, priority_class(name, value=value)).code == 201
+        team = {"metadata": {"name": "team"}}
+        assert made.request("POST", "/api/v1/namespaces", team)[0] == 201
+        allow = (Allowance(namespaces=("team",), groups=("low",)),)
+        policies = [*classuse.policy(Options()), *defaults(Policy(allow=allow), Options())]
+        install(made, [each for each in policies if each["kind"].startswith("Validating")])
+        rule = {"apiGroups": [NATIVE_GROUP], "resources": ["*"], "verbs": ["create"]}
+        role = {"metadata": {"name": "write"}, "rules": [rule]}
+        assert send(made, "POST", f"{RBAC}/clusterroles", role).code == 201
+        made.kubectl("create", "clusterrolebinding", "write", "--clusterrole=write", f"--group={ANYBODY[0]}")
+        yield made
+
+
+def nested(depth: int) -> Document:
+    """Give a template of composite groups that lie within each other; all must have one class."""
+    inner: Document = (
+        {"compositePodGroupTemplates": [nested(depth - 1)]}
+        if depth
+        else {"podGroupTemplates": [{"name": "t", **GANG, "priorityClassName": "high"}]}
+    )
+    return {"name": f"c{depth}", **COMPOSITE, "priorityClassName": "high", **inner}
+
+
+def test_groups_of_groups_name_classes(composites: Server) -> None:
+    """In a template at any depth, and by themselves."""
+    of_group = {"workloadRef": {"workloadName": "w", "templateName": "c"}, "priorityClassName": "high"}
+    written: list[tuple[str, Document]] = [
+        *(("Workload", {"compositePodGroupTemplates": [nested(depth)]}) for depth in range(3)),
+        ("CompositePodGroup", {**COMPOSITE, **of_group}),
+    ]
+
+    def code(kind: str, spec: Document, user: str, namespace: str = "default") -> tuple[int, str]:
+        document = {"apiVersion": ALPHA, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+        where = f"/apis/{ALPHA}/namespaces/{namespace}/{kind.lower()}s?dryRun=All"
+        answer = send(composites, "POST", where, document, user=user, groups=ANYBODY if user else ())
+        return answer.code, str(answer.body.get("message", ""))
+
+    until(lambda: code(*written[0], "bob")[0] == 403, "the policy is in force")
+    for kind, spec in written:
+        refused, text = code(kind, spec, "bob")
+        assert (refused, text.endswith(refusal("bob", "high"))) == (403, True), (kind, spec, text)
+        assert code(kind, spec, "")[0] == 201, (kind, spec)
+    refused, text = code(*written[-1], "", "team")
+    assert (refused, "may not use class high (allowed: low)" in text) == (403, True), text

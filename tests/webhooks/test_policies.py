@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 
+from podium.cli import installpolicies
+from podium.cli.configfile import config_of
+from podium.cli.policyfile import PolicyModel
 from podium.data import folder
+from podium.errors import PodiumError
+from podium.ops import install
 from podium.rules import own
 from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 from podium.webhooks import classuse
-from podium.webhooks.policies import UNSAID, policies, twins
+from podium.webhooks.policies import DEFAULT, UNSAID, default_names, defaults, policies, twins
 from podium.webhooks.registration import Family, Options
 
 ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
@@ -18,7 +23,8 @@ ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
 def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[dict[str, Any]]]:
     """Give policy and binding by their name."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for each in policies(policy, options or Options()):
+    options = options or Options()
+    for each in (*defaults(policy, options), *policies(policy, options)):
         found.setdefault(each["metadata"]["name"], []).append(each)
     return found
 
@@ -74,10 +80,55 @@ def test_the_exemptions_are_the_webhooks() -> None:
         constraints = policy["spec"]["matchConstraints"]
         podium = name.endswith(".groups.podium.dev")
         assert ("namespaceSelector" in constraints) == (not podium)
-        assert policy["spec"]["failurePolicy"] == options.failure_policy(family)
+        closed = name in default_names()
+        assert policy["spec"]["failurePolicy"] == ("Fail" if closed else options.failure_policy(family))
         if not podium:
             (selected,) = constraints["namespaceSelector"]["matchExpressions"]
             assert selected["values"] == ["kube-system", "mine"]
+
+
+def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
+    """The defaults protect, so each denies: at another level its policy is one of the twin."""
+    for levels in ({}, {"group-label-immutable": Level.WARN}, {"class-allowed": Level.OFF}):
+        policy = Policy(levels=levels, allow=ALLOW)
+        ours = [each["metadata"]["name"] for each in defaults(policy, Options())]
+        theirs = [each["metadata"]["name"] for each in policies(policy, Options())]
+        assert not set(ours) & set(theirs)
+        assert set(ours) == {
+            name for name in default_names() if not any(name.startswith(rule) for rule in levels)
+        }
+        assert set(theirs) & set(default_names()) == {
+            name
+            for name in default_names()
+            if any(name.startswith(rule) for rule in levels if levels[rule] is Level.WARN)
+        }
+    assert {name.partition(".")[0] for name in default_names()} == {rule.cause.rule.id for rule in DEFAULT}
+
+
+def test_an_install_has_the_policies_of_its_admission_policy() -> None:
+    """What restricts classes becomes a policy, what no longer does is taken away."""
+    usual = install.manifests("admission", None)
+    same = installpolicies.administered(usual, Policy())
+    assert sorted(same, key=install.key_of) == sorted(usual, key=install.key_of)
+    assert [install.rank(each) for each in same] == sorted(map(install.rank, usual))
+    restricted = installpolicies.administered(usual, Policy(allow=ALLOW))
+    added = [each for each in restricted if each not in usual]
+    assert {each["metadata"]["name"] for each in added} == {
+        name for name in default_names() if name.startswith("class-allowed")
+    }
+    assert all(each["metadata"]["labels"][install.MANAGED_BY] == install.MANAGER for each in added)
+    removed = [each.key.name for each in installpolicies.outdated(restricted, usual)]
+    assert sorted(removed) == sorted(each["metadata"]["name"] for each in added)
+    assert not list(installpolicies.outdated(restricted, restricted))
+
+
+HEAD = "apiVersion: config.podium.dev/v1\nkind: AdmissionPolicy\n"
+
+
+def test_an_admission_policy_that_cannot_be_read_is_named() -> None:
+    for text, said in (("allow: {", "not YAML"), (HEAD + "allow: 1\n", "allow"), ("", "")):
+        with pytest.raises(PodiumError, match=rf"ConfigMap a/b: policy.yaml: .*{said}"):
+            config_of("ConfigMap a/b: policy.yaml", text, PolicyModel)
 
 
 def test_class_use_refuses_and_lets_the_clusters_controllers() -> None:

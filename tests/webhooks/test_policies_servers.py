@@ -25,7 +25,7 @@ from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 from podium.state import State
 from podium.webhooks import classuse
-from podium.webhooks.policies import UNSAID, bound, policies
+from podium.webhooks.policies import UNSAID, bound, defaults, policies
 from podium.webhooks.registration import Endpoint, Options
 
 pytestmark = pytest.mark.server
@@ -130,7 +130,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
             assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
         for each in CLASSES:
             assert server.request("POST", f"/apis/{NATIVE_GROUP}/v1/priorityclasses", each)[0] == 201
-        twin = policies(POLICIES[name], Options())
+        twin = [*defaults(POLICIES[name], Options()), *policies(POLICIES[name], Options())]
         install(server, twin)
         made = Scene(server, POLICIES[name])
         in_force(made, {each["metadata"]["name"] for each in twin})

@@ -16,7 +16,7 @@ from podium.documents.yamldoc import load_all
 from podium.rules.own import OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 from podium.webhooks import cel, manifests
-from podium.webhooks.policies import policies
+from podium.webhooks.policies import defaults, policies
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
 URL = Endpoint(url="https://127.0.0.1:9443")
@@ -52,7 +52,7 @@ def test_the_manifests_are_fresh() -> None:
     checked_in = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for part in ("webhooks", "policies")
-        for path in (root / part).glob("*.yaml")
+        for path in (root / part).rglob("*.yaml")
     }
     assert checked_in == manifests.render()
 
@@ -194,7 +194,8 @@ def test_classes_are_looked_at_where_they_are_restricted() -> None:
 
 
 def named(policy: Policy) -> list[str]:
-    return [each["metadata"]["name"] for each in policies(policy, Options()) if "Binding" not in each["kind"]]
+    every = (*defaults(policy, Options()), *policies(policy, Options()))
+    return [each["metadata"]["name"] for each in every if "Binding" not in each["kind"]]
 
 
 def test_every_version_and_nothing_else_is_registered() -> None:

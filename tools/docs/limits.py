@@ -22,7 +22,7 @@ from podium.rules.podgroup import MAX_MESSAGE
 from podium.rules.workload import MAX_TEMPLATES
 from podium.schedulerplugin.scheduling import history
 from podium.service.limits import Limits
-from podium.webhooks import handlers, review
+from podium.webhooks import conversion, footprint, handlers, review, room
 
 
 class Bound(NamedTuple):
@@ -44,6 +44,7 @@ def _bytes(number: int) -> str:
 
 _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
+_DENIED = "denied, 429: the client tries again"
 BOUNDS = (
     Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
     Bound("nesting of a YAML document", _count(yamldoc.MAX_DEPTH), _ERROR),
@@ -53,11 +54,22 @@ BOUNDS = (
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
     Bound("nesting of an object of the API server", _count(MOST_LEVELS), "what is deeper is left out"),
-    Bound("an AdmissionReview", _bytes(handlers.ADMISSION_BYTES), "413"),
+    Bound("an AdmissionReview", _bytes(handlers.ADMISSION_BYTES), "denied, 413"),
+    Bound("values in the spec of a group", _count(review.MAX_DETAILS), "denied, 413"),
     Bound("a ConversionReview", _bytes(handlers.CONVERSION_BYTES), "413"),
-    Bound("connections to the webhook", _count(Limits().connections), _SHED),
-    Bound("requests that wait in the webhook", _count(Limits().waiting), _SHED),
-    Bound("bytes that requests hold in the webhook", _bytes(Limits().held_bytes), _SHED),
+    Bound("an object in a list that is converted", _bytes(conversion.OBJECT_BYTES), "the conversion fails"),
+    Bound("connections to the webhook", _count(Limits().connections), _DENIED),
+    Bound("of these, connections that convert", _count(handlers.CONVERSION.connections), _SHED),
+    Bound(
+        "requests that wait in the webhook; of a namespace",
+        f"{room.PLACES}; {room.PLACES_OF_NAMESPACE}",
+        "judged at once",
+    ),
+    Bound("a request that waits in the webhook", _bytes(handlers.PATIENT_BYTES), "judged at once"),
+    Bound("bytes of all reviews in the webhook", _bytes(handlers.ADMISSION.held_bytes), _DENIED),
+    Bound("bytes of all conversions in the webhook", _bytes(handlers.CONVERSION.held_bytes), _SHED),
+    Bound("conversions that wait in the webhook", _count(handlers.CONVERSION.waiting), _SHED),
+    Bound("memory of the webhook", _bytes(footprint.LIMIT_BYTES), "the kubelet ends the container"),
     Bound("one warning; all of a request", f"{review.MAX_WARNING}; {review.MAX_WARNINGS} bytes", "it is cut"),
     Bound("the name of a Podium group or Workload", f"{MAX_PODIUM_NAME} characters", "422"),
     Bound("priority of a group", _count(HIGHEST_USER_PRIORITY), "422"),

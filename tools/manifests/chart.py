@@ -73,6 +73,12 @@ _HOLES = (
         "kind: {{ .Values.certManager.issuer.kind }}\n    name: {{ toJson .Values.certManager.issuer.name }}",
     ),
     Hole(
+        "NetworkPolicy/podium-webhook",
+        r"(    - ipBlock:\n        cidr: \S+\n)+",
+        "{{- range .Values.networkPolicy.apiServers }}\n"
+        "    - ipBlock:\n        cidr: {{ toJson . }}\n{{- end }}\n",
+    ),
+    Hole(
         "ConfigMap/podium-(webhook|controller|scheduler)",
         r"    kind: \w+\n",
         r"\g<0>{{- range $name, $value := .Values.PROCESS.configuration }}\n"

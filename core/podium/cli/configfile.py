@@ -7,6 +7,7 @@ import pydantic
 from podium.cli.inputs import read_documents
 from podium.errors import PodiumError
 from podium.rules.names import label_value, qualified_name
+from podium.wording import one_line
 
 M = TypeVar("M", bound="Strict")
 
@@ -42,7 +43,25 @@ def read_config(path: str, model: type[M]) -> M:
     try:
         return model.model_validate(document.value())
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-        field = "".join(steps).removeprefix(".")
-        raise document.error(first["msg"].removeprefix("Value error, "), field) from None
+        message, field = _first(error)
+        raise document.error(message, field) from None
+
+
+def config_of(where: str, text: str, model: type[M]) -> M:
+    """Read a file's text. Raises PodiumError: it is no YAML, or a field is wrong."""
+    import yaml  # noqa: PLC0415 - the modules of a command are imported for its --help, too
+
+    try:
+        return model.model_validate(yaml.load(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        raise PodiumError(f"{where}: not YAML: {one_line(str(error))}") from None
+    except pydantic.ValidationError as error:
+        message, field = _first(error)
+        raise PodiumError(f"{where}: {field}: {message}" if field else f"{where}: {message}") from None
+
+
+def _first(error: pydantic.ValidationError) -> tuple[str, str]:
+    """Give what is wrong first, and in which field."""
+    first = error.errors()[0]
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    return first["msg"].removeprefix("Value error, "), "".join(steps).removeprefix(".")

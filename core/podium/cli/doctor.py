@@ -1,5 +1,6 @@
 """`podium doctor`: what a cluster is like for Podium, each line a fact and what to do about it."""
 
+import contextlib
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.data import as_json, as_yaml, document
 from podium.cli.render.output import deliver, layout
 from podium.cli.render.words import visible
+from podium.errors import PodiumError
 from podium.wording import count, listed
 
 if TYPE_CHECKING:
@@ -47,15 +49,20 @@ def command(kube: KubeOptions, output: str, output_file: str | None) -> None:
 
 
 async def _look(kube: KubeOptions) -> "Facts":
+    from podium.cli.installpolicies import administered, configured  # noqa: PLC0415 - as below
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
     from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
     from podium.ops.install import manifests  # noqa: PLC0415 - as above
 
     # What an install with everything in it applies.
-    installation = Installation(manifests("scheduler", None))
+    documents = manifests("scheduler", None)
     async with connect(kube.kubeconfig, kube.context) as connection:
         click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
+        # Without an AdmissionPolicy that can be read, the policies are those that come with Podium.
+        with contextlib.suppress(PodiumError):
+            documents = administered(documents, await configured(connection))
+        installation = Installation(documents)
         return await gather(
             connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)
         )

@@ -11,6 +11,7 @@ from podium.errors import PodiumError
 
 if TYPE_CHECKING:
     from podium.ops.install import Document
+    from podium.rules.policy import Policy
 
 _MODES = ("admission", "scheduler")
 
@@ -31,12 +32,14 @@ def command(*, mode: str, options: Options) -> None:
     """
     from podium.ops.install import rendered  # noqa: PLC0415 - `--help` needs none of it
 
-    def planned(inventory: "Sequence[Document]") -> Planned:
+    def planned(inventory: "Sequence[Document]", policy: "Policy") -> Planned:
+        from podium.cli import installpolicies  # noqa: PLC0415 - as above
         from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
         if other := upgrade.others(upgrade.installed(inventory), version("podium-k8s")):
             raise PodiumError(f"{other} is installed: podium upgrade")
-        return Planned(mode, install.manifests(mode, options.image))
+        documents = installpolicies.administered(install.manifests(mode, options.image), policy)
+        return Planned(mode, documents, list(installpolicies.outdated(inventory, documents)))
 
     instead = f"have a cluster-admin do it, or apply {rendered(mode)} (docs/install.md)"
     carry_out(options, Command("installed", mode, instead, planned))

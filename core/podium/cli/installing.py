@@ -14,6 +14,7 @@ from podium.cli.render.output import deliver, layout
 
 if TYPE_CHECKING:
     from podium.ops.install import Document, Outcome
+    from podium.rules.policy import Policy
 
 
 class _Duration(click.ParamType[float]):
@@ -73,13 +74,13 @@ def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
 class Command(NamedTuple):
     """One of the two: what it may have to write at most, by mode, and what who may not can do `instead`.
 
-    What is `planned` follows from what installs have made there.
+    What is `planned` follows from what installs have made there, and from the AdmissionPolicy.
     """
 
     done: str
     mode: str
     instead: str
-    planned: "Callable[[Sequence[Document]], Planned]"
+    planned: "Callable[[Sequence[Document], Policy], Planned]"
 
 
 def carry_out(options: Options, command: Command) -> None:
@@ -96,20 +97,23 @@ def carry_out(options: Options, command: Command) -> None:
 
 async def _carried_out(options: Options, command: Command) -> "tuple[list[Outcome], bool]":
     """Give what became of each object, or would, and whether the server refuses some of it."""
-    from podium.cli import installfit  # noqa: PLC0415 - as above
+    from podium.cli import installfit, installpolicies  # noqa: PLC0415 - as above
     from podium.kube.connection import connect  # noqa: PLC0415 - as above
     from podium.kube.discovery import server_version  # noqa: PLC0415 - as above
     from podium.ops import allowed, installing  # noqa: PLC0415 - as above
     from podium.ops.install import Action, key_of, manifests  # noqa: PLC0415 - as above
+    from podium.rules.policy import Policy  # noqa: PLC0415 - as above
 
     async with connect(options.kubeconfig, options.context) as connection:
         say(f"context {connection.context}, server {connection.server}")
         version = str(await server_version(connection))
         keys = list(map(key_of, manifests(command.mode, options.image)))
         await allowed.check(connection, allowed.rights(keys, *_VERBS), command.instead)
-        wanted = command.planned(await installing.inventory(connection))
-        await installfit.check(connection, version, wanted.mode, wanted.documents)
         force = options.force_conflicts
+        # With --force-conflicts the AdmissionPolicy becomes that of the manifests, too.
+        policy = Policy() if force else await installpolicies.configured(connection)
+        wanted = command.planned(await installing.inventory(connection), policy)
+        await installfit.check(connection, version, wanted.mode, wanted.documents)
         outcomes = [*await installing.preview(connection, wanted.documents, force=force), *wanted.surplus]
         refused = any(each.action is Action.REFUSED for each in outcomes)
         if not (options.dry_run or options.diff or refused):

@@ -7,7 +7,7 @@ import click
 from podium.cli.processoptions import ObjectName
 from podium.cli.webhookoptions import policy_of, policy_options
 
-_KINDS = ("crds", "webhooks", "policies", "class-use")
+_KINDS = ("crds", "webhooks", "policies", "twin", "class-use")
 _SERVICE = ("podium-system", "podium-webhook")
 
 
@@ -31,8 +31,9 @@ def command(
     """Print manifests as YAML, to be applied with `kubectl apply --server-side -f -`.
 
     crds: the custom resources, converted by the webhooks. webhooks: their registration, without a caBundle,
-    which they write themselves. policies: the twin, rules that the API server checks without us. class-use:
-    whoever names a PriorityClass needs the verb `use` on it.
+    which they write themselves. policies: the rules on allowed classes and on the group's label, which the
+    API server checks by itself; an install has them. twin: the other rules of which it can check that.
+    class-use: naming a PriorityClass takes the verb `use` on it.
     """
     from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` needs none of it
 

@@ -10,6 +10,7 @@ from podium.cli.installing import Command, Options, Planned, carry_out, install_
 
 if TYPE_CHECKING:
     from podium.ops.install import Document
+    from podium.rules.policy import Policy
 
 
 @click.command()
@@ -24,8 +25,9 @@ def command(*, allow_downgrade: bool, options: Options) -> None:
     written.
     """
 
-    def planned(inventory: "Sequence[Document]") -> Planned:
-        from podium.ops import install, upgrade  # noqa: PLC0415 - `--help` needs none of it
+    def planned(inventory: "Sequence[Document]", policy: "Policy") -> Planned:
+        from podium.cli import installpolicies  # noqa: PLC0415 - `--help` needs none of it
+        from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
         ours = version("podium-k8s")
         found = upgrade.installed(inventory)
@@ -33,6 +35,7 @@ def command(*, allow_downgrade: bool, options: Options) -> None:
         for name, each in found.versions.items():
             say(f"{name} is {each or 'of an unknown version'}, to be {ours}")
         documents = install.manifests(found.mode, options.image or upgrade.image(found, ours))
+        documents = installpolicies.administered(documents, policy)
         return Planned(found.mode, documents, list(upgrade.surplus(inventory, documents)))
 
     # The mode is known when what is there may be read.

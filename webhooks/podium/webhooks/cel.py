@@ -45,6 +45,11 @@ INTOLERANT = (
 LABEL_CHANGES = f"{LABEL} != {LABEL_BEFORE}"
 
 
+def elements(spec: str, field: str) -> str:
+    """Give a list that may be absent, or null, as Go writes an empty one; `spec` is dynamic."""
+    return f"({spec}.?{field}.orValue(null) == null ? [] : {spec}.{field})"
+
+
 def matches(text: str, patterns: Iterable[str]) -> str:
     """Say that a text is like one of some shell patterns, as `fnmatchcase` reads them.
 

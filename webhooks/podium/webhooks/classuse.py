@@ -14,23 +14,45 @@ from typing import Any
 from podium.api.groups import NATIVE_GROUP
 from podium.rules.workload import MAX_TEMPLATES
 from podium.webhooks import cel
-from podium.webhooks.policies import bound
+from podium.webhooks.policies import COMPOSITES, bound
 from podium.webhooks.registration import LABELS, Family, Options, condition, group, versions
 
 NAME = "class-use.podium.dev"
 _ROLE = "podium-class-use-all"
 
 
+# Templates of composite groups lie within each other to this depth (Kubernetes 1.37, gate CompositePodGroup).
+_NESTED = 4
+
+
 def _named(name: str) -> str:
     """Give the classes that an object names: itself, in a Workload's templates, in a pod template."""
     spec = f"dyn({name}).spec"
     places = (
-        f"[{spec}.?priorityClassName]",
-        f"{spec}.?podGroupTemplates.orValue([]).map(t, t.?priorityClassName)",
-        f"[{spec}.?template.?spec.?priorityClassName]",
-        f"[{spec}.?jobTemplate.?spec.?template.?spec.?priorityClassName]",
+        f"[{_class(spec)}]",
+        _templates(spec, _NESTED),
+        f"[{_class(f'{spec}.?template.?spec')}]",
+        f"[{_class(f'{spec}.?jobTemplate.?spec.?template.?spec')}]",
     )
-    return f'({" + ".join(places)}).map(c, c.orValue("")).filter(c, c != "")'
+    return f'({" + ".join(places)}).filter(c, c != "")'
+
+
+def _class(spec: str) -> str:
+    return f'{spec}.?priorityClassName.orValue("")'
+
+
+def _templates(spec: str, depth: int) -> str:
+    """Give the classes of templates, those within composite ones included.
+
+    CEL of Kubernetes 1.32 cannot flatten a list of lists, so a composite's are joined and split again.
+    """
+    here = f"{cel.elements(spec, 'podGroupTemplates')}.map(t, {_class('t')})"
+    if not depth:
+        return here
+    each = f"t{depth}"
+    within = f"([{_class(each)}] + {_templates(each, depth - 1)})"
+    composites = cel.elements(spec, "compositePodGroupTemplates")
+    return f'{here} + {composites}.map({each}, {within}.join(",")).join(",").split(",")'
 
 
 def policy(options: Options) -> list[dict[str, Any]]:
@@ -62,6 +84,14 @@ def policy(options: Options) -> list[dict[str, Any]]:
                 "reason": "Forbidden",
             }
             for index in range(MAX_TEMPLATES)
+        ]
+        + [
+            {
+                "expression": f"size(variables.asked) <= {MAX_TEMPLATES} || variables.asked.all(c, "
+                f"{list(range(MAX_TEMPLATES))}.exists(i, variables.asked[i] == c))",
+                "message": f"may not name more than {MAX_TEMPLATES} PriorityClasses at once",
+                "reason": "Forbidden",
+            }
         ],
     }
     return [*bound(NAME, spec, "Deny"), *_controllers()]
@@ -70,8 +100,8 @@ def policy(options: Options) -> list[dict[str, Any]]:
 def _rules() -> list[dict[str, Any]]:
     created, written = ["CREATE"], ["CREATE", "UPDATE"]
     groups = [
-        (group(family), versions(family), created, ["podgroups", "workloads"])
-        for family in (Family.PODIUM, Family.NATIVE)
+        (group(Family.PODIUM), versions(Family.PODIUM), created, ["podgroups", "workloads"]),
+        (group(Family.NATIVE), versions(Family.NATIVE), created, [COMPOSITES, "podgroups", "workloads"]),
     ]
     matched = [
         ("", ["v1"], created, ["pods"]),

@@ -11,14 +11,15 @@ from typing import Any
 from podium import crds
 from podium.rules.policy import Policy
 from podium.webhooks import classuse
-from podium.webhooks.policies import policies
+from podium.webhooks.policies import defaults, policies
 from podium.webhooks.registration import CONVERT, NAMESPACE, SERVICE, Endpoint, Options, configurations
 
 # Each kind of manifest by the name that the command line has for it, and its file below manifests/.
 FILES = {
     "crds": "webhooks/crds.yaml",
     "webhooks": "webhooks/configurations.yaml",
-    "policies": "policies/twin.yaml",
+    "policies": "policies/default/policies.yaml",
+    "twin": "policies/twin/policies.yaml",
     "class-use": "policies/class-use.yaml",
 }
 
@@ -35,6 +36,8 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
         case "webhooks":
             return configurations(policy, endpoint, options, None)
         case "policies":
+            return defaults(policy, options)
+        case "twin":
             return policies(policy, options)
         case _:
             return classuse.policy(options)

@@ -1,7 +1,11 @@
-"""The twin: ValidatingAdmissionPolicies of the own rules that CEL can say, for when no webhook answers.
+"""ValidatingAdmissionPolicies of the own rules that CEL can say: the API server checks them by itself.
 
-Pods and native kinds are let through when all of us are dead; these policies are the API server's own and
-are not. Each rule has one per family, with the webhook's targets, exemptions and texts, and its level as the
+Pods and native kinds are let through when no webhook answers, and policies are not. Two rules are policies
+in every install, see DEFAULT: which classes a namespace may use, and that a pod keeps its group. The webhook
+judges them as well, so that one of the two is enough. The others are the twin, which an administrator may
+add.
+
+Each rule has one policy per family, with the webhook's targets, exemptions and texts, and its level as the
 action of the binding. What a rule looks up in other objects CEL cannot see, and UNSAID says so rule by rule.
 The API server's rules on Podium's kinds need no twin: their schema has them.
 
@@ -9,7 +13,7 @@ Fields that have another type in another kind or version are read through dyn(),
 an expression against the schema of everything that the policy matches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from podium import priority
@@ -31,6 +35,8 @@ from podium.webhooks.registration import (
 )
 
 API = "admissionregistration.k8s.io/v1"
+# Groups of groups (Kubernetes 1.37, gate CompositePodGroup) name a class; the webhook has no rules for them.
+COMPOSITES = "compositepodgroups"
 
 
 class Check(NamedTuple):
@@ -53,6 +59,9 @@ class Twin(NamedTuple):
     invalid: bool = False
 
 
+# What every install has as policies, where the level is `deny`: a tenant that gets past one of these takes a
+# class or a place that is not its own.
+DEFAULT = (own.CLASS_ALLOWED, own.LABEL_FIXED)
 # Why the others have no twin.
 UNSAID = {
     own.MEMBER_PRIORITY: "compares a pod with its PodGroup",
@@ -62,7 +71,7 @@ UNSAID = {
 }
 
 _WORKLOAD_ONLY = 'request.kind.kind != "Workload"'
-_TEMPLATES = "dyn(object.spec).?podGroupTemplates.orValue([])"
+_TEMPLATES = cel.elements("dyn(object.spec)", "podGroupTemplates")
 _PATHS = [f"spec.podGroupTemplates[{index}]" for index in range(MAX_TEMPLATES)]
 # A group is one part, a Workload has one a template.
 _PARTS = f'(request.kind.kind == "PodGroup" ? [dyn(object.spec)] : {_TEMPLATES})'
@@ -171,26 +180,57 @@ def _class_allowed(policy: Policy, family: Family) -> Twin:
     return Twin(own.CLASS_ALLOWED, {"ruling": cel.allowance(policy.allow)}, checks)
 
 
-def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
-    """Give the policies of the rules that are on, each with its binding."""
+def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
+    """Give the policies of DEFAULT that deny, each with its binding.
+
+    They fail closed whatever the webhook does: the API server evaluates them itself.
+    """
     return [
         document
-        for family in Family
-        for twin in twins(policy, family)
-        if (level := active(policy, family).get(twin.rule.cause.rule.id)) is not None
-        for document in _policy(twin, family, level, options)
+        for family, twin, level in _on(policy)
+        if twin.rule in DEFAULT and level is Level.DENY
+        for document in _policy(twin, family, level, options, "Fail")
     ]
 
 
-def _policy(twin: Twin, family: Family, level: Level, options: Options) -> list[dict[str, Any]]:
-    rule = twin.rule.cause.rule
+def default_names() -> list[str]:
+    """Name every policy that `defaults` may give."""
+    return [
+        _name(rule, family) for rule in DEFAULT for family in Family if targets(rule, family, Phase.VALIDATE)
+    ]
+
+
+def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
+    """Give the twin: the policies of the rules that are on and no default, each with its binding."""
+    given = {document["metadata"]["name"] for document in defaults(policy, options)}
+    return [
+        document
+        for family, twin, level in _on(policy)
+        if _name(twin.rule, family) not in given
+        for document in _policy(twin, family, level, options, options.failure_policy(family))
+    ]
+
+
+def _on(policy: Policy) -> Iterator[tuple[Family, Twin, Level]]:
+    for family in Family:
+        levels = active(policy, family)
+        for twin in twins(policy, family):
+            if (level := levels.get(twin.rule.cause.rule.id)) is not None:
+                yield family, twin, level
+
+
+def _name(rule: OwnRule, family: Family) -> str:
+    return f"{rule.cause.rule.id}.{family.domain}"
+
+
+def _policy(twin: Twin, family: Family, level: Level, options: Options, failure: str) -> list[dict[str, Any]]:
     forbids = level is Level.DENY and not twin.invalid
     spec = {
-        "failurePolicy": options.failure_policy(family),
+        "failurePolicy": failure,
         "matchConstraints": {
             "matchPolicy": "Equivalent",
             **options.selector(family),
-            "resourceRules": resource_rules(family, targets(twin.rule, family, Phase.VALIDATE)),
+            "resourceRules": _resource_rules(twin.rule, family),
         },
         "matchConditions": [condition("not-being-deleted", cel.NOT_BEING_DELETED)],
         "variables": [{"name": name, "expression": value} for name, value in twin.variables.items()],
@@ -206,7 +246,15 @@ def _policy(twin: Twin, family: Family, level: Level, options: Options) -> list[
             for check in twin.checks
         ],
     }
-    return bound(f"{rule.id}.{family.domain}", spec, "Deny" if level is Level.DENY else "Warn")
+    return bound(_name(twin.rule, family), spec, "Deny" if level is Level.DENY else "Warn")
+
+
+def _resource_rules(rule: OwnRule, family: Family) -> list[dict[str, Any]]:
+    rules = resource_rules(family, targets(rule, family, Phase.VALIDATE))
+    if rule is own.CLASS_ALLOWED and family is Family.NATIVE:
+        for each in rules:
+            each["resources"] = [COMPOSITES, *each["resources"]]
+    return rules
 
 
 def bound(name: str, spec: dict[str, Any], action: str) -> list[dict[str, Any]]:

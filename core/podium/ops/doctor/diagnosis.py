@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from podium.ops.doctor import neighbours, processes, registration, rights, server
+from podium.ops.doctor import neighbours, policies, processes, registration, rights, server
 from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.facts import Facts
 
@@ -22,6 +22,7 @@ _CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     registration.trust,
     registration.endpoints,
     registration.trial,
+    policies.policies,
     rights.rights,
     neighbours.webhooks,
     neighbours.mutators,

@@ -26,6 +26,8 @@ _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 GROUPS = "/apis"
 MUTATING = f"{_REGISTRATION}/mutatingwebhookconfigurations"
 VALIDATING = f"{_REGISTRATION}/validatingwebhookconfigurations"
+POLICIES = f"{_REGISTRATION}/validatingadmissionpolicies"
+BINDINGS = f"{_REGISTRATION}/validatingadmissionpolicybindings"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OTHERS = {
@@ -38,7 +40,7 @@ PODS = f"/api/v1/pods?{urlencode(_OTHERS)}"
 
 def policy_path(name: str) -> str:
     """Give the path of a ValidatingAdmissionPolicy."""
-    return f"{_REGISTRATION}/validatingadmissionpolicies/{name}"
+    return f"{POLICIES}/{name}"
 
 
 class Unread(NamedTuple):
@@ -114,7 +116,8 @@ class Installation:
     @property
     def policies(self) -> list[str]:
         """The names of the policies that confine the processes' accounts: podium-PROCESS-..."""
-        return [each["metadata"]["name"] for each in self.of("ValidatingAdmissionPolicy")]
+        names = [each["metadata"]["name"] for each in self.of("ValidatingAdmissionPolicy")]
+        return [each for each in names if each.startswith("podium-")]
 
     @property
     def deployments(self) -> str:
@@ -148,6 +151,8 @@ class Installation:
             MUTATING,
             VALIDATING,
             *map(policy_path, self.policies),
+            POLICIES,
+            BINDINGS,
             CLASSES,
             PODS,
             *(f"{DEFINITIONS}/{each['metadata']['name']}" for each in self.of("CustomResourceDefinition")),

@@ -1,0 +1,57 @@
+"""Whether the API server itself checks the rules that an install makes policies of.
+
+Where a policy is missing, its rule holds only while a webhook answers.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from podium.ops.doctor.check import Check, Level
+from podium.ops.doctor.facts import BINDINGS, POLICIES, Document, Facts, unseen
+from podium.wording import some
+
+_FIX = "podium install, or podium manifests policies --config FILE, with the file that the webhook has"
+
+
+def policies(facts: Facts) -> Iterator[Check]:
+    """Compare the policies that are there with those of the AdmissionPolicy of the cluster."""
+    name = "admission-policies"
+    if not facts.processes:
+        return  # `installed` says it
+    if (unread := facts.unread(POLICIES, BINDINGS)) is not None:
+        yield unseen(name, "the ValidatingAdmissionPolicies were", unread)
+        return
+    there = {each["metadata"]["name"]: each for each in facts.items(POLICIES)}
+    bound = {
+        each["spec"].get("policyName")
+        for each in facts.items(BINDINGS)
+        if "Deny" in (each["spec"].get("validationActions") or ())
+    }
+    # Those of the processes' accounts are `processes.policies`'.
+    wanted = {
+        each["metadata"]["name"]: each
+        for each in facts.installation.of("ValidatingAdmissionPolicy")
+        if each["metadata"]["name"] not in facts.installation.policies
+    }
+    missing = sorted(each for each in wanted if each not in there or each not in bound)
+    if missing:
+        fact = f"no ValidatingAdmissionPolicy {some(missing)} is bound"
+        yield Check(name, Level.WARNING, f"{fact}: the rule holds only while a webhook answers", _FIX)
+    others = sorted(
+        each for each in wanted.keys() - set(missing) if _checked(wanted[each]) != _checked(there[each])
+    )
+    if others:
+        fact = f"ValidatingAdmissionPolicy {some(others)} is not that of the webhook's AdmissionPolicy"
+        yield Check(name, Level.WARNING, fact, _FIX)
+    if not missing and not others:
+        yield Check(name, Level.OK, f"{some(sorted(wanted))} holds when no webhook answers")
+
+
+def _checked(policy: Document) -> list[Any]:
+    """Give what a policy checks; in which namespaces is the administrator's."""
+    spec = policy["spec"]
+    variables = [each["expression"] for each in spec.get("variables") or ()]
+    validations = [each["expression"] for each in spec["validations"]]
+    conditions = spec.get("matchConditions") or []
+    rules = spec["matchConstraints"].get("resourceRules")
+    return [variables, validations, conditions, rules, spec.get("failurePolicy", "Fail")]
