@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 from tests.fixtures.servers import Server
@@ -18,12 +19,12 @@ _NAME = "kwok"
 
 
 @contextlib.contextmanager
-def kubelet(server: Server) -> Iterator[None]:
-    """Have kwok look after the server's nodes while the block runs."""
+def kubelet(server: Server, stages: Path | None = None) -> Iterator[None]:
+    """Have kwok look after the server's nodes while the block runs; `stages` is a file of other stages."""
     settings = msgspec.structs.replace(
         server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
     )
-    stages = data.folder("controlplane") / "kwok" / "stages.yaml"
+    stages = stages or data.folder("controlplane") / "kwok" / "stages.yaml"
     arguments = next(each.arguments for each in commands(settings, stages) if each.name == _NAME)
     with (server.folder / log(_NAME)).open("ab") as output:
         running = subprocess.Popen(

@@ -1,0 +1,14 @@
+"""The bed that all modules here share: an API server, Podium as installed, an honest and a hostile tenant."""
+
+import pytest
+from tests.fixtures.folders import Kept
+from tests.fixtures.servers import ENOUGH
+from tests.hostile.bed import Bed
+from tests.hostile.bed import bed as made_bed
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def bed(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Bed:
+    """Return the bed of a minor."""
+    minor: str = request.param
+    return kept.once(minor, lambda: made_bed(minor, tmp_path_factory.mktemp("bed")))

@@ -1,0 +1,35 @@
+"""Objects that Hypothesis makes up, against Podium as installed."""
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from tests.fixtures.servers import FULL
+from tests.hostile import generated
+from tests.hostile.bed import Bed
+from tests.hostile.tenant import Tenant
+
+# An example takes a second or two.
+_EXAMPLES, _MANY = 12, 600
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(3600 if FULL else 300)]
+_numbers = itertools.count()
+
+
+# Nothing is shrunk: each step would wait for a gang in vain, and an example says itself what is extreme.
+@settings(
+    max_examples=_MANY if FULL else _EXAMPLES,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+@given(example=generated.generated())
+def test_what_is_made_up(bed: Bed, example: generated.Generated) -> None:
+    """Podium works as before while it is there, and once it is gone."""
+    accepted = 0
+
+    def write(tenant: Tenant) -> None:
+        nonlocal accepted
+        accepted = generated.write(tenant, example)
+
+    bed.endures(write, f"generated-{next(_numbers)}")
+    assume(accepted)

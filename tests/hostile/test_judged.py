@@ -1,0 +1,42 @@
+"""A rule holds for an object of any shape: what is hard to read is not let through."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.hostile import tenant
+from tests.hostile.bed import Bed
+from tests.hostile.rows import sizes
+from tests.hostile.tenant import PODS, Tenant
+
+from podium.api.groups import GROUP_LABEL
+
+pytestmark = pytest.mark.server
+
+# Creates a member of a group of some shape, and returns its name.
+SHAPES: dict[str, Callable[[Tenant, str], str]] = {
+    "small": lambda tenant, group: tenant.pod(group=group),
+    "a review of 8 MB": lambda tenant, group: tenant.pod(sizes.env(sizes.ESCAPED * 650_000), group=group),
+    "the largest review": lambda tenant, group: tenant.pod(sizes.env(sizes.ESCAPED * 1_200_000), group=group),
+    "JSON of 400 levels": lambda tenant, group: sizes.managed(tenant, 400, group),
+    "JSON of 4,000 levels": lambda tenant, group: sizes.managed(tenant, 4_000, group),
+}
+
+
+# Open defects: the webhook refuses to read the review, and the API server goes on without it.
+_OPEN = ("a review of 8 MB", "the largest review", "JSON of 4,000 levels")
+_UNREAD = pytest.mark.xfail(strict=True, reason="the webhook cannot read it, so its rule does not hold")
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(each, marks=_UNREAD if each in _OPEN else ()) for each in SHAPES]
+)
+def test_the_group_label_of_a_pod_stays(bed: Bed, shape: str) -> None:
+    """The API server refuses a change of it by the word of the webhook or of a policy."""
+    with bed.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:
+        try:
+            name = SHAPES[shape](somebody, somebody.group(2))
+            change = {"metadata": {"labels": {GROUP_LABEL: "another"}}}
+            answer = somebody.tried("PATCH", f"{PODS}/{name}", change)
+            assert answer.code in (403, 422), answer.body[:500]
+        finally:
+            tenant.clear(bed.server, somebody.collections)
