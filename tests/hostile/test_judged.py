@@ -22,14 +22,7 @@ SHAPES: dict[str, Callable[[Tenant, str], str]] = {
 }
 
 
-# Open defects: the webhook refuses to read the review, and the API server goes on without it.
-_OPEN = ("a review of 8 MB", "the largest review", "JSON of 4,000 levels")
-_UNREAD = pytest.mark.xfail(strict=True, reason="the webhook cannot read it, so its rule does not hold")
-
-
-@pytest.mark.parametrize(
-    "shape", [pytest.param(each, marks=_UNREAD if each in _OPEN else ()) for each in SHAPES]
-)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_group_label_of_a_pod_stays(bed: Bed, shape: str) -> None:
     """The API server refuses a change of it by the word of the webhook or of a policy."""
     with bed.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:

@@ -66,6 +66,7 @@ _VALUES: dict[str, dict[str, Collection[str]]] = {
         "what": ("conditions", "finalizer", "group"),
         "result": ("written", "gone", "conflict", "failed"),
     },
+    f"{_SCHEDULER}decision_timeouts_total": {"preemptor": ("pod", "podgroup")},
     f"{_SCHEDULER}goroutines_duration_seconds_bucket": {"operation": ("preemption",)},
     f"{_SCHEDULER}goroutines_execution_total": {"operation": ("preemption",), "result": ("success", "error")},
     f"{_SCHEDULER}pod_scheduling_sli_duration_seconds_bucket": {
