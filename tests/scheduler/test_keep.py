@@ -11,6 +11,7 @@ from tests.preemption.test_engine_follows import pods
 from tests.scheduling import builders
 
 from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import essential
 from podium.schedulerplugin.preemption.intents import is_leaving, stored
 from podium.schedulerplugin.preemption.toleration import scheduled_at
@@ -132,3 +133,15 @@ def test_what_nobody_reads_is_not_kept() -> None:
     machine = node()
     machine.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": "{}"}
     assert essential(machine).metadata.annotations is None
+
+
+def test_what_is_very_long_is_not_remembered() -> None:
+    """One pod of a megabyte after the other would be kept when it is gone, up to gigabytes."""
+    for text in ("x" * keep._LONGEST, "x" * (keep._LONGEST + 1)):
+        before = keep._first.cache_info().currsize, keep._first_text.cache_info().currsize
+        keep._shared([text])
+        keep._text(text)
+        assert (keep._first.cache_info().currsize, keep._first_text.cache_info().currsize) == (
+            before[0],
+            before[1] + (len(text) <= keep._LONGEST),
+        )

@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 _ENCODER = msgspec.msgpack.Encoder()
 # Parts of so many kinds of pods, and names of so many nodes, at a time.
 _KINDS, _TEXTS = 2**12, 2**14
+# What is longer (bytes, characters) is not shared: the memory would hold gigabytes of pods that are gone.
+_LONGEST = 2**14
 # Those that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
@@ -101,7 +103,10 @@ def _shared(part: _T) -> _T:
     """Give the first of all parts that are equal."""
     if part is None:
         return part
-    first = _first(type(part).__name__, _ENCODER.encode(part))
+    mark = _ENCODER.encode(part)
+    if len(mark) > _LONGEST:
+        return part
+    first = _first(type(part).__name__, mark)
     if not first:
         first.append(part)
     found: _T = first[0]
@@ -113,6 +118,11 @@ def _first(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - they are what
     return []
 
 
-@lru_cache(_TEXTS)
 def _text(text: str | None) -> str | None:
+    """Give the first of all texts that are equal."""
+    return text if text is None or len(text) > _LONGEST else _first_text(text)
+
+
+@lru_cache(_TEXTS)
+def _first_text(text: str) -> str:
     return text

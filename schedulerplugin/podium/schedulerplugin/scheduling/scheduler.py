@@ -16,6 +16,7 @@ from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
+from podium.schedulerplugin.preemption.terminating import LATE_SECONDS
 from podium.schedulerplugin.scheduling import recovery, words
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
@@ -246,7 +247,8 @@ class Scheduler:
             if awaited:
                 members = self.entries.preemptors(evict)
                 hopes = waiting(self.engine, members, evict.preemptor.priority, awaited=awaited)
-                self.queue.park(key, hopes, now)
+                # Victims that hang are counted on for minutes only; the next look says until when.
+                self.queue.park(key, hopes, now, now + LATE_SECONDS)
             else:
                 self.queue.open(key)
             return []
