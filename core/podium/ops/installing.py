@@ -46,11 +46,12 @@ Say = Callable[[str], None]
 async def read(connection: Connection, path: str) -> Document | None:
     """Give what is at a path; None where there is nothing. Raises PodiumError."""
     try:
-        return msgspec.json.decode(await connection.get(path), type=dict[str, Any])
+        document: Document = decode(await connection.get(path), dict[str, Any])
     except RefusedError as refused:
         if refused.code == 404:
             return None
         raise
+    return document
 
 
 async def inventory(connection: Connection) -> list[Document]:

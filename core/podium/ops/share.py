@@ -27,6 +27,7 @@ from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, 
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
     BIND_COMPLETED,
+    ClaimedAmount,
     ContainerPort,
     NodeSelectorRequirement,
     PersistentVolume,
@@ -129,6 +130,8 @@ PLAIN_FIELDS = frozenset(
         "overhead",
         "allocatable",
         "allocatedResources",
+        "resources",
+        "quantity",
         "basic",
         "protocol",
         "effect",
@@ -262,6 +265,8 @@ class Filter:
             **dict.fromkeys(_VALUE_FIELDS, self._rename),
             **dict.fromkeys(_VALUES_FIELDS, self._names),
             (ContainerPort, "hostIP"): self._address,
+            # The name of a resource, as the keys of requests are.
+            (ClaimedAmount, "name"): lambda name: name,
             (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
             (Owner, "kind"): lambda kind: kind if kind in _OWNERS or kind in kinds else self._rename(kind),
             (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
