@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from tests.informer.history import bookmark, event
 from tests.informer.hostile import CASES, Case, pod, text
 
@@ -215,6 +215,7 @@ PATHS = [
 @given(
     st.lists(st.tuples(st.sampled_from(PATHS), JSON), min_size=1, max_size=3), st.sampled_from(sorted(WAYS))
 )
+@example([(("spec", "containers", 0, "resources", "requests"), {"": -(2**63) - 1})], "page")
 def test_anything_anywhere_in_a_pod_stops_nothing(changes: list[tuple[Any, Any]], way: str) -> None:
     scene = Scene(*PROCESSES["scheduler"])
     broken = pod("x")

@@ -27,7 +27,8 @@ from podium.api.selectors import (
 from podium.schedulerplugin.requests import LATEST, Unusable, effective, resized
 from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
 
-_ENCODER = msgspec.msgpack.Encoder()
+# JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
+_ENCODER = msgspec.json.Encoder()
 
 
 class Toleration(NamedTuple):
