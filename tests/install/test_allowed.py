@@ -41,7 +41,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
         (
             "list/get/create/patch/delete clusterrolebindings.rbac.authorization.k8s.io, "
             "list/get/create/patch/delete clusterroles.rbac.authorization.k8s.io, "
-            f"list/get/create/patch/delete configmaps in {NAMESPACE} and 11 more; "
+            f"list/get/create/patch/delete configmaps in {NAMESPACE} and 14 more; "
             f"{_ELSE}, or apply {rendered('admission')} (docs/install.md)"
         ),
     ),
@@ -51,7 +51,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
         (
             "create/patch/delete clusterrolebindings.rbac.authorization.k8s.io, "
             "create/patch/delete clusterroles.rbac.authorization.k8s.io, "
-            f"create/patch/delete configmaps in {NAMESPACE} and 13 more; "
+            f"create/patch/delete configmaps in {NAMESPACE} and 14 more; "
             f"{_ELSE}, or apply {rendered('scheduler')} (docs/install.md)"
         ),
     ),
