@@ -221,7 +221,7 @@ def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
     assert about(lines, "certificate")[0][1].startswith(
         f"Secret {NAMESPACE}/podium-webhook is valid for another"
     )
-    assert about(lines, "ca-bundle")[0][1].startswith("8 of 8 trust what is served")
+    assert about(lines, "ca-bundle")[0][1].startswith("9 of 9 trust what is served")
     assert ("ok", f"{pod} is ready, 5 caches fresh") in about(lines, "process")
     assert {level for level, _ in about(lines, "rights")} == {"ok"}
     leaders = about(lines, "leader")
