@@ -29,6 +29,12 @@ API_VERSION = "scheduling.podium.dev/v1beta1"
 SERVED = Served(API_VERSION, "PodGroup", READS[API_VERSION, "PodGroup"], "podgroups", namespaced=True)
 
 
+OLDER = Served(
+    f"{SERVED.api_version[:-7]}v1alpha2", "PodGroup",
+    READS["scheduling.podium.dev/v1alpha2", "PodGroup"], "podgroups", namespaced=True,
+)  # fmt: skip
+
+
 class Scene:
     """A follower, its state, and what it said."""
 
@@ -247,13 +253,9 @@ def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
 
 def test_another_version_arrives_without_a_gap(scene: Scene) -> None:
     """An object of both versions is there after each part."""
-    older = Served(
-        f"{SERVED.api_version[:-7]}v1alpha2", "PodGroup",
-        READS["scheduling.podium.dev/v1alpha2", "PodGroup"], "podgroups", namespaced=True,
-    )  # fmt: skip
-    heir = Follower(older, scene.state, lambda *_: None, heirloom=scene.follower.known)
+    heir = Follower(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
     heir.list_query()
-    items = [{**group(name, 20), "apiVersion": older.api_version} for name in ("a", "b")]
+    items = [{**group(name, 20), "apiVersion": OLDER.api_version} for name in ("a", "b")]
     heir.take_page(page(items, 30), 1)
     while heir.arriving:
         assert set(scene.groups) == {"a", "b"}
@@ -289,14 +291,10 @@ def test_when_an_api_goes_its_objects_go(scene: Scene) -> None:
 
 def test_another_version_takes_over_without_a_gap(scene: Scene) -> None:
     """An upgraded server: the objects stay until the new version's list, and are then read in it."""
-    older = Served(
-        f"{SERVED.api_version[:-7]}v1alpha2", "PodGroup",
-        READS["scheduling.podium.dev/v1alpha2", "PodGroup"], "podgroups", namespaced=True,
-    )  # fmt: skip
-    heir = Follower(older, scene.state, lambda *_: None, heirloom=scene.follower.known)
+    heir = Follower(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
     heir.stream_query()
     assert scene.groups == {"a": "5", "b": "7"}
-    heir.take_line(event("ADDED", {**group("b", 7), "apiVersion": older.api_version}))
+    heir.take_line(event("ADDED", {**group("b", 7), "apiVersion": OLDER.api_version}))
     heir.take_line(bookmark(12, ends_list=True))
     assert scene.groups == {"b": "7"}
     assert scene.state.groups[GroupKey(False, "team", "b")].ref.apiVersion == "scheduling.podium.dev/v1alpha2"
