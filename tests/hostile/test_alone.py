@@ -2,17 +2,13 @@
 
 import pytest
 from tests.hostile.bed import Bed
-from tests.hostile.rows.everything import OPEN, ROWS
+from tests.hostile.rows.everything import ROWS
 from tests.hostile.table import Row
 
 pytestmark = pytest.mark.server
 
 
-def _marks(row: Row) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xfail(strict=True, reason=OPEN[row.name])] if row.name in OPEN else []
-
-
-@pytest.mark.parametrize("row", [pytest.param(each, id=each.name, marks=_marks(each)) for each in ROWS])
+@pytest.mark.parametrize("row", [pytest.param(each, id=each.name) for each in ROWS])
 def test_a_row_alone(bed: Bed, row: Row) -> None:
     """Podium works as before while the row is there, and once it is gone."""
     bed.endures(row.write, row.name, fills=row.fills)

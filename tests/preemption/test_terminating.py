@@ -41,15 +41,32 @@ def leaving(name: str, *, left: int, grace: int | None = 30, cpu: int = 4, **kwa
         pytest.param(30, 30, 30 + LATE_SECONDS, id="deleted now"),
         pytest.param(-30, 30, -30 + LATE_SECONDS, id="its time is over, the minute is not"),
         pytest.param(600, 600, 600 + LATE_SECONDS, id="the longest grace period that counts"),
-        pytest.param(601, 601, 600 + LATE_SECONDS, id="a longer one"),
-        pytest.param(1, 601, LATE_SECONDS, id="a longer one, most of which is over"),
-        pytest.param(YEARS, YEARS, LONGEST_GRACE_SECONDS + LATE_SECONDS, id="ten years"),
         pytest.param(0, 0, LATE_SECONDS, id="none"),
         pytest.param(30, None, 30 + LATE_SECONDS, id="unknown"),
     ],
 )
-def test_until_when_the_room_counts_as_free(left: int, grace: int | None, seconds: int) -> None:
-    assert free_until(leaving("going", left=left, grace=grace)) == SECONDS + seconds
+@pytest.mark.parametrize("status", [None, told_to_go()], ids=["its owner", "a preemption"])
+def test_until_when_the_room_counts_as_free(
+    left: int, grace: int | None, seconds: int, status: dict[str, Any] | None
+) -> None:
+    """Whichever of them had it deleted."""
+    assert free_until(leaving("going", left=left, grace=grace, status=status)) == SECONDS + seconds
+
+
+@pytest.mark.parametrize(
+    ("left", "grace", "seconds"),
+    [
+        pytest.param(601, 601, 600 + LATE_SECONDS, id="one second longer"),
+        pytest.param(1, 601, LATE_SECONDS, id="most of it is over"),
+        pytest.param(YEARS, YEARS, LONGEST_GRACE_SECONDS + LATE_SECONDS, id="ten years"),
+    ],
+)
+def test_a_longer_grace_period_counts_of_victims_only_and_in_part(
+    left: int, grace: int, seconds: int
+) -> None:
+    victim = leaving("going", left=left, grace=grace, status=told_to_go())
+    assert free_until(victim) == SECONDS + seconds
+    assert free_until(leaving("going", left=left, grace=grace)) == 0
 
 
 @pytest.mark.parametrize("written", ["soon", "", "2026-01-01T00:00:00", "10001-01-01T00:00:00Z"])
@@ -74,8 +91,9 @@ def beside(going: Schedulable, **settings: Any) -> Plan:
         pytest.param(1 - LATE_SECONDS, 30, True, id="the last second"),
         pytest.param(-LATE_SECONDS, 30, False, id="a minute after its deletion time"),
         pytest.param(-7200, 30, False, id="a pod that hangs"),
-        pytest.param(YEARS, YEARS, True, id="ten years, just deleted"),
-        pytest.param(YEARS - 660, YEARS, False, id="ten years, deleted eleven minutes ago"),
+        pytest.param(600, 600, True, id="ten minutes, just deleted"),
+        pytest.param(601, 601, False, id="a second longer than ten minutes, just deleted"),
+        pytest.param(YEARS, YEARS, False, id="ten years, just deleted"),
     ],
 )
 def test_a_preemptor_counts_on_the_room_for_a_limited_time(left: int, grace: int, *, free: bool) -> None:

@@ -213,7 +213,8 @@ class World:
                         deletionTimestamp=_written(self.moment, self.grace),
                         deletionGracePeriodSeconds=self.grace,
                     )
-                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving))
+                    told = msgspec.convert(_told(pod), type(pod.status))
+                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=told))
                 else:
                     self.state.remove(pod)
         deleted = () if objection else evict.victims
@@ -223,6 +224,14 @@ class World:
         pod = self.state.pods.get(ref.key)
         same = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
         return pod if same and isinstance(pod, Schedulable) else None
+
+
+def _told(pod: Schedulable) -> dict[str, Any]:
+    """Return the status of a pod with the condition that a preemption writes before it deletes the pod."""
+    status = msgspec.to_builtins(pod.status) or {}
+    kept = [each for each in status.get("conditions") or () if each["type"] != "DisruptionTarget"]
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    return {**status, "conditions": [*kept, target]}
 
 
 def _written(moment: Moment, later: int = 0) -> str:

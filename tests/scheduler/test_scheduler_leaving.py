@@ -38,12 +38,18 @@ def test_a_preemptor_waits_for_a_pod_that_leaves_until_its_time_and_a_minute_are
     assert world.bound() == {"going": "n1", "high": "n2"}
 
 
-def test_a_grace_period_of_years_holds_a_preemptor_for_minutes() -> None:
-    world = world_with(YEARS)
+def test_the_longest_grace_period_holds_a_preemptor_for_minutes() -> None:
+    world = world_with(LONGEST_GRACE_SECONDS)
     world.later(LONGEST_GRACE_SECONDS + LATE_SECONDS - 1)
     assert (world.evicted(), world.nominated("high")) == ([], "n1")
     world.later(1)
     assert world.evicted() == ["low"]
+
+
+def test_a_grace_period_of_years_holds_no_preemptor() -> None:
+    world = world_with(YEARS)
+    assert world.evicted() == ["low"]
+    assert world.bound() == {"going": "n1", "high": "n2"}
 
 
 def test_a_pod_that_leaves_in_time_costs_nobody_anything() -> None:

@@ -14,8 +14,8 @@ from tests.live.fake import Fake, serving, status
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.findings import ObjectRef
-from podium.kube.connection import RefusedError, connect
-from podium.kube.fenced import LeaseOverError, StaleError
+from podium.kube.connection import RefusedError, SilentError, connect
+from podium.kube.fenced import LeaseOverError, StaleError, fenced
 from podium.schedulerplugin.live.writes import RESULTS, ChangedError, GoneError, TakenError, Writes
 from podium.schedulerplugin.live.writes import WRITES as KINDS
 from podium.schedulerplugin.scheduling.effects import PodRef
@@ -399,10 +399,17 @@ async def test_nothing_is_asked_again_when_the_lease_is_over(world: World) -> No
 
 async def test_a_request_ends_with_the_lease(world: World) -> None:
     """Whatever becomes of it, nobody goes on from it."""
-    world.lease[:] = [0.05]
+    world.lease[:] = [0.05, 0.0]
     world.api.open.clear()
     assert isinstance(await world.outcome(_delete), LeaseOverError)
     world.api.open.set()
+
+
+async def test_a_request_may_outlast_a_lease_that_was_renewed_meanwhile() -> None:
+    """Nothing is known of it, but the lease is not over."""
+    left = iter([0.01, inf])
+    with pytest.raises(SilentError):
+        await fenced(lambda: next(left), asyncio.get_running_loop().create_future)
 
 
 async def test_only_so_many_at_a_time(world: World) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.foreign import Owner
 from podium.api.groups import GROUP_LABEL, PodGroup
-from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.meta import OwnerReference
 from podium.controllers.conditions import OURS
 from podium.gangs import LABELS, NAMESPACE_LABEL
 from podium.state import Readable
@@ -37,11 +37,11 @@ def essential(obj: Readable) -> Readable:
         case PodGroup():
             return _group(obj)
         case Owner():
-            kept = _identity(obj.metadata)
+            kept = obj.metadata.identity()
             kept.ownerReferences = obj.metadata.ownerReferences
             return msgspec.structs.replace(obj, metadata=kept, templates={})
         case Namespace():
-            kept = _identity(obj.metadata)
+            kept = obj.metadata.identity()
             kept.labels = _labels(obj.metadata.labels, _OF_NAMESPACES)
             return Namespace(metadata=kept)
         case _:
@@ -51,7 +51,7 @@ def essential(obj: Readable) -> Readable:
 def _pod(pod: Pod) -> Pod:
     """Keep a member; of a pod in no group only who it is and who made it, for it may have made others."""
     meta, spec = pod.metadata, pod.spec
-    kept = _identity(meta)
+    kept = meta.identity()
     kept.ownerReferences = _owners(*meta.ownerReferences) if meta.ownerReferences else None
     group = spec.schedulingGroup.podGroupName if spec.schedulingGroup is not None else None
     if not group and GROUP_LABEL not in (meta.labels or ()):
@@ -68,23 +68,13 @@ def _pod(pod: Pod) -> Pod:
 
 def _group(group: PodGroup) -> PodGroup:
     meta = group.metadata
-    kept = _identity(meta)
+    kept = meta.identity()
     kept.generation = meta.generation
     kept.creationTimestamp = _text(meta.creationTimestamp)
     kept.finalizers = meta.finalizers
     kept.ownerReferences = meta.ownerReferences
     ours = tuple(condition for condition in group.conditions if condition.type in OURS)
     return msgspec.structs.replace(group, metadata=kept, template_ref=None, conditions=ours)
-
-
-def _identity(meta: ObjectMeta) -> ObjectMeta:
-    return ObjectMeta(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resourceVersion=meta.resourceVersion,
-        deletionTimestamp=meta.deletionTimestamp,
-    )
 
 
 def _labels(labels: Mapping[str, str] | None, names: tuple[str, ...]) -> dict[str, str] | None:

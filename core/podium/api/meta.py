@@ -44,6 +44,16 @@ class ObjectMeta(msgspec.Struct, gc=False):
     finalizers: list[str] | None = None
     ownerReferences: list[OwnerReference] | None = None
 
+    def identity(self) -> "ObjectMeta":
+        """Give what says which object it is, of which version, and whether it is being deleted."""
+        return ObjectMeta(
+            name=self.name,
+            namespace=self.namespace,
+            uid=self.uid,
+            resourceVersion=self.resourceVersion,
+            deletionTimestamp=self.deletionTimestamp,
+        )
+
     def controller(self) -> OwnerReference | None:
         """Give the owner that controls this object, if one does."""
         for owner in self.ownerReferences or ():

@@ -15,7 +15,7 @@ import msgspec
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.findings import ObjectRef
-from podium.kube.connection import RefusedError
+from podium.kube.connection import RefusedError, SilentError
 
 
 class LeaseOverError(PodiumError, TimeoutError):
@@ -38,7 +38,8 @@ async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[by
     """Send while `remaining` (seconds) says that we may; give the answer.
 
     Raises StaleError when the object is another than was decided about, LeaseOverError when the lease ended
-    first, and what `send` raises.
+    first, SilentError when the answer took longer than the lease had left and the lease was renewed, and what
+    `send` raises.
     """
     left = remaining()
     if left <= 0:
@@ -51,6 +52,9 @@ async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[by
         async with timeout(left):
             return await send()
     except TimeoutError:
+        if remaining() > 0:
+            # The lease was renewed meanwhile.
+            raise SilentError(f"no answer within {left:.0f} s, which the lease had left") from None
         raise LeaseOverError from None
     except RefusedError as error:
         if error.code == 409:

@@ -16,7 +16,7 @@ import msgspec
 
 from podium import gangs
 from podium.api.convert import VERSIONS
-from podium.api.core import PODIUM_SCHEDULER
+from podium.api.core import MIRROR, PODIUM_SCHEDULER
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.findings import group_of
 from podium.rules import gang, own, reserved
@@ -259,7 +259,7 @@ def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, 
         conditions.append(condition("asks-for-a-gang", cel.ASKS))
     if family in (Family.GANGS, Family.PODS) and phase is not Phase.VALIDATE:
         # The kubelet compares a mirror with its static pod.
-        mirror = '!object.metadata.?annotations[?"kubernetes.io/config.mirror"].hasValue()'
+        mirror = f'!object.metadata.?annotations[?"{MIRROR}"].hasValue()'
         conditions.append(condition("not-a-mirror-pod", mirror))
     return conditions
 

@@ -42,19 +42,10 @@ def essential(obj: Readable) -> Readable:
             obj.metadata.annotations = None
         case Owner():
             # Whether it exists is all that matters.
-            return Owner(ref=obj.ref, metadata=_identity(obj.metadata), templates={})
+            return Owner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
         case _:
             pass
     return obj
-
-
-def _identity(metadata: ObjectMeta) -> ObjectMeta:
-    return ObjectMeta(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resourceVersion=metadata.resourceVersion,
-    )
 
 
 def _metadata(metadata: ObjectMeta) -> None:
