@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from bench import scene
 from bench.following import following
-from bench.preemption import run
+from bench.preemption import RATIO, ratio, run
 from bench.results import ROUNDS, Row, Section, spread
 
 from podium.api.groups import DisruptionMode, PodGroup
@@ -29,7 +29,6 @@ from podium.view import Name
 
 GPU, NS = "nvidia.com/gpu", "team"
 HOST, POOL = "kubernetes.io/hostname", "pool"
-INDEX = "batch.kubernetes.io/job-completion-index"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PER_NODE = 8
 # Nodes, and members of the gang.
@@ -38,26 +37,24 @@ APART_NODES, APART_GANG = 400, 20
 OUTSIDER_NODES, OUTSIDER_GANG = 1_000, 100
 _NOTE = f"""
 One process on one processor for each cluster. Every node has 8 accelerators, which {PER_NODE} pods of three
-lower priorities hold; each member of the gang asks for all 8 of a node, and carries a label of its own, as
-the pods of an Indexed Job do. The lone pod asks for a node of which each holds a member of a whole gang that
-keeps its members apart by host. The outsider is a pending pod of another namespace whose required
-anti-affinity means all pods of all namespaces. Figures are processor time; the first decision of an engine
-is left out.
+lower priorities hold; each member of the gang asks for all 8 of a node. The lone pod asks for a node of which
+each holds a member of a whole gang that keeps its members apart by host. The outsider is a pending pod of
+another namespace whose required anti-affinity means all pods of all namespaces. Every pod carries a label of
+its own, as the pods of an Indexed Job do; pods alike carry none. Figures are processor time; the first
+decision of an engine is left out.
 """
 
 
 def measure() -> Section:
-    """Measure it all; takes about a minute."""
+    """Measure it all; takes about three minutes."""
     rows = []
     for nodes, members in GANGS:
         cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"
         for kind, what in (("plain", "no constraint"), ("apart", "one pod a host"), ("even", "host spread")):
             target = "" if kind == "plain" else f"; target under {500 if nodes <= 500 else 2_000} ms"
-            rows.append(
-                _row(f"gang of {members}, {what}, {cluster}{target}", _run("gang", kind, nodes, members))
-            )
+            rows += _beside(f"gang of {members}, {what}, {cluster}", target, "gang", kind, nodes, members)
     what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
-    rows.append(_row(f"{what}; target under 100 ms", _run("lone", "apart", APART_NODES, APART_GANG)))
+    rows += _beside(what, "; target under 100 ms", "lone", "apart", APART_NODES, APART_GANG)
     for kind, said in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
         what = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {said}"
         target = "" if kind == "none" else "; target 1.5 times that without"
@@ -65,13 +62,13 @@ def measure() -> Section:
     return Section("Preemptors with constraints", rows, _NOTE)
 
 
-def gang(kind: str, nodes: int, members: int) -> list[float]:
+def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     """Let a gang preempt that is `plain`, keeps its pods `apart` by host, or spreads them `even`."""
     state = _full(nodes)
-    return _deciding(state, _gang(state, "wanted", members, 10, **_constraint(kind)))
+    return _deciding(state, _gang(state, "wanted", members, 10, **_constraint(kind)), numbered)
 
 
-def lone(kind: str, nodes: int, members: int) -> list[float]:
+def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     """Let a lone pod preempt where whole gangs run on half of the nodes, and lower pods on the other."""
     state = State(native_served=True)
     half = nodes // 2
@@ -83,10 +80,10 @@ def lone(kind: str, nodes: int, members: int) -> list[float]:
         for each in range(4):
             state.apply(_pod(f"low-{at}-{each}", 2, 1, at=at, labels={"app": "low"}))
     state.apply(_pod("lone", 8, 10, labels={}, nodeSelector={POOL: "a"}))
-    return _deciding(state, (NS, "lone"))
+    return _deciding(state, (NS, "lone"), numbered)
 
 
-def outsider(kind: str, nodes: int, members: int) -> list[float]:
+def outsider(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     """Let a plain gang preempt while a pending pod elsewhere has a term that means all pods."""
     state = _full(nodes)
     if kind != "none":
@@ -94,11 +91,14 @@ def outsider(kind: str, nodes: int, members: int) -> list[float]:
         term = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": key}
         affinity = {"podAntiAffinity": {REQUIRED: [term]}}
         state.apply(_pod("outsider", 1_000, 0, labels={}, namespace="other", affinity=affinity))
-    return _deciding(state, _gang(state, "wanted", members, 10))
+    return _deciding(state, _gang(state, "wanted", members, 10), numbered)
 
 
-def _deciding(state: State, target: Name | GroupKey) -> list[float]:
+def _deciding(state: State, target: Name | GroupKey, numbered: int) -> list[float]:
     """Give the milliseconds of a decision that preempts, each time after a pod was replaced."""
+    for pod in list(state.pods.values()) if numbered else ():
+        assert isinstance(pod, Schedulable)
+        state.apply(scene.numbered(pod))
     engine = following(state)
     times = []
     for round_ in range(ROUNDS + 1):
@@ -121,7 +121,7 @@ def _full(nodes: int) -> State:
         state.apply(_node(at, {}))
     for at in range(nodes):
         for each in range(PER_NODE):
-            labels = {"app": f"app-{at % 50}", INDEX: f"{at}-{each}"}
+            labels = {"app": f"app-{at % 50}"}
             state.apply(_pod(f"low-{at}-{each}", 1, 1 + (at + each) % 3, at=at, labels=labels))
     return state
 
@@ -153,10 +153,9 @@ def _gang(
         )
     )
     for at in range(members):
-        labels = {"role": "worker", INDEX: str(at)}
         where = None if first is None else first + at
-        grouping: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}}
-        state.apply(_pod(f"{name}-{at}", 8, priority, at=where, labels=labels, **grouping, **spec))
+        fields = {"labels": {"role": "worker"}, "schedulingGroup": {"podGroupName": name}, **spec}
+        state.apply(_pod(f"{name}-{at}", 8, priority, at=where, **fields))
     return GroupKey(True, NS, name)
 
 
@@ -198,11 +197,17 @@ def _pod(
     )
 
 
-CASES: dict[str, Callable[[str, int, int], list[float]]] = {"gang": gang, "lone": lone, "outsider": outsider}
+CASES: dict[str, Callable[..., list[float]]] = {"gang": gang, "lone": lone, "outsider": outsider}
 
 
-def _run(case: str, kind: str, nodes: int, members: int) -> list[float]:
-    times: list[float] = run("bench.constrained", case, kind, nodes, members)
+def _beside(what: str, target: str, case: str, *of: str | int) -> list[Row]:
+    """Measure a case with pods of one label each, and with pods alike."""
+    alike, numbered = _run(case, *of, 0), _run(case, *of, 1)
+    return [_row(f"{what}{target}", numbered), Row(f"{what}, {RATIO}", ratio(numbered, alike))]
+
+
+def _run(case: str, *arguments: str | int) -> list[float]:
+    times: list[float] = run("bench.constrained", case, *arguments)
     return times
 
 

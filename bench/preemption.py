@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from bench.following import Answered, answered, follow, following, timed
 from bench.results import Row, Section, quantile, spread
 
 from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.placement import Placer
@@ -30,6 +32,7 @@ ROUNDS = 5
 PLACED, PLACING_NODES = 10_000, 5_000
 LONE = 400
 GANG = 1_000
+RATIO = "time with distinct labels / with pods alike; target at most 1.5 x"
 # Nodes, and pods on each.
 GROWTH = ((1_000, 10), (10_000, 10), (100_000, 10))
 _NOTE = f"""
@@ -40,31 +43,33 @@ spread or anti-affinity; five priorities; 1,000 budgets over half of all apps, w
 disruptions. No node has room for what preempts, which asks for 8 cpus. Lone pods: {LONE} of all the
 shapes one after another; after each its victims go and it is bound, and the engine follows that (timed
 apart). Of gangs the same decision is made again, a pod of the cluster having been replaced in between.
+Pods of one shape are alike; with distinct labels each carries one of its own, as those of an Indexed Job do.
 Placing is measured on empty nodes. A decision includes the first try without preemption; but for lone
 pods figures are of decision and explanation together.
 """
 
 
 def measure() -> Section:
-    """Measure it all; takes about five minutes."""
+    """Measure it all; takes about eight minutes."""
     size = scene.Size()
     rows = [
         *_placing(_run("place", PLACING_NODES, PLACED)),
         *_lone(_run("lone", size.nodes, size.pods_per_node, 0), str(size), "; target under 10 ms"),
         *_lone(_run("lone", *size), f"{size}, {size.budgets:,} budgets"),
         *_gang(_run("gang", size.nodes, size.pods_per_node, GANG), f"{GANG:,}, {size}"),
+        *_numbered(size),
     ]
     grown = [_run("grow", nodes, pods) for nodes, pods in GROWTH]
     return Section("Preemption", [*rows, *_growth(grown)], _NOTE)
 
 
-def place(nodes: int, pods: int) -> dict[str, Any]:
+def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
     """Place pods of all shapes on empty nodes, in turns and shape by shape."""
     snapshot = Snapshot()
     state = State(native_served=True)
     for index in range(nodes):
         snapshot.apply(None, scene.node(index, 10))
-    for pod in scene.wanted(pods):
+    for pod in _labelled(scene.wanted(pods), numbered):
         state.apply(pod)
         snapshot.apply(None, pod)
     mixed = [snapshot.pod_row[name] for name in state.pods]
@@ -83,12 +88,12 @@ def place(nodes: int, pods: int) -> dict[str, Any]:
     return figures
 
 
-def lone(nodes: int, pods: int, budgets: int) -> dict[str, Any]:
+def lone(nodes: int, pods: int, budgets: int, numbered: int = 0) -> dict[str, Any]:
     """Let lone pods preempt, each in the cluster that the one before has left."""
-    state = scene.cluster(scene.Size(nodes, pods, budgets))
+    state = scene.cluster(scene.Size(nodes, pods, budgets, bool(numbered)))
     engine = following(state)
     decisions, plans, follows = [], [], []
-    for pod in scene.wanted(LONE, cpu=8_000):
+    for pod in _labelled(scene.wanted(LONE, cpu=8_000), numbered):
         state.apply(pod)
         answer = preempting(engine, (pod.metadata.namespace or "", pod.metadata.name or ""))
         decisions.append(answer.decided)
@@ -97,10 +102,10 @@ def lone(nodes: int, pods: int, budgets: int) -> dict[str, Any]:
     return {"decisions": decisions, "plans": plans, "follows": follows}
 
 
-def gang(nodes: int, pods: int, members: int) -> dict[str, Any]:
+def gang(nodes: int, pods: int, members: int, numbered: int = 0) -> dict[str, Any]:
     """Let a gang preempt; the same decision again and again, with a small change in between."""
-    state = scene.cluster(scene.Size(nodes, pods))
-    target = gang_in(state, members)
+    state = scene.cluster(scene.Size(nodes, pods, numbered=bool(numbered)))
+    target = gang_in(state, members, numbered)
     engine = following(state)
     times = [again(engine, state, target) for _ in range(ROUNDS + 1)]
     plan = preempting(engine, target).plan
@@ -127,11 +132,11 @@ def grow(nodes: int, pods: int) -> dict[str, Any]:
     }
 
 
-def gang_in(state: State, members: int) -> GroupKey:
+def gang_in(state: State, members: int, numbered: int = 0) -> GroupKey:
     """Put a pending gang into a cluster."""
     group, pods = scene.gang(members)
     state.apply(group)
-    for each in pods:
+    for each in _labelled(pods, numbered):
         state.apply(each)
     return GroupKey(True, group.ref.namespace, group.ref.name)
 
@@ -152,6 +157,15 @@ def preempting(engine: Engine, target: Any) -> Answered:
     if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or not plan.victims:
         raise PodiumError(f"{target}: {plan.outcome}, {plan.message}")
     return answer
+
+
+def ratio(numbered: list[float], alike: list[float]) -> str:
+    """Return the medians of two series of times as a ratio."""
+    return f"{median(numbered) / median(alike):.2f} x"
+
+
+def _labelled(pods: list[Schedulable], numbered: int) -> list[Schedulable]:
+    return [scene.numbered(pod) for pod in pods] if numbered else pods
 
 
 CASES: dict[str, Callable[..., dict[str, Any]]] = {"place": place, "lone": lone, "gang": gang, "grow": grow}
@@ -196,6 +210,18 @@ def _gang(figures: Any, what: str) -> list[Row]:
     return [
         Row(f"{what}; target under 300 ms", spread([each * 1e3 for each in figures["plans"]], "ms", 0)),
         Row("the first such plan of an engine", f"{figures['first'] * 1e3:,.0f} ms"),
+    ]
+
+
+def _numbered(size: scene.Size) -> list[Row]:
+    """Return the rows of pods with distinct labels beside pods alike."""
+    rates = [_run("place", PLACING_NODES, PLACED, each)["mixed"] for each in (0, 1)]
+    lone_pods = [_run("lone", *size[:3], each)["decisions"] for each in (0, 1)]
+    gangs = [_run("gang", *size[:2], GANG, each)["plans"] for each in (0, 1)]
+    return [
+        Row(f"place {PLACED:,} pods, {RATIO}", ratio(rates[0], rates[1])),
+        Row(f"lone pod preempts, {RATIO}", ratio(lone_pods[1], lone_pods[0])),
+        Row(f"gang of {GANG:,}, {RATIO}", ratio(gangs[1], gangs[0])),
     ]
 
 

@@ -38,6 +38,7 @@ from podium.findings import ObjectRef
 from podium.state import State
 
 API = "scheduling.k8s.io/v1beta1"
+INDEX = "batch.kubernetes.io/job-completion-index"
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TEAMS = tuple(f"team-{index:02d}" for index in range(50))
 # Half of these constrain nothing but resources.
@@ -60,6 +61,8 @@ class Size(NamedTuple):
     nodes: int = 5_000
     pods_per_node: int = 20
     budgets: int = 1_000
+    # Whether each pod has a label of its own, as the pods of an Indexed Job or a StatefulSet do.
+    numbered: bool = False
 
     @property
     def pods(self) -> int:
@@ -90,7 +93,7 @@ def cluster(size: Size, seed: int = 1) -> State:
     for budget in _budgets(size.budgets, rng):
         state.apply(budget)
     for each in _running(size, rng):
-        state.apply(each)
+        state.apply(numbered(each) if size.numbered and isinstance(each, Schedulable) else each)
     return state
 
 
@@ -122,6 +125,12 @@ def gang(count: int, *, cpu: int = 8_000, name: str = "wanted") -> tuple[PodGrou
     part = _part(TEAMS[0], name, 0, cpu, group=name)
     members = [_pod(part, f"{name}-{index}", index, PRIORITY) for index in range(count)]
     return _group(TEAMS[0], name, count, PRIORITY), members
+
+
+def numbered(pod: Schedulable) -> Schedulable:
+    """Return the pod with a label of its own."""
+    labels = {**(pod.metadata.labels or {}), INDEX: pod.metadata.name or ""}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
 def bound(pod: Schedulable, to: str) -> Schedulable:

@@ -178,7 +178,7 @@ _SUBJECTS: tuple[Callable[[Contest, Shape], Turn], ...] = (
 
 def scheduling_basic() -> Section:
     """Measure SchedulingBasic, and the memory that a large cluster takes; about ten minutes."""
-    rows = _rows("basic-1000", "basic-5000")
+    rows = _rows("basic-1000", "numbered-1000", "basic-5000")
     with exclusive(NEWEST) as server:
         now, peak = Contest(server, MEMORY_NODES).resident()
     what = (
@@ -193,7 +193,8 @@ def preemption_basic() -> Section:
     note = (
         f"As above: {LONE_PODS_A_NODE} pods of 900m on each node, and as many that ask for 3 cpus as nodes."
     )
-    return Section("Preemptors a second beside kube-scheduler", _rows("lone-200", "lone-1000"), note)
+    rows = _rows("lone-200", "numbered-200", "lone-1000")
+    return Section("Preemptors a second beside kube-scheduler", rows, note)
 
 
 def gangs() -> Section:
@@ -203,7 +204,7 @@ As above: {LOW_GANGS} gangs of pods that ask for 600m, one of each gang on every
 whose pods ask for 3500m; all are evicted whole (mode all). The gang's PodGroup is the last object to come,
 and the clock runs from its creation, so that planning counts.
 """
-    rows = _rows("gang-100", "gang-400", "gang-1000")
+    rows = _rows("gang-100", "gang-400", "numbered-400", "gang-1000")
     return Section("Gangs that preempt beside kube-scheduler", rows, note)
 
 

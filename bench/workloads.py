@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bench.field import HIGH, LOW, group, pod
+from bench.scene import INDEX
 
 LOW_GANGS = 5
 LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
@@ -44,6 +45,13 @@ def basic(nodes: int, pods: int) -> Workload:
     return Workload(nodes, [], [], wanted, None, [([place], []) for place in places])
 
 
+def numbered(workload: Workload) -> Workload:
+    """Return a workload whose pods have a label of their own each, as those of an Indexed Job do."""
+    for each in (*workload.standing, *workload.wanted):
+        each["metadata"]["labels"] = {INDEX: each["metadata"]["name"]}
+    return workload
+
+
 def lone(nodes: int) -> Workload:
     """PreemptionBasic: every node is full, and as many pods as nodes need most of one."""
     standing = [
@@ -75,10 +83,17 @@ def gang(size: int, serial: int) -> Workload:
 
 SHAPES = {
     "basic-1000": Shape("SchedulingBasic, 1,000 nodes, 4,000 pods", 2, lambda _: basic(1_000, 4_000)),
+    "numbered-1000": Shape(
+        "SchedulingBasic, 1,000 nodes, distinct labels", 2, lambda _: numbered(basic(1_000, 4_000))
+    ),
     "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
     "lone-200": Shape("PreemptionBasic, 200 nodes, 200 preemptors", 2.5, lambda _: lone(200)),
+    "numbered-200": Shape("PreemptionBasic, 200 nodes, distinct labels", 2.5, lambda _: numbered(lone(200))),
     "lone-1000": Shape("PreemptionBasic, 1,000 nodes, 1,000 preemptors", 5, lambda _: lone(1_000)),
     "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 2.5, partial(gang, 100), 7),
     "gang-400": Shape("gang of 400 over 5 gangs, 400 nodes", 2.5, partial(gang, 400)),
+    "numbered-400": Shape(
+        "gang of 400 over 5 gangs, distinct labels", 2.5, lambda serial: numbered(gang(400, serial))
+    ),
     "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 2.5, partial(gang, 1_000)),
 }

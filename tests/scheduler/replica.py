@@ -4,29 +4,59 @@ The process that `podium scheduler` runs, with a lease of seconds where an insta
 """
 
 import sys
+import time
+from typing import Any
 
 import msgspec
 import uvloop
 
 from podium.cli.schedulerfile import source
 from podium.errors import PodiumError
+from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.live import process
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.service import logs
 from podium.service.leaserecord import Terms
 from podium.service.replica import Options
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """What a replica is to be; its lease is namespace and name (None: it is alone), its terms are seconds."""
+    """What a replica is to be; its lease is namespace and name (None: it is alone), its terms are seconds.
+
+    A decision for a pod named `endless` does not end.
+    """
 
     kubeconfig: str
     config: str
     lease: tuple[str, str] | None
     terms: Terms
+    endless: str = ""
+
+
+def _hang(pod: str) -> None:
+    """Have decisions for a pod of this name never end, and never look at the time."""
+    place, decide = LiveEngine.place_lone, Engine.decide
+
+    def sleep_if(found: bool) -> None:
+        while found:
+            time.sleep(1)
+
+    def placed(self: LiveEngine, targets: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(pod in [name for _, name in targets])
+        return place(self, targets, *args, **named)
+
+    def decided(self: Engine, target: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(target[-1] == pod)
+        return decide(self, target, *args, **named)
+
+    LiveEngine.place_lone = placed  # type: ignore[method-assign]
+    Engine.decide = decided  # type: ignore[method-assign]
 
 
 def main(wanted: Wanted) -> int:
     """Be a replica until asked to stop; give the exit code."""
+    if wanted.endless:
+        _hang(wanted.endless)
     options = Options(
         kubeconfig=wanted.kubeconfig,
         elects=wanted.lease is not None,

@@ -37,13 +37,20 @@ class Scheduler:
     """One scheduler: a process, and the next one when it has ended."""
 
     def __init__(
-        self, kubeconfig: Path, folder: Path, lease: tuple[str, str] | None = None, **settings: Any
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        lease: tuple[str, str] | None = None,
+        endless: str = "",
+        **settings: Any,
     ) -> None:
-        """Be started by `start`; `settings` are those of SchedulerConfiguration."""
+        """Be started by `start`; `settings` are of SchedulerConfiguration, the rest of `Wanted`."""
         folder.mkdir(parents=True)
         self.file = folder / "configuration.json"
         self._folder = folder
-        self._wanted = Wanted(kubeconfig=str(kubeconfig), config=str(self.file), lease=lease, terms=TERMS)
+        self._wanted = Wanted(
+            kubeconfig=str(kubeconfig), config=str(self.file), lease=lease, terms=TERMS, endless=endless
+        )
         self._count = 0
         self.configure(**settings)
         self.process: Controller

@@ -8,6 +8,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from tests.scheduling import builders
 from tests.scheduling.builders import node, pod
+from tests.scheduling.dynamic_cases import anti_affinity
 
 from podium.api.selectors import Requirement, Selector
 from podium.schedulerplugin import labels as labels_module
@@ -139,6 +140,18 @@ def test_a_selector_splits_a_shape_by_what_it_names() -> None:
     assert len(set(snapshot.shapes.values())) == len(snapshot.shapes) == 3
 
 
+def test_selectors_that_come_with_pods_count_when_shapes_are_asked() -> None:
+    """To tell pods apart takes a look at all of them, too much for each event."""
+    snapshot = _nodes()
+    for at in range(5):
+        snapshot.add_pod(pod(f"p{at}", node="m", labels={INDEX: str(at)}))
+    selector = {"matchLabels": {INDEX: "1"}}
+    snapshot.add_pod(pod("apart", **anti_affinity({"topologyKey": "host", "labelSelector": selector})))
+    assert {shape.labels for shape in snapshot.shapes.values()} == {()}
+    snapshot.reveal()
+    assert {shape.labels for shape in snapshot.shapes.values()} == {(), ((INDEX, "1"),), ((INDEX, OTHER),)}
+
+
 def test_pending_pods_that_get_another_shape_are_counted() -> None:
     """Whoever keeps shapes of pods that wait has to look again."""
     snapshot = _nodes()
@@ -162,4 +175,5 @@ def test_names_that_no_selector_uses_any_more_are_forgotten(monkeypatch: pytest.
         assert visible.of({"app": "a", "index": str(at)}) == (("app", "a"), ("index", str(at)))
         assert visible._size <= 2 * len(visible._used) + 10 + 2
     assert visible.epoch > 0
+    assert visible._unnamed == []
     assert visible.of({"app": "a", "index": "0"}) == (("app", "a"), ("index", OTHER))

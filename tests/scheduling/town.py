@@ -100,6 +100,7 @@ class Town:
         read: list[object] = [*self.nodes.values(), *self.pods.values()]
         for each in reversed(read) if backwards else read:
             self.snapshot.apply(None, each)
+        self.snapshot.reveal()
         self.row = {name: row for (_, name), row in self.snapshot.pod_row.items()}
 
     def _node(self, name: str, site: Site) -> SchedulableNode:

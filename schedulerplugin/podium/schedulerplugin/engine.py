@@ -76,6 +76,7 @@ class Engine:
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
             self.apply(None, obj)
+        self.snapshot.reveal()
 
     def apply(self, before: object, after: object) -> None:
         """Follow one change of an object."""
@@ -145,6 +146,7 @@ class Engine:
 
     def wanted(self, target: Name | GroupKey, said: Said = plainly) -> Wanted | Refused:
         """Say who is to be placed for a pod or a group, or why nobody; it raises as `plan` does."""
+        self.snapshot.reveal()
         if self.view.native_served != self._native:
             self._native = self.view.native_served
             self._memo.forget()
@@ -188,6 +190,7 @@ class Engine:
 
         What was worked out before the deadline passed is kept: the next call goes on from there.
         """
+        self.snapshot.reveal()
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:

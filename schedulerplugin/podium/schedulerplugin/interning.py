@@ -8,7 +8,6 @@ template differ only where scheduling does not look, so the parts that it reads 
 from collections.abc import Callable
 
 from podium.api.schedulable import Schedulable
-from podium.api.selectors import Selector
 from podium.schedulerplugin.labels import VisibleLabels, selectors_of
 from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.sums import Needs
@@ -31,11 +30,8 @@ class Interning:
         volumes: Volumes,
         needs_of: Callable[[Shape], Needs],
         needs: dict[int, Needs],
-        reveal: Callable[[list[Selector]], None],
     ) -> None:
-        """`reveal` is called with the selectors of a new shape before it gets an id."""
         self.labels = VisibleLabels()
-        self._reveal = reveal
         self.shapes: dict[int, Shape] = {}
         # Those of which something cannot be read.
         self.unusable: set[int] = set()
@@ -51,15 +47,12 @@ class Interning:
 
     def take(self, pod: Schedulable) -> int:
         """Give the id of a pod's shape, for one pod more; `release` gives it back."""
-        given = pod.metadata.labels or {}
-        mark = fingerprint(pod, self.labels.of(given))
+        labels = self.labels.of(pod.metadata.labels or {})
+        mark = fingerprint(pod, labels)
         found = self._seen.get(mark) if mark is not None else None
         if found is None:
             shape = shape_of(pod, self._volumes, self._minor)
-            self._reveal(selectors_of(shape))
-            labels = self.labels.of(given)
             found = self._intern(shape._replace(labels=labels))
-            mark = fingerprint(pod, labels)
             if mark is not None and mark not in self._seen:
                 marks = self._seen_of[found]
                 if len(marks) == _MARKS:
@@ -70,10 +63,13 @@ class Interning:
         return found
 
     def relabelled(self, shape_id: int, labels: tuple[tuple[str, str], ...]) -> int:
-        """Give the id of a shape that is as another but for its labels, for one pod more."""
-        found = self._intern(self.shapes[shape_id]._replace(labels=labels))
-        self._pods[found] += 1
-        return found
+        """Return the id of a shape that is as another but for its labels; `move` a pod to it."""
+        return self._intern(self.shapes[shape_id]._replace(labels=labels))
+
+    def move(self, before: int, after: int) -> None:
+        """Note that a pod has another shape."""
+        self._pods[after] += 1
+        self.release(before)
 
     def release(self, shape_id: int) -> None:
         """Note that one pod less has a shape."""

@@ -23,13 +23,19 @@ Name = tuple[str, str | None]
 
 
 class VisibleLabels:
-    """The label keys and values that selectors name; `epoch` grows when some are forgotten."""
+    """The label keys and values that selectors name; `epoch` grows when some are forgotten.
+
+    Selectors come with objects, one by one, while pods are told apart by new ones in a look at all pods. So
+    `hold` only notes selectors, and the next `name` takes them in.
+    """
 
     def __init__(self) -> None:
         self.epoch = 0
         self._named: dict[str, set[str]] = {}
         self._size = 0
         self._used: Counter[Name] = Counter()
+        # Held, with names that are new.
+        self._unnamed: list[Selector] = []
 
     def of(self, labels: Labels) -> tuple[tuple[str, str], ...]:
         """Give what of a pod's labels selectors tell apart, in order."""
@@ -43,11 +49,15 @@ class VisibleLabels:
         )
 
     def name(self, selectors: Iterable[Selector]) -> dict[str, set[str] | None]:
-        """Take in what selectors name; give the keys and values that are new, None for all of a key."""
+        """Take in what these selectors and those held name; return what is new, by key.
+
+        That is a set of values, or None for all of a key.
+        """
+        held, self._unnamed = self._unnamed, []
         if self._size > 2 * len(self._used) + _UNUSED:
             self._forget()
         new: dict[str, set[str] | None] = {}
-        for key, value in names(selectors):
+        for key, value in names(chain(held, selectors)):
             known = self._named.get(key)
             if known is None:
                 known = self._named[key] = set()
@@ -62,8 +72,12 @@ class VisibleLabels:
         return new
 
     def hold(self, selectors: Iterable[Selector]) -> None:
-        """Note that selectors, all of which were named, are in use."""
-        self._used.update(names(selectors))
+        """Note that selectors are in use."""
+        for selector in selectors:
+            found = list(names((selector,)))
+            self._used.update(found)
+            if not all(map(self._knows, found)):
+                self._unnamed.append(selector)
 
     def release(self, selectors: Iterable[Selector]) -> None:
         """Note that selectors which were held are in use no more."""
@@ -75,11 +89,16 @@ class VisibleLabels:
     def _forget(self) -> None:
         """Keep only the names in use; who has counted by others has to count again."""
         self.epoch += 1
-        self._named, self._size = {}, len(self._used)
-        for key, value in self._used:
+        kept = list(filter(self._knows, self._used))
+        self._named, self._size = {}, len(kept)
+        for key, value in kept:
             values = self._named.setdefault(key, set())
             if value is not None:
                 values.add(value)
+
+    def _knows(self, name: Name) -> bool:
+        key, value = name
+        return key in self._named and (value is None or value in self._named[key])
 
 
 def names(selectors: Iterable[Selector]) -> Iterator[Name]:

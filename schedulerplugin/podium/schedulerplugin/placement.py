@@ -81,6 +81,7 @@ class Placer:
         node that is reserved for it, if that takes it. Call it in a trial of the snapshot. Raises
         DecisionTimeoutError once the deadline has passed.
         """
+        self.snapshot.reveal()
         self.expect(pod_rows)
         if nominated:
             return self._place_nominated(pod_rows, within, nominated, deadline)

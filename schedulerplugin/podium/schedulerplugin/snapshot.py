@@ -74,7 +74,7 @@ class Snapshot(Overlay):
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes()
         self._minor = minor
-        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs, self.reveal)
+        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
         # How often pending pods got other shapes because selectors came.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
@@ -113,12 +113,16 @@ class Snapshot(Overlay):
         """Have it told when pods get another shape though nothing of them changed."""
         self._reshaped.append(reshaped)
 
-    def reveal(self, selectors: Iterable[Selector]) -> None:
-        """Have shapes tell pods apart that these selectors tell apart."""
+    def reveal(self, selectors: Iterable[Selector] = ()) -> None:
+        """Have shapes tell pods apart that selectors of pods and budgets tell apart, and these.
+
+        It is due before shapes are asked for their labels. New names take a look at all pods.
+        """
         new = self.labels.name(selectors)
         if not new:
             return
         moved: Counter[tuple[int, int]] = Counter()
+        relabelled: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
         for row, pod in enumerate(self.pods):
             if pod is None or not touched(pod.metadata.labels, new):
                 continue
@@ -126,9 +130,11 @@ class Snapshot(Overlay):
             labels = self.labels.of(pod.metadata.labels or {})
             if labels == self.shapes[before].labels:
                 continue
-            after = self._interning.relabelled(before, labels)
+            after = relabelled.get((before, labels))
+            if after is None:
+                after = relabelled[before, labels] = self._interning.relabelled(before, labels)
             self.shape[row] = after
-            self._interning.release(before)
+            self._interning.move(before, after)
             counts = self.node.item(row) >= 0
             moved[before, after] += counts
             self.reshaped += not counts

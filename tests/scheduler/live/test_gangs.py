@@ -148,6 +148,7 @@ def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
     yard.nodes(1)
     yard.pod("one", 1, 5)
     yard.until_bound(["one"])
+    yard.until(lambda: yard.calls("POST", "/binding"), "the answer to the bind was handed back")
     (call,) = yard.calls("POST", "/binding")
     assert pod_of(call) == "one"
     assert yard.pods()["one"]["metadata"]["uid"].encode() in call.body

@@ -273,7 +273,6 @@ class BudgetIndex:
         selector, wrong = parsed(given)
         self._budgets[budget_id] = _Budget(budget, selector, wrong)
         if selector is not None:
-            self._snapshot.reveal((selector,))
             self._snapshot.labels.hold((selector,))
             self._namespaces.setdefault(namespace, NamespaceBudgets()).add(selector, budget_id)
             self._stale.add(namespace)
@@ -337,6 +336,7 @@ class BudgetIndex:
     def _settle(self, pod_rows: Rows) -> None:
         """Have the sets of these pods right: those of a new shape, or whose namespace's budgets changed."""
         snapshot = self._snapshot
+        snapshot.reveal()
         size = len(snapshot.shape)
         if len(self._set_of) < size:
             self._set_of = grown(self._set_of, size)

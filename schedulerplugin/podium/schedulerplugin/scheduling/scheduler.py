@@ -136,6 +136,7 @@ class Scheduler:
         """Look at what changed, and schedule what is first in the queue."""
         effects: list[Effect] = []
         self.tried, self._decided = [], effects
+        self.engine.snapshot.reveal()
         self._settle(effects, moment)
         now = moment.seconds
         self._listen(now)

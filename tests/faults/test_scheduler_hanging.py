@@ -1,0 +1,43 @@
+"""A decision that never ends: what the leader does meanwhile, and what its heir does first."""
+
+from typing import Any
+
+import pytest
+from tests.fixtures.waiting import until
+from tests.scheduler.world import World
+
+pytestmark = pytest.mark.server
+
+
+def test_the_leader_is_killed_inside_a_decision(ours: World) -> None:
+    """One that never ends. The lease is kept meanwhile, and the heir decides for all others first."""
+    namespace = ours.server.new_namespace("lease-")
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/podium"
+    options: dict[str, Any] = {"lease": (namespace, "podium"), "endless": "endless"}
+    others = ["a", "b", "c"]
+
+    def lease() -> Any:
+        return ours.server.request("GET", path)[1]
+
+    def is_noted() -> bool:
+        return entry in str(lease()["metadata"].get("annotations"))
+
+    with ours.scheduling(way=0, **options) as leader, ours.yard() as yard:
+        until(lambda: leader.leads, "the first leads")
+        with ours.scheduling(way=1, **options) as heir:
+            yard.node("n0", 8)
+            entry = f"{yard.name}/endless"
+            yard.pod("endless", priority=9)
+            until(is_noted, f"the leader says what it decides:{ours.log}")
+            renewed = lease()["spec"]["renewTime"]
+            for name in others:
+                yard.pod(name, priority=1)
+            until(lambda: lease()["spec"]["renewTime"] != renewed, "the lease is renewed")
+            assert leader.leads
+            assert not any(map(yard.where, yard.pods().values()))
+            leader.kill()
+            yard.until_bound(others)
+            assert heir.leads
+            until(is_noted, f"the heir tries it at last:{ours.log}")
+            yard.end("endless")
+            heir.kill()
