@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import structlog
 import uvloop
-from bench.paper import pod
+from bench.paper import POD_INDEX, pod
 from bench.results import Row, Section
 from bench.rig import REST
 
@@ -30,6 +30,7 @@ from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.service.replica import Options
 
 NODES, PODS, GANG = 5_000, 120_000, 300
+APART, NAMED = 20, 500
 _BEAT_SECONDS = 0.001
 _PATIENCE_SECONDS = 300.0
 _HOST = "kubernetes.io/hostname"
@@ -100,10 +101,11 @@ async def _measured() -> list[Row]:
             await log.until("scheduling")
             note("taking over: lists again, and the engine")
             async with aiohttp.ClientSession(url) as session:
-                await _add(session)
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    while not (await (await session.get("/writes")).json()).get("DELETE"):  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
+                await _add_apart(session)
+                await _until(session, "POST", APART)
+                note(f"{APART} pods whose anti-affinity names {NAMED} labels each, to the last bind")
+                await _add_gang(session)
+                await _until(session, "DELETE", 1)
             note(f"a gang of {GANG} that preempts, to the first delete")
     return rows
 
@@ -144,7 +146,29 @@ async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _add(session: aiohttp.ClientSession) -> None:
+async def _until(session: aiohttp.ClientSession, method: str, count: int) -> None:
+    """Return when the server has had so many requests of a method."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while (await (await session.get("/writes")).json()).get(method, 0) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def _add_apart(session: aiohttp.ClientSession) -> None:
+    """Create pods whose terms tell other pods of the cluster apart."""
+    for at in range(APART):
+        values = [str(each) for each in range(at * NAMED, (at + 1) * NAMED)]
+        named = {"key": POD_INDEX, "operator": "In", "values": values}
+        term = {"topologyKey": _HOST, "labelSelector": {"matchExpressions": [named]}}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        each = pod(f"apart-{at}", {}, {"cpu": "1"}, affinity=apart)
+        await _send(session, "pods", [{"apiVersion": "v1", "kind": "Pod", **each}])
+
+
+async def _send(session: aiohttp.ClientSession, resource: str, documents: Iterable[Any]) -> None:
+    await session.post("/add", params={"resource": resource}, data="\n".join(map(json.dumps, documents)))
+
+
+async def _add_gang(session: aiohttp.ClientSession) -> None:
     """Create the gang and its pods."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -152,7 +176,7 @@ async def _add(session: aiohttp.ClientSession) -> None:
         "metadata": {"name": "train", "namespace": "team", "uid": "train"},
         "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}, "priority": 1000},
     }
-    await session.post("/add", params={"resource": "podgroups"}, data=json.dumps(group))
+    await _send(session, "podgroups", [group])
     term = {"topologyKey": _HOST, "labelSelector": {"matchLabels": {"job": "train"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     members = (
@@ -166,5 +190,4 @@ async def _add(session: aiohttp.ClientSession) -> None:
         )
         for at in range(GANG)
     )
-    lines = "\n".join(json.dumps({"apiVersion": "v1", "kind": "Pod", **each}) for each in members)
-    await session.post("/add", params={"resource": "pods"}, data=lines)
+    await _send(session, "pods", ({"apiVersion": "v1", "kind": "Pod", **each} for each in members))

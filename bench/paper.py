@@ -27,6 +27,7 @@ _RESOURCES = {
     "/apis/scheduling.k8s.io/v1beta1": [("podgroups", "PodGroup", True), ("workloads", "Workload", True)],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
 }
+POD_INDEX = "apps.kubernetes.io/pod-index"
 _ROOM = {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}
 # As many lines a write as a real server sends.
 _CHUNK = 50
@@ -46,7 +47,7 @@ def nodes(count: int) -> Iterator[dict[str, Any]]:
 def pods(count: int, nodes: int) -> Iterator[dict[str, Any]]:
     """Return pods that run, each with a label of its own, as those of an Indexed Job have."""
     for at in range(count):
-        labels = {"app": f"a{at % 500}", "apps.kubernetes.io/pod-index": str(at)}
+        labels = {"app": f"a{at % 500}", POD_INDEX: str(at)}
         yield pod(f"p{at}", labels, {"cpu": "1", "memory": "2Gi"}, node=f"n{at % nodes}")
 
 

@@ -228,7 +228,7 @@ def test_a_list_arrives_in_parts(scene: Scene) -> None:
     follower.stream_query()
     for name, version in (("b", 7), ("c", 11), ("d", 12)):
         follower.take_line(event("ADDED", group(name, version)))
-    follower.take_line(bookmark(20, ends_list=True), 1)
+    follower.take_line(bookmark(20, ends_list=True), 2)
     assert scene.groups == {"a": "5", "b": "7", "c": "11"}
     assert (follower.arriving, follower.needs_list, follower.version) == (True, True, 10)
     follower.arrive(1)

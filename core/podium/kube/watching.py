@@ -132,7 +132,7 @@ class Follower:
         return self._arriving is not None
 
     def arrive(self, most: int | None = None) -> None:
-        """Bring at most so many changes at the end of a list into the sink; None for all.
+        """Bring at most so many objects at the end of a list into the sink; None for all.
 
         To add 100,000 pods at once takes a second, in which nothing else runs.
         """
@@ -143,7 +143,7 @@ class Follower:
     def take_page(self, body: bytes, most: int | None = None) -> str:
         """Take one page of the list; give the token of the next one, empty when this was the last.
 
-        Of the last one, at most so many changes reach the sink; see `arrive`.
+        Of the last one, at most so many objects reach the sink; see `arrive`.
 
         Raises WatchError for what is not a List.
         """
@@ -156,7 +156,7 @@ class Follower:
         return page.metadata.continue_ or ""
 
     def take_line(self, line: bytes, most: int | None = None) -> None:
-        """Take one line of a watch. Of the end of a list only so many changes reach the sink; see `arrive`.
+        """Take one line of a watch. Of the end of a list only so many objects reach the sink; see `arrive`.
 
         Raises ExpiredError when the server forgot the moment we know, and WatchError for any other error it
         reports and for what is not a watch event.
@@ -276,20 +276,20 @@ class Follower:
         self.arrive(most)
 
     def _changes(self, coming: Mapping[Name, Readable], version: int) -> Iterator[None]:
-        """Bring the sink to the end of a list, one change a step."""
+        """Bring the sink to the end of a list, one object a step."""
         for name, obj in coming.items():
             known = self._known.get(name)
-            if known is obj:
-                continue
-            if known is not None and not self.listed:
-                # What another version left may be of another identity.
-                self._sink.remove(known)
-            self._known[name] = obj
-            self._sink.apply(obj)
+            if known is not obj:
+                if known is not None and not self.listed:
+                    # What another version left may be of another identity.
+                    self._sink.remove(known)
+                self._known[name] = obj
+                self._sink.apply(obj)
             yield
         # At the end: a pod that is gone meanwhile holds its room, so no reader sees more room than there is.
-        for name in [name for name in self._known if name not in coming]:
-            self._drop(name)
+        for name in list(self._known) if len(self._known) > len(coming) else ():
+            if name not in coming:
+                self._drop(name)
             yield
         self.version = version
         self.listed, self.needs_list = True, False
