@@ -46,7 +46,7 @@ decision of an engine is left out.
 
 
 def measure() -> Section:
-    """Measure it all; takes about three minutes."""
+    """Measure it all; takes about half a minute."""
     rows = []
     for nodes, members in GANGS:
         cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"

@@ -6,7 +6,7 @@ shape has only the labels whose keys a selector names, and of their values those
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from podium.api.selectors import Labels, Selector
@@ -17,6 +17,10 @@ OTHER = "\0"
 
 # So many names that no selector uses any more are kept at most, or as many as are in use.
 _UNUSED = 4096
+
+# So many keys are looked up one after the other, which is quicker than to go through all labels.
+_FEW = 4
+NO_LABELS: Labels = {}
 
 # A key, and a value of it that a selector names; None stands for the key alone.
 Name = tuple[str, str | None]
@@ -118,8 +122,15 @@ def selectors_of(shape: Shape) -> list[Selector]:
     return [each for each in chain(of_terms, of_constraints) if each is not None]
 
 
-def touched(labels: Labels | None, new: Mapping[str, set[str] | None]) -> bool:
-    """Say whether names that are new tell a pod of these labels apart from others."""
-    if not labels:
-        return False
-    return any(key in labels and (values is None or labels[key] in values) for key, values in new.items())
+def touched(given: Sequence[Labels], new: Mapping[str, set[str] | None]) -> Iterable[int]:
+    """Return the positions of the labels that names which are new tell apart from others."""
+    if len(new) > _FEW:
+        named = frozenset(new)
+        return [at for at, labels in enumerate(given) if not named.isdisjoint(labels)]
+    found: set[int] = set()
+    for key, values in new.items():
+        if values is None:
+            found.update([at for at, labels in enumerate(given) if key in labels])
+        else:
+            found.update([at for at, labels in enumerate(given) if labels.get(key) in values])
+    return found

@@ -14,12 +14,12 @@ import numpy as np
 
 from podium.api.core import Node, Pod
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
-from podium.api.selectors import Selector
+from podium.api.selectors import Labels, Selector
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
 from podium.schedulerplugin.columns import Columns
 from podium.schedulerplugin.interning import Interning
-from podium.schedulerplugin.labels import VisibleLabels, touched
+from podium.schedulerplugin.labels import NO_LABELS, VisibleLabels, touched
 from podium.schedulerplugin.overlay import (
     NO_POD,
     NO_SHAPE,
@@ -68,6 +68,7 @@ class Snapshot(Overlay):
         self.unschedulable: Bools = np.zeros(0, np.bool_)
         self.pods: list[Schedulable | None] = []
         self.uids: list[str] = []
+        self._labels: list[Labels] = []
         self.pod_row: dict[Name, int] = {}
         self.priority: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
@@ -123,11 +124,9 @@ class Snapshot(Overlay):
             return
         moved: Counter[tuple[int, int]] = Counter()
         relabelled: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
-        for row, pod in enumerate(self.pods):
-            if pod is None or not touched(pod.metadata.labels, new):
-                continue
+        for row in touched(self._labels, new):
             before = self.shape.item(row)
-            labels = self.labels.of(pod.metadata.labels or {})
+            labels = self.labels.of(self._labels[row])
             if labels == self.shapes[before].labels:
                 continue
             after = relabelled.get((before, labels))
@@ -273,6 +272,7 @@ class Snapshot(Overlay):
         self._set_shape(row, NO_SHAPE)
         self.pods[row] = None
         self.uids[row] = ""
+        self._labels[row] = NO_LABELS
         self._bad_starts.pop(row, None)
         self._free_pods.append(row)
 
@@ -296,6 +296,7 @@ class Snapshot(Overlay):
             self.terminating = grown(self.terminating, size)
             self.pods += [None] * (size - start)
             self.uids += [""] * (size - start)
+            self._labels += [NO_LABELS] * (size - start)
             self._free_pods.extend(range(size - 1, start - 1, -1))
         return self._free_pods.pop()
 
@@ -352,6 +353,7 @@ class Snapshot(Overlay):
         """Note what of a pod decides nothing about its place."""
         self.pods[row] = pod
         self.uids[row] = pod.metadata.uid or ""
+        self._labels[row] = pod.metadata.labels or NO_LABELS
         self.priority[row] = pod.spec.priority or 0
         self.start[row], why = start_of(pod)
         self._bad_starts.pop(row, None)
