@@ -423,3 +423,14 @@ def test_agrees_with_asking_about_each_change(
     rooms = [change[1] for change in happened if change[0] == "room"]
     if len(set(rooms)) == len(rooms):
         assert told <= expected
+
+
+def test_entries_whose_pods_got_other_shapes_are_looked_at_once() -> None:
+    """The shapes that they wait with lack labels that a selector names by now."""
+    hints, helps_nobody = Hints(), pod("team-c", app="web")
+    hints.wait(A, waiting())
+    found = []
+    for reshaped in (0, 1, 1, 3):
+        hints.note_neighbour(helps_nobody, left=False)
+        found.append(hints.helped(Ground(reshaped=reshaped)).helped)
+    assert found == [[], [A], [], [A]]
