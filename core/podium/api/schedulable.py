@@ -183,7 +183,7 @@ class ClaimedAmount(msgspec.Struct, gc=False):
 
 
 class NodeResourceClaim(msgspec.Struct, gc=False):
-    """What a pod takes of its node through one resource claim (KEP-5517).
+    """Resources of its node that a pod takes through one resource claim (KEP-5517).
 
     Kubernetes 1.36 writes `resources`, later releases `mapping`.
     """

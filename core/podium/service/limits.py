@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Budget(NamedTuple):
-    """What the requests of some routes may hold together, apart from those of other routes."""
+    """Limits for the requests of some routes together, apart from those of other routes."""
 
     name: str
     # Bodies being received or judged, and answers that their reader has not taken yet.
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
 
 
 class Load:
-    """What is held right now by all connections of one server; bytes and waiting requests by budget."""
+    """Bytes and waiting requests that the connections of one server hold right now, by budget."""
 
     def __init__(self) -> None:
         self.in_flight = 0

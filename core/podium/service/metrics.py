@@ -63,7 +63,7 @@ class Reading(Collector):
 
 
 class Objects(Protocol):
-    """What a cluster's informers say of the objects that they have read (see Cluster)."""
+    """Reports of a cluster's informers on the objects that they have read (see Cluster)."""
 
     @property
     def observer_errors(self) -> int:

@@ -86,12 +86,12 @@ class Overlay:
 
     @property
     def allocatable(self) -> Mapping[int, Int64s]:
-        """What each node has, by position of the resource."""
+        """The amounts that each node has, by position of the resource."""
         return self._sums.allocatable
 
     @property
     def used(self) -> Mapping[int, Int64s]:
-        """What the pods on each node request, by position of the resource."""
+        """The sums that the pods on each node request, by position of the resource."""
         return self._sums.used
 
     @property
@@ -101,7 +101,7 @@ class Overlay:
 
     @property
     def requests(self) -> Mapping[int, Int64s]:
-        """What each pod requests, by position of the resource."""
+        """The amounts that each pod requests, by position of the resource."""
         return self._sums.requests
 
     def pods_on(self, node_row: int) -> Rows:

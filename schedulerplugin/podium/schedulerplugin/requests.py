@@ -55,7 +55,7 @@ class Unusable(NamedTuple):
 
 
 class Effective(NamedTuple):
-    """What a pod takes: amounts above zero (`pods` is 1), (milli cpu, bytes) for scores, the unusable.
+    """The requests of a pod: amounts above zero (`pods` is 1), (milli cpu, bytes) for scores, the unusable.
 
     The amount of an unusable resource is LARGEST.
     """

@@ -1,4 +1,4 @@
-"""What nodes offer and what their pods take, summed by node: one contiguous array for each resource.
+"""Amounts that nodes offer and sums that their pods take: one contiguous array for each resource.
 
 A resource has arrays only while a node offers it. Pods can name any number of resources that no node offers;
 such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two further sums serve scores

@@ -60,7 +60,7 @@ class LargeError(ReviewError):
 
 
 class Beginning(NamedTuple):
-    """What the first bytes of a review tell; the namespace is empty where they do not tell it."""
+    """The uid and namespace in the first bytes of a review; the namespace is empty where it is not there."""
 
     uid: str
     namespace: str

@@ -13,7 +13,7 @@ PLACES_OF_NAMESPACE = 10
 
 
 class Room:
-    """Who waits, by namespace."""
+    """The requests that wait, by namespace."""
 
     def __init__(self, places: int = PLACES, share: int = PLACES_OF_NAMESPACE) -> None:
         self._places = places

@@ -91,7 +91,7 @@ class Replica(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What it saw: for how long the bundle has been read back, and which replicas serve under the signer.
+    """An observation: for how long the bundle has been read back, and which replicas serve under the signer.
 
     `silent` are the replicas that have not done so for `patience` looks.
     """

@@ -80,7 +80,7 @@ class Right(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What a process said: of being ready, and how old its caches are, in seconds by resource.
+    """Answers of a process: whether it is ready, and how old its caches are, in seconds by resource.
 
     `undecodable` are the objects that it cannot decode, the first hundred.
     """

@@ -74,7 +74,7 @@ class _Filter(Protocol):
 
 
 class _Look(NamedTuple):
-    """What of the filters concerns one shape, as long as nodes, terms and resources are what they were."""
+    """The parts of the filters that concern one shape, valid until nodes, terms or resources change."""
 
     shape: Shape
     static: Bools

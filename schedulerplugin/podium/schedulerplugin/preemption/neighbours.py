@@ -1,4 +1,4 @@
-"""What a unit that is given back does to pods of the preemptor through ports, affinity and spread.
+"""Effects of a unit that is given back on pods of the preemptor: ports, affinity and spread.
 
 To place all members once more for each unit costs a gang's size times the cluster's. Nearly every unit
 concerns none of them. Of most others the answer is known at once: a pod in a domain that a member keeps to

@@ -16,7 +16,7 @@ Taken = tuple[int, Sequence[int]]
 
 
 class Room:
-    """What is left on the nodes of `placed` (node rows by pod row), whose pods are assumed there.
+    """The room left on the nodes of `placed` (node rows by pod row), whose pods are assumed there.
 
     A filter looks only at what a pod asks for: on a node where no pod of the preemptor wants accelerators,
     units that hold some never stand in its way.
