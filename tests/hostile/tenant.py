@@ -4,15 +4,15 @@ Every write must be accepted: what the API server refuses is no attack on Podium
 """
 
 import contextlib
-import functools
 import http.client
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.fixtures.servers import Server
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.hostile.wire import Answer, Wire
 from tests.live.cluster import NATIVE
 
@@ -22,6 +22,8 @@ from podium.controlplane.releases import Release
 NAMESPACE = "tenant"
 ACCOUNT = "somebody"
 MERGE = "application/merge-patch+json"
+# Of what has finalizers, or somebody goes on to write.
+_BETWEEN_SECONDS = 0.05
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # The controller that would put these together into `edit` does not run here.
 _PARTS = ("rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view")
@@ -203,7 +205,11 @@ def clear(server: Server, collections: Iterable[str]) -> None:
     """Delete all objects of some collections, whatever their finalizers say."""
     with contextlib.closing(Wire(server, server.access.token)) as wire:
         for path in collections:
-            until(functools.partial(_cleared, wire, path), f"{path} is empty")
+            # The answer comes when all is deleted: to leave the server alone for as long would double that.
+            began = time.monotonic()
+            while not _cleared(wire, path):
+                assert time.monotonic() - began < PATIENCE_SECONDS, f"{path} is not empty"
+                time.sleep(_BETWEEN_SECONDS)
 
 
 def _cleared(wire: Wire, path: str) -> bool:
