@@ -158,10 +158,18 @@ async def _add_apart(session: aiohttp.ClientSession) -> None:
     for at in range(APART):
         values = [str(each) for each in range(at * NAMED, (at + 1) * NAMED)]
         named = {"key": POD_INDEX, "operator": "In", "values": values}
-        term = {"topologyKey": _HOST, "labelSelector": {"matchExpressions": [named]}}
-        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        each = pod(f"apart-{at}", {}, {"cpu": "1"}, affinity=apart)
-        await _send(session, "pods", [{"apiVersion": "v1", "kind": "Pod", **each}])
+        affinity = _apart({"matchExpressions": [named]})
+        await _send_pods(session, [pod(f"apart-{at}", {}, {"cpu": "1"}, affinity=affinity)])
+
+
+def _apart(selector: dict[str, Any]) -> dict[str, Any]:
+    """Return the affinity of a pod that keeps pods of a selector off its node."""
+    term = {"topologyKey": _HOST, "labelSelector": selector}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+async def _send_pods(session: aiohttp.ClientSession, pods: Iterable[dict[str, Any]]) -> None:
+    await _send(session, "pods", ({"apiVersion": "v1", "kind": "Pod", **each} for each in pods))
 
 
 async def _send(session: aiohttp.ClientSession, resource: str, documents: Iterable[Any]) -> None:
@@ -177,17 +185,16 @@ async def _add_gang(session: aiohttp.ClientSession) -> None:
         "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}, "priority": 1000},
     }
     await _send(session, "podgroups", [group])
-    term = {"topologyKey": _HOST, "labelSelector": {"matchLabels": {"job": "train"}}}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    affinity = _apart({"matchLabels": {"job": "train"}})
     members = (
         pod(
             f"train-{at}",
             {"job": "train", "batch.kubernetes.io/job-completion-index": str(at)},
             {"cpu": "90"},
-            affinity=apart,
+            affinity=affinity,
             priority=1000,
             schedulingGroup={"podGroupName": "train"},
         )
         for at in range(GANG)
     )
-    await _send(session, "pods", ({"apiVersion": "v1", "kind": "Pod", **each} for each in members))
+    await _send_pods(session, members)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from tests.preemption.clusters import NOW, NS
+from tests.preemption.scene import told_to_go
 from tests.scheduling import builders
 
 from podium.api.core import PODIUM_SCHEDULER
@@ -230,8 +231,7 @@ def _told(pod: Schedulable) -> dict[str, Any]:
     """Return the status of a pod with the condition that a preemption writes before it deletes the pod."""
     status = msgspec.to_builtins(pod.status) or {}
     kept = [each for each in status.get("conditions") or () if each["type"] != "DisruptionTarget"]
-    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-    return {**status, "conditions": [*kept, target]}
+    return {**status, "conditions": [*kept, *told_to_go()["conditions"]]}
 
 
 def _written(moment: Moment, later: int = 0) -> str:

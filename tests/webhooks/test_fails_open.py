@@ -4,7 +4,6 @@ An API server admits what it cannot ask about where failurePolicy is Ignore, so 
 must be a review that denies, and no client may cost another its answer.
 """
 
-import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ import pytest
 from tests.admission.scene import Document, group, pod, profile
 from tests.webhooks.client import Answer, Peer, Served, post, restored_logs, serving
 from tests.webhooks.reviews import asked
+from tests.webhooks.rude import Still
 
 from podium.api.groups import GROUP_LABEL
 from podium.rules.policy import Allowance, Policy
 from podium.service import logs
 from podium.service.limits import Limits
 from podium.service.metrics import new_registry
-from podium.state import State
 from podium.webhooks.handlers import ADMISSION, ADMISSION_BYTES, CONVERSION, CONVERSION_BYTES, Handlers
 from podium.webhooks.metrics import Metrics
 from podium.webhooks.room import PLACES, PLACES_OF_NAMESPACE, Room
@@ -34,17 +33,6 @@ CONVERT = {
     "kind": "ConversionReview",
     "request": {"uid": "u", "desiredAPIVersion": "scheduling.podium.dev/v1beta1", "objects": []},
 }
-
-
-class Still:
-    """A cluster that nothing is in and nothing happens to."""
-
-    state = State(native_served=True)
-    synced = True
-
-    async def changed(self, revision: int) -> None:
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError(revision)
 
 
 class Desk:

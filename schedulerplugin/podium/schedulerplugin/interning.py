@@ -53,7 +53,7 @@ class Interning:
         if found is None:
             shape = shape_of(pod, self._volumes, self._minor)
             found = self._intern(shape._replace(labels=labels))
-            if mark is not None and mark not in self._seen:
+            if mark is not None:
                 marks = self._seen_of[found]
                 if len(marks) == _MARKS:
                     del self._seen[marks.pop(0)]
