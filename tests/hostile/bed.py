@@ -1,4 +1,4 @@
-"""What is required of Podium whatever a tenant writes, and a cluster to require it in."""
+"""Requirements that Podium meets whatever a tenant writes, and a cluster to check them in."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -37,7 +37,7 @@ _REPLICAS = {"webhook": 1, "controller": 1, "scheduler": 2}
 
 
 class Leadership(msgspec.Struct, frozen=True):
-    """Who holds a Lease, and how often that has changed."""
+    """The holder of a Lease, and how often it has changed."""
 
     holder: str
     transitions: int

@@ -281,7 +281,7 @@ class Follower:
             known = self._known.get(name)
             if known is not obj:
                 if known is not None and not self.listed:
-                    # What another version left may be of another identity.
+                    # An object that another version left may be of another identity.
                     self._sink.remove(known)
                 self._known[name] = obj
                 self._sink.apply(obj)

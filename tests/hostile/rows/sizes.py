@@ -104,7 +104,7 @@ def annotation_that_is_no_text(tenant: Tenant) -> None:
 
 @ROWS.row
 def annotation_of_deep_json(tenant: Tenant) -> None:
-    """What kubectl would write of an object with 50,000 levels."""
+    """An annotation as kubectl would write it of an object with 50,000 levels."""
     deep = "[" * 50_000 + "]" * 50_000
     tenant.pod(metadata={"annotations": {"kubectl.kubernetes.io/last-applied-configuration": deep}})
 

@@ -113,7 +113,7 @@ class Chain:
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
         self._looks: dict[int, _Look] = {}
-        # What nodes, shapes, resources and terms were when `_looks` were made.
+        # The versions of nodes, shapes, resources and terms by which `_looks` were made.
         self._looked_at = (-1, -1, -1, -1)
 
     @property

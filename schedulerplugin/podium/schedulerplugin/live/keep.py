@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _ENCODER = msgspec.json.Encoder()
 # Parts of so many kinds of pods, and names of so many nodes, at a time.
 _KINDS, _TEXTS = 2**12, 2**14
-# What is longer (bytes, characters) is not shared: the memory would hold gigabytes of pods that are gone.
+# Longer parts and texts (bytes, characters) are not shared: gigabytes of pods that are gone would be held.
 _LONGEST = 2**14
 # Those that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")

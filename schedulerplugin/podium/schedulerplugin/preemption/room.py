@@ -11,7 +11,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 # Room of a resource that no pod of the preemptor asks for on a node: more than all pods there can take.
 _NO_MATTER = 2**100
 
-# What a pod of a unit takes: its node, and the amounts of `Room.resources`.
+# The node of a pod of a unit, and the amounts of `Room.resources`.
 Taken = tuple[int, Sequence[int]]
 
 
