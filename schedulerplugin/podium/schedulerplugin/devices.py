@@ -12,7 +12,7 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
     held: Counter[str] = Counter()
     for pod in pods:
         if isinstance(pod, Schedulable) and _names_one(pod.spec):
-            held.update({name: amount for name, amount in amounts(pod).items() if _is_device(name)})
+            held.update({name: amount for name, amount in amounts(pod).items() if is_device(name)})
     return dict(held)
 
 
@@ -21,9 +21,10 @@ def _names_one(spec: SchedulableSpec) -> bool:
     parts = (*(spec.containers or ()), *(spec.initContainers or ()))
     asked = (spec.resources, *(part.resources for part in parts))
     lists = [names for each in asked if each is not None for names in (each.requests, each.limits)]
-    return any(_is_device(name) for names in (*lists, spec.overhead) for name in names or ())
+    return any(is_device(name) for names in (*lists, spec.overhead) for name in names or ())
 
 
-def _is_device(resource: str) -> bool:
+def is_device(resource: str) -> bool:
+    """Return whether a resource is a device: its name has a domain, as `nvidia.com/gpu`."""
     domain, slash, _ = resource.partition("/")
     return bool(slash) and "." in domain

@@ -5,10 +5,16 @@ Most changes of a pod only report what happens to it. The snapshot keeps such a 
 
 import msgspec
 
-from podium.api.meta import instant
+from podium.api.groups import PODIUM_GROUP
+from podium.api.meta import ObjectMeta, instant
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.requests import resized
 
+# An annotation on a pod, or on its group: the time (RFC 3339) of the last checkpoint. A time after the start
+# only makes a victim cheaper, so a false one protects no workload.
+CHECKPOINT = f"{PODIUM_GROUP}/checkpointed-at"
+# The time of the checkpoint of an object that names none, or none that can be read: before any start.
+NO_CHECKPOINT = -(2**63)
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1
 
@@ -22,6 +28,15 @@ def start_of(pod: Schedulable) -> tuple[int, str]:
         return NO_START, f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
 
 
+def checkpoint(metadata: ObjectMeta) -> int:
+    """Return when a pod or a group says that it saved its work (seconds since 1970), or NO_CHECKPOINT."""
+    text = (metadata.annotations or {}).get(CHECKPOINT)
+    try:
+        return int(instant(text).timestamp()) if text else NO_CHECKPOINT
+    except msgspec.ValidationError:
+        return NO_CHECKPOINT
+
+
 def counts_alike(was: Schedulable | None, pod: Schedulable) -> bool:
     """Say whether nothing of a pod changed but what is told of it, which most changes of pods are.
 
@@ -33,6 +48,7 @@ def counts_alike(was: Schedulable | None, pod: Schedulable) -> bool:
     return (
         (before.uid, before.deletionTimestamp) == (after.uid, after.deletionTimestamp)
         and before.labels == after.labels
+        and checkpoint(before) == checkpoint(after)
         and _started(was) == _started(pod)
         and resized(was) == resized(pod)
     )

@@ -16,6 +16,7 @@ from podium.api.core import MIRROR
 from podium.api.foreign import Owner
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
+from podium.schedulerplugin.podversions import CHECKPOINT
 from podium.state import Readable
 
 _T = TypeVar("_T")
@@ -49,8 +50,11 @@ def essential(obj: Readable) -> Readable:
 
 
 def _metadata(metadata: ObjectMeta) -> None:
-    mirror = (metadata.annotations or {}).get(MIRROR)
-    metadata.annotations = None if mirror is None else {MIRROR: ""}
+    annotations = metadata.annotations or {}
+    kept = {} if MIRROR not in annotations else {MIRROR: ""}
+    if CHECKPOINT in annotations:
+        kept[CHECKPOINT] = annotations[CHECKPOINT]
+    metadata.annotations = kept or None
     metadata.generateName = None
     metadata.creationTimestamp = _text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)

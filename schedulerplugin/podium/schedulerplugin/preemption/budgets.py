@@ -199,6 +199,42 @@ class BudgetIndex:
         violating[entries[charged > self._allowed[budgets]]] = True
         return violating
 
+    def scarce(self, leads: Rows, units: Units) -> tuple[list[list[tuple[int, int]]], list[int]]:
+        """Return what each unit charges, as budgets and pods, and how many more pods each budget lets go.
+
+        Only budgets that do not let all of the units go count; they are numbered from 0.
+        """
+        charges: list[list[tuple[int, int]]] = [[] for _ in leads]
+        if not self._budgets:
+            return charges, []
+        owners, budgets, counts = self._charges_of_units(leads, units)
+        scarce = np.flatnonzero(
+            np.bincount(budgets, counts, len(self.names)) > self._allowed[: len(self.names)]
+        )
+        number = np.full(len(self.names), -1)
+        number[scarce] = np.arange(len(scarce))
+        for owner, budget, pods in zip(owners.tolist(), number[budgets].tolist(), counts.tolist(), strict=True):
+            if budget >= 0:
+                charges[owner].append((budget, pods))
+        return charges, self._allowed[scarce].tolist()
+
+    def beyond(self, leads: Rows, units: Units) -> int:
+        """Return how many pods the eviction of these units takes beyond what budgets allow."""
+        if not self._budgets or not len(leads):
+            return 0
+        counts = np.bincount(self._charges(units.all_members(leads)).budgets, minlength=len(self.names))
+        return int(np.maximum(counts - self._allowed[: len(counts)], 0).sum())
+
+    def holding(self, leads: Rows, victims: Rows, units: Units) -> Rows:
+        """Return those of the units whose eviction beside the victims' would violate a budget."""
+        if not self._budgets:
+            return leads[:0]
+        taken = np.bincount(self._charges(units.all_members(victims)).budgets, minlength=len(self.names))
+        owners, budgets, counts = self._charges_of_units(leads, units)
+        over = counts + taken[budgets] > self._allowed[budgets]
+        holding: Rows = leads[np.unique(owners[over])]
+        return holding
+
     def _charges_of_units(self, leads: Rows, units: Units) -> tuple[Rows, Rows, Int64s]:
         """Give what units charge: the position of each, a budget, and how many of its pods that counts."""
         several = units.size[leads] > 1

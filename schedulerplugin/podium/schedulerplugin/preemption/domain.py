@@ -6,7 +6,6 @@ priority that suffices, then one by one, the most important first, where the pre
 What was decided about each unit is kept on the way, so an explanation is no second path.
 """
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +13,8 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
+from podium.schedulerplugin.preemption.harm import Harm, harm
+from podium.schedulerplugin.preemption.leastharm import least_harm
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
@@ -55,7 +56,7 @@ class Found(NamedTuple):
     victims: Rows
     minimal: int
     violating: frozenset[int]
-    cost: Cost
+    cost: Cost | Harm
     fates: dict[int, Fate]
 
 
@@ -83,6 +84,8 @@ class DomainPlanner:
         """
         self.stage.deadline.check()
         ordered = self.units.ordered(leads, self.now)
+        if self.semantics is Semantics.KEP:
+            return self._of_least_harm(domain, ordered, only_room=only_room)
         violations = self._violations(ordered)
         stage = NodeStage(self.stage, domain.node) if only_room and domain.node is not None else self.stage
         found = _Attempt(self, stage, domain, ordered, violations).plan()
@@ -95,6 +98,28 @@ class DomainPlanner:
         if found is not None:
             found.fates.update(dict.fromkeys(ordered[~safe].tolist(), Fate.STRICT))
         return found
+
+    def _of_least_harm(self, domain: Domain, ordered: Rows, *, only_room: bool) -> Found | None:
+        if not len(ordered):
+            return None
+        strict = self._settings.budgets is Budgets.STRICT
+        least = least_harm(self.stage, self._budgets, domain, ordered, self.now, only_room=only_room)
+        if least is None:
+            return None
+        victims = least.victims
+        cost = harm(self.units, victims, self._budgets.beyond(victims, self.units), self.now)
+        if strict and cost.violations:
+            return None
+        fates = dict.fromkeys(ordered.tolist(), Fate.STAYS)
+        minimal = cost.highest if cost.highest is not None else -SHIFT
+        above = ordered[self.units.priority[ordered] > minimal]
+        fates.update(dict.fromkeys(above.tolist(), Fate.ABOVE))
+        by_budget = Fate.STRICT if strict else Fate.BUDGET
+        held = self._budgets.holding(ordered, victims, self.units)
+        fates.update(dict.fromkeys(held.tolist(), by_budget))
+        fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
+        violating = frozenset(victims[self._violations(victims) > 0].tolist())
+        return Found(domain, least.placed, victims, minimal, violating, cost, fates)
 
     def cost(self, victims: Rows, violations: int) -> Cost:
         """Give what taking these units costs; kube-scheduler's releases look at the pods' own integers."""
@@ -151,39 +176,7 @@ class _Attempt:
                 placed = self.stage.place(self.domain)
                 if placed is None:
                     return None
-                if self.planner.semantics is not Semantics.KEP:
-                    return self._as_released(placed)
-                back = self.stage.reprieve(self.ordered[self.violations > 0], placed)
-            return self._by_the_spec(back)
-
-    def _by_the_spec(self, back: list[int]) -> Found:
-        """Go on from where all are away, and `back` may return for their budgets' sake: N, the reprieve."""
-        stage = self.stage
-        left = self._spared_for_budgets(back) if back else self.ordered
-        minimal = self._minimal(left)
-        above = self.planner.units.priority[left] > minimal
-        self.fates.update(dict.fromkeys(left[above].tolist(), Fate.ABOVE))
-        stage.put_back(left[above])
-        left = left[~above]
-        placed = stage.place(self.domain)
-        assert placed is not None, "a plan exists at N"
-        stays = stage.reprieve(left, placed)
-        self.fates.update(dict.fromkeys(stays, Fate.STAYS))
-        return self._found(placed, left[~np.isin(left, stays)], minimal)
-
-    def _spared_for_budgets(self, back: list[int]) -> Rows:
-        """Give back units for their budgets' sake; give those that are left.
-
-        Pods of several shapes may find no place where they had one before: then budgets give way.
-        """
-        with self.stage.trial() as kept:
-            self.stage.put_back(np.array(back, np.intp))
-            if not self.stage.fits(self.domain):
-                return self.ordered
-            kept.keep()
-        self.fates.update(dict.fromkeys(back, Fate.BUDGET))
-        left: Rows = self.ordered[~np.isin(self.ordered, back)]
-        return left
+                return self._as_released(placed)
 
     def _as_released(self, placed: dict[int, int]) -> Found:
         """Reprieve as kube-scheduler does: those that violate budgets first, no search for N."""
@@ -199,41 +192,12 @@ class _Attempt:
         highest = self.planner.units.priority[victims].max(initial=-SHIFT)
         return self._found(placed, victims, int(highest))
 
-    def _minimal(self, left: Rows) -> int:
-        """Give the smallest priority N such that taking units of N or lower is enough."""
-        stage = self.stage
-        priorities = self.planner.units.priority[left]
-
-        def enough(level: int) -> bool:
-            stage.deadline.check()
-            if stage.monotone:
-                return stage.enough_beside(self.domain, left[priorities > level])
-            with stage.trial():
-                stage.put_back(left[priorities > level])
-                return stage.fits(self.domain)
-
-        return _lowest(np.unique(priorities).tolist(), enough, monotone=stage.monotone)
-
     def _found(self, placed: dict[int, int], victims: Rows, minimal: int) -> Found:
         taken = np.isin(self.ordered, victims)
         self.fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
         violating = frozenset(self.ordered[taken & (self.violations > 0)].tolist())
         cost = self.planner.cost(victims, int(self.violations[taken].sum()))
         return Found(self.domain, placed, victims, minimal, violating, cost, self.fates)
-
-
-def _lowest(levels: list[int], enough: Callable[[int], bool], *, monotone: bool) -> int:
-    """Give the lowest level that is enough; the highest one is known to be."""
-    if not monotone:
-        return next((level for level in levels[:-1] if enough(level)), levels[-1])
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if enough(levels[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return levels[low]
 
 
 def charge(semantics: Semantics, *, group: bool) -> Charge:

@@ -17,10 +17,10 @@ from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.neighbours import Neighbours
 from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.packing import Kinds, asked, kinds_of, place_packed
 from podium.schedulerplugin.preemption.reprieve import stays
 from podium.schedulerplugin.preemption.room import beside
 from podium.schedulerplugin.preemption.units import Units
-from podium.schedulerplugin.shapes import Shape
 
 
 class Preemptor(NamedTuple):
@@ -67,7 +67,7 @@ class Stage:
         self.shapes = [snapshot.shapes[snapshot.shape.item(row)] for row in preemptor.rows]
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.plain(shape) for shape in distinct)
-        self.monotone = self.plain and len({_asked(shape) for shape in distinct}) == 1
+        self.monotone = self.plain and len({asked(shape) for shape in distinct}) == 1
 
     def trial(self) -> AbstractContextManager[Trial]:
         """Begin a block of moves that end with it, unless they are kept."""
@@ -90,10 +90,25 @@ class Stage:
             placed = self._placer.place_many(
                 rows, domain.within, enough, self.preemptor.nominated, self.deadline
             )
+            if len(placed) >= needed:
+                kept.keep()
+                return placed
+        if enough is None:
+            return None
+        with self.trial() as kept:
+            placed = place_packed(self._placer.chain, rows, needed, domain.within, self.deadline)
             if len(placed) < needed:
                 return None
             kept.keep()
         return placed
+
+    def kinds(self, domain: Domain) -> Kinds:
+        """Return the pods that are to be placed by kind, on the nodes of a domain."""
+        within = domain.within
+        if domain.node is not None:
+            within = np.zeros(len(self.snapshot.alive), np.bool_)
+            within[domain.node] = True
+        return kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
 
     def fits(self, domain: Domain) -> bool:
         """Say whether the preemptor can be placed as things are."""
@@ -247,8 +262,3 @@ class NodeStage(Stage):
                 sum(requests[at].item(row) for row in here) for at in self._resources
             ]
         return wants
-
-
-def _asked(shape: Shape) -> Shape:
-    """Give what of a plain shape decides where it fits."""
-    return shape._replace(labels=(), scored=(0, 0))

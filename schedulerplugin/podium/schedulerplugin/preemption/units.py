@@ -24,6 +24,7 @@ from podium.divergence import judge
 from podium.priority import resolve
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.podversions import NO_CHECKPOINT, checkpoint
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import protected
@@ -43,7 +44,7 @@ NEVER_EXEMPT = -(2**63)
 # Of so few units the members are put together one by one, not looked up in an array of all.
 _FEW = 64
 _ATTRIBUTES = (
-    *("priority", "rank", "size", "start", "key"),
+    *("priority", "rank", "size", "start", "since", "key"),
     *("guard", "apart", "minimum", "until", "leaving", "free_until", "_class_of"),
 )
 
@@ -121,7 +122,7 @@ class Units:
 
     `lead` is NO_UNIT for pods in none, `at` the node row where a pod of a unit runs. `priority` is what a
     preemptor must exceed, `rank` 1 for a group, `size` the running members, `start` the earliest start
-    (NO_START: none, which counts as now), `key` orders by UID, `guard` whether the unit may not be evicted,
+    (NO_START: none, which counts as now), `since` the time after which work would be lost, `key` orders by UID, `guard` whether the unit may not be evicted,
     `apart` whether the unit is a member that its group goes without, and (`minimum`, `until`) the preemption
     toleration: exempt from preemptors below the one before the other (seconds). Call `refresh` first.
     """
@@ -152,6 +153,7 @@ class Units:
         self.rank: Int32s = np.zeros(0, np.int32)
         self.size: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
+        self.since: Int64s = np.zeros(0, np.int64)
         self.key: Int64s = np.zeros(0, np.int64)
         self.guard: Bools = np.zeros(0, np.bool_)
         self.apart: Bools = np.zeros(0, np.bool_)
@@ -362,6 +364,10 @@ class Units:
         self.rank[row] = group is not None and (whole or rule.member_rank)
         self.size[row] = 1
         self.start[row] = snapshot.start.item(row)
+        saved = checkpoint(pod.metadata)
+        if group is not None and saved == NO_CHECKPOINT:
+            saved = checkpoint(group.metadata)
+        self.since[row] = max(snapshot.start.item(row), saved)
         self.key[row] = _sortable(pod.metadata.uid or "")
         name = self.class_name(row)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))

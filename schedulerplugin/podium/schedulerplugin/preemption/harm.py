@@ -1,0 +1,103 @@
+"""Harm: the one score by which plans are compared, a pod's on a node and a group's on the cluster alike.
+
+KEP-5710 asks to minimize the cost of preemptions and leaves most of that cost open. Podium compares, in
+this order, and less is better:
+
+1. pods that are evicted beyond what PodDisruptionBudgets allow, because their owners asked for that limit;
+2. the highest priority among the victims (the KEP's N), because a priority is a promise about order;
+3. for each priority from the highest: the units that go, then their pods, because a unit restarts as a whole;
+4. the work that is lost: accelerator-seconds since the start, or since the checkpoint that the workload
+   declares (`podversions.CHECKPOINT`); where these are equal, the plan whose most important victims started last;
+5. the pods that the victims would preempt in turn (the KEP's second principle; see `choice`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Int64s, Rows
+from podium.schedulerplugin.devices import is_device
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.snapshot import Snapshot
+
+# What counts of one pod: so many accelerators, for so many seconds. Sums over a cluster then fit 64 bits.
+_MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
+# Bits of a weight: work below, then one field for each priority, with units above pods.
+_WORK, _COUNT = 80, 32
+
+
+class Level(NamedTuple):
+    """The victims of one priority."""
+
+    priority: int
+    units: int
+    pods: int
+
+
+class Harm(NamedTuple):
+    """What a plan costs; `levels` come from the highest priority down.
+
+    `work` is in accelerator-seconds. `earliest` is the negative start (seconds) of the oldest pod among the
+    victims of the highest priority.
+    """
+
+    violations: int
+    levels: tuple[Level, ...]
+    work: int
+    earliest: int
+
+    @property
+    def highest(self) -> int | None:
+        """The highest priority among the victims (N), None where there is no victim."""
+        return self.levels[0].priority if self.levels else None
+
+    @property
+    def pods(self) -> int:
+        """The pods that go."""
+        return sum(level.pods for level in self.levels)
+
+
+def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
+    """Return the harm of evicting units (by lead) at `now` (seconds)."""
+    levels = []
+    for priority in np.unique(units.priority[victims])[::-1].tolist():
+        here = victims[units.priority[victims] == priority]
+        levels.append(Level(priority, len(here), int(units.size[here].sum())))
+    earliest = 0
+    if levels:
+        top = units.all_members(victims[units.priority[victims] == levels[0].priority])
+        earliest = -int(np.minimum(units.snapshot.start[top], now).min())
+    return Harm(violations, tuple(levels), int(work_lost(units, victims, now).sum()), earliest)
+
+
+def work_lost(units: Units, leads: Rows, now: int) -> Int64s:
+    """Return the accelerator-seconds that the eviction of each unit loses."""
+    rows = units.all_members(leads)
+    work = accelerators(units.snapshot, rows) * np.clip(now - units.since[rows], 0, _MOST_SECONDS)
+    ends = np.cumsum(units.size[leads])
+    sums = np.concatenate(([0], np.cumsum(work)))
+    lost: Int64s = sums[ends] - sums[ends - units.size[leads]]
+    return lost
+
+
+def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
+    """Return how many accelerators (of any resource that a node offers) each pod holds."""
+    held = np.zeros(len(rows), np.int64)
+    for name, at in snapshot.resource.items():
+        if is_device(name):
+            held += np.minimum(snapshot.requests[at][rows], _MOST_DEVICES)
+    return np.minimum(held, _MOST_DEVICES)
+
+
+def weights(units: Units, leads: Rows, now: int) -> list[int]:
+    """Return for each unit an integer; of two sets of units, the smaller sum is the lesser harm.
+
+    It is exact for steps 2 to 4, but for the start.
+    """
+    priorities, level = np.unique(units.priority[leads], return_inverse=True)
+    shifts = [_WORK + 2 * _COUNT * each for each in range(len(priorities))]
+    sizes, work = units.size[leads].tolist(), work_lost(units, leads, now).tolist()
+    return [
+        (((1 << _COUNT) + size) << shifts[each]) + lost
+        for size, each, lost in zip(sizes, level.tolist(), work, strict=True)
+    ]

@@ -1,0 +1,178 @@
+"""The units that a search may evict, as arrays and plain lists: what their pods hold, weigh and charge.
+
+A cluster has a hundred thousand pods; a search moves them one by one. So of many units only those are looked
+at that are on the nodes which are cheapest to free, in numbers that leave several times the room needed.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.preemption.budgets import BudgetIndex
+from podium.schedulerplugin.preemption.capacity import Held
+from podium.schedulerplugin.preemption.harm import weights
+from podium.schedulerplugin.preemption.packing import Kinds
+from podium.schedulerplugin.preemption.search import Candidate
+from podium.schedulerplugin.preemption.units import Units
+
+# Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
+_MANY = 4096
+# Those have room for so many times the pods that are needed, and are at least so many.
+_TIMES, _NODES = 3, 64
+
+
+class Pool(NamedTuple):
+    """Units (`leads`, the most important first), and their pods on nodes that suit the preemptor.
+
+    Of each pod `owner` is the position of its unit, `node` that of its node, and `amounts` has one array for
+    each resource that the preemptor asks for. `free` is the room by node with every unit in place.
+    """
+
+    leads: Rows
+    free: list[Int64s]
+    owner: Int64s
+    node: Int64s
+    amounts: list[Int64s]
+
+    def room(self, away: Bools) -> list[Int64s]:
+        """Return the room by node once the units `away` (by position) have left."""
+        here = away[self.owner]
+        rooms = [free.copy() for free in self.free]
+        for room, amounts in zip(rooms, self.amounts, strict=True):
+            np.add.at(room, self.node[here], amounts[here])
+        return rooms
+
+    def only(self, units: Bools) -> "Pool":
+        """Return the pool of these units (by position); the others stay."""
+        here = units[self.owner]
+        numbers = np.cumsum(units) - 1
+        return self._replace(
+            leads=self.leads[units],
+            owner=numbers[self.owner[here]],
+            node=self.node[here],
+            amounts=[amounts[here] for amounts in self.amounts],
+        )
+
+
+def pool_of(units: Units, leads: Rows, kinds: Kinds) -> Pool:
+    """Return the pool of units, the most important first, around a preemptor."""
+    snapshot = units.snapshot
+    position = np.full(len(snapshot.alive), -1, np.int64)
+    position[kinds.nodes] = np.arange(len(kinds.nodes))
+    rows = units.all_members(leads)
+    owner = np.repeat(np.arange(len(leads)), units.size[leads])
+    node = position[units.at[rows]]
+    here = node >= 0
+    amounts = [snapshot.requests[at][rows[here]] for at in kinds.resources]
+    return Pool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
+
+
+def narrowed(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
+    """Return a pool that is small enough to search, with room for the preemptor if there was any."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    pool = _within_budgets(pool, units, kinds, budgets)
+    pool = _of_least_priority(pool, units, kinds)
+    return _on_cheapest_nodes(pool, units, kinds)
+
+
+def candidates(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now: int) -> tuple[list[Candidate], list[int]]:
+    """Return the candidates of a search, and how many more pods each budget that they name lets go."""
+    held: list[list[Held]] = [[] for _ in pool.leads]
+    pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
+    for owner, node, amounts in zip(pool.owner.tolist(), pool.node.tolist(), pods, strict=True):
+        held[owner].append((node, amounts))
+    charges, allowed = budgets.scarce(pool.leads, units)
+    useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
+    found = [
+        Candidate(*each)
+        for each in zip(
+            held,
+            weights(units, pool.leads, now),
+            units.priority[pool.leads].tolist(),
+            useful.tolist(),
+            charges,
+            strict=True,
+        )
+    ]
+    return found, allowed
+
+
+def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
+    """Return for each pod roughly how many pods of the preemptor its room is enough for, 1 at most.
+
+    What a node is short of counts, or all that is asked for where it is short of nothing.
+    """
+    largest = max(kinds.kinds, key=lambda kind: kind.amounts)
+    least = np.full(len(pool.owner), np.inf)
+    short_of = np.full(len(pool.owner), np.inf)
+    for free, amounts, wanted in zip(pool.free, pool.amounts, largest.amounts, strict=True):
+        if not wanted:
+            continue
+        part = amounts / wanted
+        least = np.minimum(least, part)
+        short_of = np.where((free < wanted)[pool.node], np.minimum(short_of, part), short_of)
+    part = np.where(np.isinf(short_of), least, short_of)
+    return np.minimum(part, 1.0) * largest.nodes[pool.node]
+
+
+def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:
+    """Return whether each kind has room for its pods, were it alone."""
+    room = pool.room(away)
+    return all(int(_slots(kind.amounts, kind.nodes, kind.most, room).sum()) >= kind.count for kind in kinds.kinds)
+
+
+def _slots(amounts: tuple[int, ...], nodes: Bools, most: int, room: list[Int64s]) -> Int64s:
+    slots = np.where(nodes, most, 0)
+    for free, amount in zip(room, amounts, strict=True):
+        if amount:
+            slots = np.minimum(slots, free // amount)
+    return np.maximum(slots, 0)
+
+
+def _within_budgets(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
+    """Return the units that may go without violating a budget, the least important first, if they are enough."""
+    backwards = pool.leads[::-1]
+    numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
+    lawful = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
+    return pool.only(lawful) if not lawful.all() and _enough(pool, kinds, lawful) else pool
+
+
+def _of_least_priority(pool: Pool, units: Units, kinds: Kinds) -> Pool:
+    """Return the units of the lowest priorities that are enough."""
+    priority = units.priority[pool.leads]
+    levels = np.unique(priority)
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _enough(pool, kinds, priority <= levels[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return pool.only(priority <= levels[low])
+
+
+def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
+    """Return the units with a pod on the nodes that lose least for the room they give."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    priority = units.priority[pool.leads]
+    levels, level = np.unique(priority, return_inverse=True)
+    # A unit of one priority outweighs all that one cluster has of the next; shares of a unit are for each pod.
+    loss = (0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
+    lost = np.bincount(pool.node, loss, len(kinds.nodes))
+    everyone = np.ones(len(pool.leads), np.bool_)
+    chosen = np.zeros(len(kinds.nodes), np.bool_)
+    for kind in kinds.kinds:
+        now = _slots(kind.amounts, kind.nodes, kind.most, pool.free)
+        gain = _slots(kind.amounts, kind.nodes, kind.most, pool.room(everyone)) - now
+        price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
+        order = np.argsort(price, kind="stable")
+        order = order[gain[order] > 0]
+        missing = max(kind.count - int(now.sum()), 0) * _TIMES
+        width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
+        chosen[order[: max(width, _NODES)]] = True
+    kept = np.zeros(len(pool.leads), np.bool_)
+    kept[pool.owner[chosen[pool.node]]] = True
+    return pool.only(kept)

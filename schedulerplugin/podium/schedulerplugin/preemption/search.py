@@ -1,0 +1,176 @@
+"""The search for the units whose eviction does the least harm, while the preemptor has room.
+
+It begins with all units gone and gives back as many as it can, the most important first, which is the
+reprieve of KEP-5710 without a placement that was fixed before. Then it improves that: it takes one unit more,
+or all that keep one node from being free, and gives back others that are worth more. The number of steps is
+bounded by a number, not by time, so the same cluster has the same answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.preemption.capacity import Capacity, Held
+
+# How many pods are moved to improve a plan. A pod takes a microsecond.
+EFFORT = 60_000
+
+
+class Candidate(NamedTuple):
+    """A unit that may go: what its pods hold on nodes of the preemptor, and what its loss costs.
+
+    `weight` is that of `harm.weights`; `charges` are numbers of pods by budget; `useful` is roughly how many
+    pods of the preemptor it makes room for.
+    """
+
+    held: Sequence[Held]
+    weight: int
+    priority: int
+    useful: float
+    charges: Sequence[tuple[int, int]] = ()
+
+
+class Search:
+    """One search; `allowed` says how many more pods each budget lets go."""
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        capacity: Capacity,
+        needed: int,
+        allowed: Sequence[int],
+        deadline: Deadline,
+    ) -> None:
+        """`capacity` is that with all candidates gone."""
+        self._all = candidates
+        self._capacity = capacity
+        self._needed = needed
+        self._deadline = deadline
+        self._gone = set(range(len(candidates)))
+        self._left = list(allowed)
+        self._over = 0
+        self._weight = 0
+        self._effort = 0
+        for each in candidates:
+            self._count(each, 1)
+
+    def least(self) -> list[int] | None:
+        """Return the positions of the units to evict, None where the preemptor has no room without them all."""
+        if self._capacity.pods() < self._needed:
+            return None
+        found = self._best_start()
+        self._set(found)
+        self._effort = 0
+        self._improve()
+        return self._victims()
+
+    @property
+    def _score(self) -> tuple[int, int]:
+        return self._over, self._weight
+
+    def _best_start(self) -> list[int]:
+        """Return the best of several ways to give units back, from all that are gone."""
+        everyone = range(len(self._all))
+        by_weight = sorted(everyone, key=lambda at: -self._all[at].weight)
+        by_use = sorted(everyone, key=lambda at: (-self._all[at].priority, self._all[at].useful, -self._all[at].weight))
+        best: tuple[tuple[int, int], list[int]] | None = None
+        for order in (by_weight, by_use):
+            for lawful in (False, True) if self._left else (False,):
+                self._set(everyone)
+                if lawful:
+                    self._obey_budgets(order)
+                self._give_back(order)
+                if best is None or self._score < best[0]:
+                    best = self._score, self._victims()
+        assert best is not None
+        return best[1]
+
+    def _obey_budgets(self, order: Iterable[int]) -> None:
+        """Give back units, in order, as long as they take a budget beyond what it allows."""
+        for at in order:
+            if not self._over:
+                return
+            if any(self._left[budget] < 0 for budget, _ in self._all[at].charges):
+                self._try_back(at)
+
+    def _give_back(self, order: Sequence[int]) -> None:
+        """Give back every unit, in order, without which there is room enough."""
+        for at in order:
+            if at in self._gone:
+                self._try_back(at)
+
+    def _try_back(self, at: int) -> bool:
+        self._deadline.check()
+        self._back(at)
+        if self._capacity.pods() >= self._needed:
+            return True
+        self._go(at)
+        return False
+
+    def _improve(self) -> None:
+        """Exchange units for others while that makes the harm less."""
+        better = True
+        while better and self._effort < EFFORT:
+            better = any(self._exchange(group) for group in self._groups())
+
+    def _groups(self) -> list[list[int]]:
+        """Return sets of units that may be worth taking instead of others: each alone, and those of a node."""
+        top = max((self._all[at].priority for at in self._gone), default=None)
+        if top is None:
+            return []
+        staying = [
+            at for at, each in enumerate(self._all) if at not in self._gone and each.priority <= top
+        ]
+        groups = [[at] for at in sorted(staying, key=lambda at: (self._all[at].weight, -self._all[at].useful))]
+        by_node: dict[int, list[int]] = {}
+        for at in staying:
+            for node in dict.fromkeys(node for node, _ in self._all[at].held):
+                by_node.setdefault(node, []).append(at)
+        several = [each for each in by_node.values() if len(each) > 1]
+        several.sort(key=lambda each: sum(self._all[at].weight for at in each))
+        return [*groups, *several]
+
+    def _exchange(self, group: list[int]) -> bool:
+        """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
+        if self._effort >= EFFORT:
+            return False
+        before, score = self._victims(), self._score
+        for at in group:
+            self._go(at)
+        self._give_back(sorted(before, key=lambda at: -self._all[at].weight))
+        self._give_back(sorted(group, key=lambda at: -self._all[at].weight))
+        if self._score < score:
+            return True
+        self._set(before)
+        return False
+
+    def _victims(self) -> list[int]:
+        return sorted(self._gone)
+
+    def _set(self, victims: Iterable[int]) -> None:
+        wanted = set(victims)
+        for at in sorted(self._gone - wanted):
+            self._back(at)
+        for at in sorted(wanted - self._gone):
+            self._go(at)
+
+    def _go(self, at: int) -> None:
+        one = self._all[at]
+        self._gone.add(at)
+        self._capacity.leave(one.held)
+        self._effort += len(one.held)
+        self._count(one, 1)
+
+    def _back(self, at: int) -> None:
+        one = self._all[at]
+        self._gone.discard(at)
+        self._capacity.come(one.held)
+        self._effort += len(one.held)
+        self._count(one, -1)
+
+    def _count(self, one: Candidate, sign: int) -> None:
+        self._weight += sign * one.weight
+        for budget, pods in one.charges:
+            before = self._left[budget]
+            after = self._left[budget] = before - sign * pods
+            self._over += max(-after, 0) - max(-before, 0)
