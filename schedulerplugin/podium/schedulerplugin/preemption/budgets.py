@@ -218,13 +218,6 @@ class BudgetIndex:
                 charges[owner].append((budget, pods))
         return charges, self._allowed[scarce].tolist()
 
-    def beyond(self, leads: Rows, units: Units) -> int:
-        """Return how many pods the eviction of these units takes beyond what budgets allow."""
-        if not self._budgets or not len(leads):
-            return 0
-        counts = np.bincount(self._charges(units.all_members(leads)).budgets, minlength=len(self.names))
-        return int(np.maximum(counts - self._allowed[: len(counts)], 0).sum())
-
     def holding(self, leads: Rows, victims: Rows, units: Units) -> Rows:
         """Return those of the units whose eviction beside the victims' would violate a budget."""
         if not self._budgets:

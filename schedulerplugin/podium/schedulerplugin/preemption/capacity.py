@@ -21,13 +21,13 @@ Held = tuple[int, tuple[int, ...]]
 
 
 class Kind(NamedTuple):
-    """So many (`count`) pods that ask for the same `amounts`, on `nodes` (a mask over the positions).
+    """So many (`number`) pods that ask for the same `amounts`, on `nodes` (a mask over the positions).
 
     One node may hold `most` of them.
     """
 
     amounts: tuple[int, ...]
-    count: int
+    number: int
     nodes: Bools
     most: int
 
@@ -104,7 +104,7 @@ class SeveralKinds:
     def __init__(self, free: list[Int64s], kinds: list[Kind]) -> None:
         self._free = np.array(free, np.int64)
         self._kinds = kinds
-        self._wanted = sum(kind.count for kind in kinds)
+        self._wanted = sum(kind.number for kind in kinds)
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
 
     def leave(self, pods: Sequence[Held]) -> None:
@@ -144,7 +144,7 @@ def packed(free: Int64s, order: Sequence[Kind]) -> Iterator[tuple[Kind, Int64s]]
         tightest = np.argsort(np.where(slots > 0, slots, np.iinfo(np.int64).max), kind="stable")
         before = np.cumsum(slots[tightest]) - slots[tightest]
         taken = np.zeros(len(slots), np.int64)
-        taken[tightest] = np.clip(kind.count - before, 0, slots[tightest])
+        taken[tightest] = np.clip(kind.number - before, 0, slots[tightest])
         left -= np.multiply.outer(np.array(kind.amounts, np.int64), taken)
         yield kind, taken
 
@@ -153,11 +153,11 @@ def _orders(kinds: list[Kind], largest: Int64s) -> Iterator[list[Kind]]:
     """Yield the orders in which kinds are packed: the largest first, then others while there are few."""
 
     def share(kind: Kind) -> float:
-        return max(amount / max(most, 1) for amount, most in zip(kind.amounts, largest.tolist(), strict=True))
+        return max(amount / max(int(most), 1) for amount, most in zip(kind.amounts, largest.tolist(), strict=True))
 
     largest_first = sorted(kinds, key=share, reverse=True)
     yield largest_first
     if len(kinds) <= _ALL_ORDERS:
         for order in permutations(largest_first):
-            if list(order) != largest_first:
+            if any(one is not other for one, other in zip(order, largest_first, strict=True)):
                 yield list(order)

@@ -17,8 +17,9 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
-from podium.schedulerplugin.preemption.domain import SHIFT, Cost, DomainPlanner, Found
-from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, Sums
+from podium.schedulerplugin.preemption.domain import SHIFT, DomainPlanner, Found, Score
+from podium.schedulerplugin.preemption.harm import Harm
+from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, Lists, NodeTable, Sums
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.stage import Domain, Preemptor
 from podium.schedulerplugin.preemption.units import NO_UNIT
@@ -26,6 +27,8 @@ from podium.schedulerplugin.shapes import Shape
 
 # Of plans that cost the same, so many are looked at for what their victims would do next.
 FORESIGHT = 16
+# So many nodes are searched for a plan of less harm than sums along their pods show.
+_SEARCHED = 16
 
 
 class Chosen(NamedTuple):
@@ -131,7 +134,7 @@ class Chooser:
             )
         )
 
-    def _cheapest(self) -> tuple[Cost | None, list[int], dict[int, Found]]:
+    def _cheapest(self) -> tuple[Score | None, list[int], dict[int, Found]]:
         """Give the least cost, the nodes whose plans have it, and those of the plans that had to be made."""
         shape = self.planner.stage.shapes[0]
         accepted, refused = self._placer.chain.settled(shape, self._victims_shapes(), self._deadline)
@@ -152,23 +155,27 @@ class Chooser:
                 bound = sums.levels(candidates)
                 found = self._without_violating(sums, bound, accepted & (bound != NOT_ENOUGH))
             level, violations, safe = found
-        best, equal = self._by_sums(sums, level, safe)
+        best, equal, made = self._by_sums(sums, level, safe)
         bound = np.where(agree | (bound == NOT_ENOUGH), bound, -SHIFT)
         bound[candidates & self._table.long] = -SHIFT
-        made: dict[int, Found] = {}
         rows = np.flatnonzero((bound != NOT_ENOUGH) & ~safe)
         for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
             self._deadline.check()
-            if best is not None and (violations[row], bound[row]) > best[:2]:
+            if best is not None and (violations[row], bound[row]) > (best.violations, best.highest):
                 break
-            plan = self._attempt(row)
-            if plan is None or (best is not None and plan.cost > best):
-                continue
-            if plan.cost != best:
-                best, equal, made = plan.cost, [], {}
-            equal.append(row)
-            made[row] = plan
+            best, equal, made = self._better(row, best, equal, made)
         return best, equal, made
+
+    def _better(
+        self, row: int, best: Score | None, equal: list[int], made: dict[int, Found]
+    ) -> tuple[Score | None, list[int], dict[int, Found]]:
+        """Plan on a node; give the least cost, its nodes and their plans with that node among them."""
+        plan = self._attempt(row)
+        if plan is None or (best is not None and best < plan.cost):
+            return best, equal, made
+        if plan.cost != best:
+            best, equal, made = plan.cost, [], {}
+        return best, [*equal, row], {**made, row: plan}
 
     def _without_violating(self, sums: Sums, level: Int64s, nodes: Bools) -> "_Lawful":
         """Look on some nodes for plans that violate no budget, which are sums as well."""
@@ -180,15 +187,39 @@ class Chooser:
         without = sums.levels(nodes)
         return _Lawful(without, none + (nodes & (without == NOT_ENOUGH)), without != NOT_ENOUGH)
 
-    def _by_sums(self, sums: Sums, level: Int64s, safe: Bools) -> tuple[Cost | None, list[int]]:
-        """Give the least cost among the nodes whose plans are sums, and the nodes that have it."""
+    def _by_sums(
+        self, sums: Sums, level: Int64s, safe: Bools
+    ) -> tuple[Score | None, list[int], dict[int, Found]]:
+        """Give the least cost among the nodes whose plans are sums, the nodes that have it, and plans made."""
         if not safe.any():
-            return None, []
+            return None, [], {}
         lowest = int(level[safe].min())
         nodes = safe & (level == lowest)
         lists = sums.lists(np.flatnonzero(nodes), sums.depth(nodes, lowest))
-        best, equal = sums.cheapest(lists, lowest, self.planner.now)
-        return best, equal.tolist()
+        if self.planner.semantics is not Semantics.KEP:
+            best, equal = sums.cheapest(lists, lowest, self.planner.now)
+            return best, equal.tolist(), {}
+        least, equal = sums.least_harm(lists, lowest, self.planner.now)
+        return self._searched(sums, lists, lowest, least, equal)
+
+    def _searched(
+        self, sums: Sums, lists: Lists, level: int, least: Harm, equal: Rows
+    ) -> tuple[Score | None, list[int], dict[int, Found]]:
+        """Search the nodes that may have a plan of less harm than sums show; give what `_by_sums` gives."""
+        if least.pods == 1 and not least.work:
+            return least, equal.tolist(), {}
+        fewest = sums.fewest(lists, level)
+        order = np.argsort(fewest, kind="stable")
+        order = order[fewest[order] <= least.levels[0].units]
+        likely = list(dict.fromkeys([*equal[:_SEARCHED].tolist(), *lists.nodes[order[:_SEARCHED]].tolist()]))
+        best: Score | None = None
+        nodes: list[int] = []
+        made: dict[int, Found] = {}
+        for row in likely:
+            best, nodes, made = self._better(row, best, nodes, made)
+        if best is None or least <= best:
+            return least, equal.tolist(), {row: plan for row, plan in made.items() if plan.cost == least}
+        return best, nodes, made
 
     def _candidates(self, shape: Shape, refused: Bools) -> Bools:
         """Give the nodes where taking pods away may help: nothing but other pods keeps the preemptor out."""
@@ -305,7 +336,7 @@ class Chooser:
                 pods += best.pods if best is not None else 0
         return pods
 
-    def cost(self) -> Cost | None:
+    def cost(self) -> Score | None:
         """Give what the cheapest plan costs, without making it; None where there is none."""
         if self.planner.stage.preemptor.group:
             chosen = self.among([Domain("cluster")])

@@ -48,6 +48,10 @@ class Cost(NamedTuple):
     earliest: int
 
 
+# What plans are compared by: podium's own score, or that of kube-scheduler's releases. One run has one kind.
+Score = Harm | Cost
+
+
 class Found(NamedTuple):
     """A plan in one domain: rows of leads and pods are those of the snapshot as it is now."""
 
@@ -56,7 +60,7 @@ class Found(NamedTuple):
     victims: Rows
     minimal: int
     violating: frozenset[int]
-    cost: Cost | Harm
+    cost: Score
     fates: dict[int, Fate]
 
 
@@ -107,7 +111,8 @@ class DomainPlanner:
         if least is None:
             return None
         victims = least.victims
-        cost = harm(self.units, victims, self._budgets.beyond(victims, self.units), self.now)
+        violations = self._violations(victims)
+        cost = harm(self.units, victims, int(violations.sum()), self.now)
         if strict and cost.violations:
             return None
         fates = dict.fromkeys(ordered.tolist(), Fate.STAYS)
@@ -118,7 +123,7 @@ class DomainPlanner:
         held = self._budgets.holding(ordered, victims, self.units)
         fates.update(dict.fromkeys(held.tolist(), by_budget))
         fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
-        violating = frozenset(victims[self._violations(victims) > 0].tolist())
+        violating = frozenset(victims[violations > 0].tolist())
         return Found(domain, least.placed, victims, minimal, violating, cost, fates)
 
     def cost(self, victims: Rows, violations: int) -> Cost:

@@ -15,6 +15,7 @@ from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.podversions import NO_START
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost
+from podium.schedulerplugin.preemption.harm import Harm, Level, work_lost
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -288,6 +289,42 @@ class Sums:
         latest = int(first.max())
         cost = Cost(0, level, int(total.min()), pods, -latest)
         return cost, lists.nodes[at[first == latest]]
+
+    def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows]:
+        """Reprieve on every node, the most important first; return the least harm, and the nodes that have it.
+
+        It holds for the same nodes as `cheapest`. A search on one node may find less.
+        """
+        units, leads = self._units, lists.leads
+        taken = self._taken(lists, level)
+        at, levels = np.arange(len(lists.nodes)), []
+        for priority in np.unique(lists.priority[taken])[::-1].tolist():
+            here = taken[:, at] & (lists.priority[:, at] == priority)
+            number = here.sum(axis=0)
+            at, here, fewest = at[number == number.min()], here[:, number == number.min()], int(number.min())
+            pods = np.where(here, units.size[leads[:, at]], 0).sum(axis=0)
+            at = at[pods == pods.min()]
+            if fewest:
+                levels.append(Level(priority, fewest, int(pods.min())))
+        going = taken[:, at]
+        lost = np.zeros(going.shape, np.int64)
+        lost[going] = work_lost(units, leads[:, at][going].astype(np.intp), now)
+        work = lost.sum(axis=0)
+        at, going = at[work == work.min()], going[:, work == work.min()]
+        top = going & (lists.priority[:, at] == levels[0].priority)
+        start = np.where(top, np.minimum(units.start[leads[:, at]], now), NO_START).min(axis=0)
+        latest = int(start.max())
+        return Harm(0, tuple(levels), int(work.min()), -latest), lists.nodes[at[start == latest]]
+
+    def fewest(self, lists: Lists, level: int) -> Int64s:
+        """Return for each node a number of units of a priority without which no plan there can do."""
+        fewest = np.zeros(len(lists.nodes), np.int64)
+        lower, top = lists.may & (lists.priority < level), lists.may & (lists.priority == level)
+        for amounts, lack in zip(lists.amounts, self._lacks.values(), strict=True):
+            missing = lack[lists.nodes] - np.where(lower, amounts, 0).sum(axis=0)
+            largest = -np.sort(-np.where(top, amounts, 0), axis=0)
+            fewest = np.maximum(fewest, (np.cumsum(largest, axis=0) < missing).sum(axis=0) + (missing > 0))
+        return fewest
 
     def _taken(self, lists: Lists, level: int) -> Bools:
         """Say who is a victim, by place and node, one entry for each unit."""

@@ -120,7 +120,7 @@ def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
 def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:
     """Return whether each kind has room for its pods, were it alone."""
     room = pool.room(away)
-    return all(int(_slots(kind.amounts, kind.nodes, kind.most, room).sum()) >= kind.count for kind in kinds.kinds)
+    return all(int(_slots(kind.amounts, kind.nodes, kind.most, room).sum()) >= kind.number for kind in kinds.kinds)
 
 
 def _slots(amounts: tuple[int, ...], nodes: Bools, most: int, room: list[Int64s]) -> Int64s:
@@ -170,7 +170,7 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
         price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]
-        missing = max(kind.count - int(now.sum()), 0) * _TIMES
+        missing = max(kind.number - int(now.sum()), 0) * _TIMES
         width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
         chosen[order[: max(width, _NODES)]] = True
     kept = np.zeros(len(pool.leads), np.bool_)
