@@ -1,0 +1,212 @@
+"""What an oracle needs to know of a cluster and a preemptor, as plain values: room, demands, units, budgets.
+
+It is read from an engine with the units and static filters that the planner has; choosing victims and
+placing pods, which is what the oracle judges, is not part of it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.membership import GroupKey
+from podium.api.times import seconds
+from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.devices import devices
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.naming import plainly
+from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.shapes import Shape
+from podium.view import Name
+
+HOST = "kubernetes.io/hostname"
+
+# By resource, in the order of its name.
+Amounts = tuple[tuple[str, int], ...]
+
+
+class Demand(NamedTuple):
+    """So many pods alike, of which each asks for these amounts, and the nodes that suit them."""
+
+    pods: int
+    amounts: Amounts
+    nodes: frozenset[int]
+
+
+class Pod(NamedTuple):
+    """A running pod (its row in the snapshot), where it runs, what it frees and which budget counts it."""
+
+    row: int
+    node: int
+    amounts: Amounts
+    budget: Name | None
+
+
+class Unit(NamedTuple):
+    """Pods that go together; `work` is what is lost with them, in accelerator-seconds."""
+
+    name: str
+    priority: int
+    pods: tuple[Pod, ...]
+    work: int
+
+
+class Even(NamedTuple):
+    """Pods of these demands (by number) differ by at most `skew` between domains, which are sets of nodes."""
+
+    demands: tuple[int, ...]
+    domains: tuple[frozenset[int], ...]
+    skew: int
+
+
+class Apart(NamedTuple):
+    """At most one pod of these demands (by number) runs in each domain."""
+
+    demands: tuple[int, ...]
+    domains: tuple[frozenset[int], ...]
+
+
+class Problem(NamedTuple):
+    """A preemptor that places at least `needed` pods, and the units of lower priority that may go for it.
+
+    `free` is by node (row in the snapshot) and resource; `left` is what the budgets allow.
+    """
+
+    free: dict[int, dict[str, int]]
+    demands: tuple[Demand, ...]
+    needed: int
+    units: tuple[Unit, ...]
+    left: dict[Name, int]
+    constraints: tuple[Even | Apart, ...] = ()
+
+
+class Lost(NamedTuple):
+    """How many units and pods of one priority go."""
+
+    priority: int
+    units: int
+    pods: int
+
+
+class Harm(NamedTuple):
+    """What a plan does, to be compared: less is better. `lost` begins with the highest priority."""
+
+    violations: int
+    lost: tuple[Lost, ...]
+    work: int
+
+    @property
+    def pods(self) -> int:
+        """The pods that go."""
+        return sum(each.pods for each in self.lost)
+
+    @property
+    def units(self) -> int:
+        """The units that go."""
+        return sum(each.units for each in self.lost)
+
+
+def harm(problem: Problem, rows: Collection[int]) -> Harm:
+    """Return the harm of evicting these pods; a unit that loses a pod is lost as a whole."""
+    gone = [unit for unit in problem.units if any(pod.row in rows for pod in unit.pods)]
+    units = Counter(unit.priority for unit in gone)
+    pods = Counter(unit.priority for unit in gone for _ in unit.pods)
+    charged = Counter(pod.budget for unit in gone for pod in unit.pods if pod.budget is not None)
+    work = sum(unit.work for unit in gone)
+    over = sum(max(number - problem.left[name], 0) for name, number in charged.items())
+    return Harm(over, tuple(Lost(at, units[at], pods[at]) for at in sorted(units, reverse=True)), work)
+
+
+def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Problem:
+    """Read the problem of a pending pod or group; the engine has the spec's semantics."""
+    found = engine.wanted(target, plainly)
+    assert isinstance(found, Wanted), found
+    at = seconds(now)
+    units, _ = engine.units(for_group=found.group is not None, now=at)
+    open_to = units.open_to(found.priority, at) & (engine.snapshot.node == units.at)
+    leads = np.flatnonzero(open_to) if not found.barred else np.zeros(0, np.intp)
+    alike = Counter(engine.snapshot.shape.item(row) for row in found.rows)
+    shapes = [engine.snapshot.shapes[each] for each in alike]
+    names = sorted({name for shape in shapes for name, _ in shape.requests})
+    demands = tuple(_demand(engine, *each) for each in zip(shapes, alike.values(), strict=True))
+    nodes = frozenset().union(*(demand.nodes for demand in demands))
+    budgets = engine.view.budgets
+    return Problem(
+        free={node: _free(engine, names, node) for node in sorted(nodes)},
+        demands=demands,
+        needed=found.needed,
+        units=tuple(_unit(engine, units, lead, names, at) for lead in leads.tolist()),
+        left={
+            name: (budget.status.disruptionsAllowed or 0) if budget.status is not None else 0
+            for name, budget in budgets.items()
+        },
+        constraints=tuple(_constraints(engine, shapes, nodes)),
+    )
+
+
+def _demand(engine: Engine, shape: Shape, count: int) -> Demand:
+    snapshot = engine.snapshot
+    offered = all(name in snapshot.resource for name, _ in shape.requests)
+    suits = engine.placer.chain.static(shape) & snapshot.alive if offered else snapshot.alive & False
+    return Demand(count, tuple(sorted(shape.requests)), frozenset(np.flatnonzero(suits).tolist()))
+
+
+def _free(engine: Engine, names: Iterable[str], node: int) -> dict[str, int]:
+    snapshot = engine.snapshot
+    at = {name: snapshot.resource[name] for name in names if name in snapshot.resource}
+    return {
+        name: snapshot.allocatable[each].item(node) - snapshot.used[each].item(node)
+        for name, each in at.items()
+    }
+
+
+def _unit(engine: Engine, units: Units, lead: int, names: list[str], now: int) -> Unit:
+    rows = units.members(lead)
+    pods = tuple(_pods(engine, rows, names))
+    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, _work(engine, rows, now))
+
+
+def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:
+    snapshot = engine.snapshot
+    for row, budgets in zip(rows.tolist(), engine.budgets.of_each(rows), strict=True):
+        assert len(budgets) <= 1, "a pod that several budgets count is not modelled"
+        amounts = tuple(
+            (name, snapshot.requests[snapshot.resource[name]].item(row))
+            for name in names
+            if name in snapshot.resource
+        )
+        yield Pod(row, snapshot.node.item(row), amounts, next(iter(budgets), None))
+
+
+def _work(engine: Engine, rows: Rows, now: int) -> int:
+    snapshot = engine.snapshot
+    held = ((sum(devices([snapshot.pods[row]]).values()), snapshot.start.item(row)) for row in rows.tolist())
+    return sum(number * max(now - start, 0) for number, start in held)
+
+
+def _constraints(engine: Engine, shapes: list[Shape], nodes: Collection[int]) -> Iterable[Even | Apart]:
+    """Give the constraints that pods of the preemptor have among themselves."""
+    for shape in dict.fromkeys(shapes):
+        for constraint in shape.spread:
+            selector = constraint.selector
+            meant = [selector is not None and selector.matches(dict(each.labels)) for each in shapes]
+            demands = tuple(at for at, each in enumerate(meant) if each)
+            yield Even(demands, _domains(engine, constraint.topology_key, nodes), constraint.max_skew)
+        for term in shape.pod_anti_affinity:
+            meant = [term.matches(each.namespace, {}, dict(each.labels)) for each in shapes]
+            demands = tuple(at for at, each in enumerate(meant) if each)
+            yield Apart(demands, _domains(engine, term.topology_key, nodes))
+
+
+def _domains(engine: Engine, key: str, nodes: Collection[int]) -> tuple[frozenset[int], ...]:
+    found: dict[str, set[int]] = {}
+    for node in nodes:
+        read = engine.snapshot.objects[node]
+        assert read is not None
+        value = (read.metadata.labels or {}).get(key)
+        if value is not None:
+            found.setdefault(value, set()).add(node)
+    return tuple(frozenset(each) for _, each in sorted(found.items()))

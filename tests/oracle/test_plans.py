@@ -1,0 +1,53 @@
+"""The planner does no more harm than the oracle allows, on generated clusters.
+
+`make soak` compares all SEEDS of them, the unit suite the first SAMPLE. What is asserted here holds for
+every case; how many cases reach the least is printed by `python -m tests.oracle.compare`.
+"""
+
+import os
+from functools import cache
+
+import pytest
+from tests.oracle import clusters
+from tests.oracle.compare import Compared, compared, regret
+
+from podium.schedulerplugin.preemption.outcome import Semantics
+
+SEEDS, SAMPLE = 1_000, 100
+# kube-scheduler 1.36 comes closest to the least, so it tells most about the oracle.
+RULES = (Semantics.KEP, Semantics.V1_36)
+
+
+@cache
+def _sample() -> list[dict[Semantics, Compared]]:
+    number = SEEDS if os.environ.get("PODIUM_DIFFERENTIAL") == "full" else SAMPLE
+    return [
+        dict(zip(RULES, compared(seed, clusters.generated(seed), *RULES), strict=True))
+        for seed in range(number)
+    ]
+
+
+@pytest.mark.parametrize("semantics", RULES)
+def test_no_plan_does_less_harm_than_the_least(semantics: Semantics) -> None:
+    """A plan below the least would be one that the oracle calls impossible."""
+    for each in (both[semantics] for both in _sample()):
+        if each.plan is not None:
+            assert each.least is not None, each
+            assert each.least <= each.plan, each
+
+
+@pytest.mark.parametrize("semantics", RULES)
+def test_nobody_goes_where_free_room_is_enough(semantics: Semantics) -> None:
+    """This holds of all rules while no preemptor's pods hinder each other but by room."""
+    assert regret(both[semantics] for both in _sample()).needless == 0
+
+
+def test_the_sample_has_all_sorts() -> None:
+    """Most preemptors need victims, some none, some find no room at all, and budgets have to give way."""
+    seen = [both[Semantics.KEP].least for both in _sample()]
+    needing = [each for each in seen if each is not None and each.pods]
+    assert len(needing) >= len(seen) / 2
+    assert any(each.violations for each in needing)
+    assert any(len(each.lost) > 1 for each in needing)
+    assert any(each is not None and not each.pods for each in seen)
+    assert None in seen
