@@ -33,7 +33,13 @@ class Kind(NamedTuple):
 
 
 class Capacity(Protocol):
-    """The room for a preemptor while units leave and return."""
+    """The room for a preemptor while units leave and return.
+
+    `step` is roughly what an answer costs. `unlimited` says that more pods than are wanted are counted.
+    """
+
+    step: int
+    unlimited: bool
 
     def leave(self, pods: Sequence[Held]) -> None:
         """Free what these pods hold."""
@@ -52,6 +58,9 @@ def capacity(free: list[Int64s], kinds: list[Kind]) -> Capacity:
 
 class OneKind:
     """The capacity for pods that are alike: exact where nothing but resources and nodes decide."""
+
+    step = 1
+    unlimited = True
 
     def __init__(self, free: list[Int64s], kind: Kind) -> None:
         self._most = kind.most
@@ -101,6 +110,9 @@ class OneKind:
 class SeveralKinds:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
+    step = 8
+    unlimited = False
+
     def __init__(self, free: list[Int64s], kinds: list[Kind]) -> None:
         self._free = np.array(free, np.int64)
         self._kinds = kinds
@@ -119,6 +131,11 @@ class SeveralKinds:
 
     def pods(self) -> int:
         """Return how many pods of the preemptor have room."""
+        alone = sum(
+            min(int(slots(self._free, kind).sum()), kind.number) for kind in self._kinds
+        )
+        if alone < self._wanted:
+            return alone
         best = 0
         for order in self._orders:
             best = max(best, sum(int(taken.sum()) for _, taken in packed(self._free, order)))
@@ -132,19 +149,26 @@ class SeveralKinds:
         return max(found, key=lambda each: sum(int(taken.sum()) for _, taken in each))
 
 
+def slots(free: Sequence[Int64s] | Int64s, kind: Kind) -> Int64s:
+    """Return how many pods of a kind, and no others, have room on each node."""
+    most = np.where(kind.nodes, kind.most, 0)
+    for left, amount in zip(free, kind.amounts, strict=True):
+        if amount:
+            most = np.minimum(most, left // amount)
+    return np.maximum(most, 0)
+
+
 def packed(free: Int64s, order: Sequence[Kind]) -> Iterator[tuple[Kind, Int64s]]:
     """Yield how many pods of each kind go to each node, kind by kind, on the tightest nodes first."""
     left = free.copy()
-    for kind in order:
-        slots = np.where(kind.nodes, kind.most, 0)
-        for at, amount in enumerate(kind.amounts):
-            if amount:
-                slots = np.minimum(slots, left[at] // amount)
-        slots = np.maximum(slots, 0)
-        tightest = np.argsort(np.where(slots > 0, slots, np.iinfo(np.int64).max), kind="stable")
-        before = np.cumsum(slots[tightest]) - slots[tightest]
-        taken = np.zeros(len(slots), np.int64)
-        taken[tightest] = np.clip(kind.number - before, 0, slots[tightest])
+    for at, kind in enumerate(order):
+        most = slots(left, kind)
+        # Of nodes that are equally tight, those first that the kinds to come have least use for.
+        later = sum((slots(left, each) for each in order[at + 1 :]), np.zeros_like(most))
+        tightest = np.lexsort((later, np.where(most > 0, most, np.iinfo(np.int64).max)))
+        before = np.cumsum(most[tightest]) - most[tightest]
+        taken = np.zeros(len(most), np.int64)
+        taken[tightest] = np.clip(kind.number - before, 0, most[tightest])
         left -= np.multiply.outer(np.array(kind.amounts, np.int64), taken)
         yield kind, taken
 

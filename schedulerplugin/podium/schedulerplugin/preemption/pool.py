@@ -10,7 +10,7 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
-from podium.schedulerplugin.preemption.capacity import Held
+from podium.schedulerplugin.preemption.capacity import Held, slots
 from podium.schedulerplugin.preemption.harm import weights
 from podium.schedulerplugin.preemption.packing import Kinds
 from podium.schedulerplugin.preemption.search import Candidate
@@ -120,15 +120,7 @@ def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
 def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:
     """Return whether each kind has room for its pods, were it alone."""
     room = pool.room(away)
-    return all(int(_slots(kind.amounts, kind.nodes, kind.most, room).sum()) >= kind.number for kind in kinds.kinds)
-
-
-def _slots(amounts: tuple[int, ...], nodes: Bools, most: int, room: list[Int64s]) -> Int64s:
-    slots = np.where(nodes, most, 0)
-    for free, amount in zip(room, amounts, strict=True):
-        if amount:
-            slots = np.minimum(slots, free // amount)
-    return np.maximum(slots, 0)
+    return all(int(slots(room, kind).sum()) >= kind.number for kind in kinds.kinds)
 
 
 def _within_budgets(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
@@ -165,8 +157,8 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
     everyone = np.ones(len(pool.leads), np.bool_)
     chosen = np.zeros(len(kinds.nodes), np.bool_)
     for kind in kinds.kinds:
-        now = _slots(kind.amounts, kind.nodes, kind.most, pool.free)
-        gain = _slots(kind.amounts, kind.nodes, kind.most, pool.room(everyone)) - now
+        now = slots(pool.free, kind)
+        gain = slots(pool.room(everyone), kind) - now
         price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]

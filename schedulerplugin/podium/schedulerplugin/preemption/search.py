@@ -6,7 +6,8 @@ or all that keep one node from being free, and gives back others that are worth 
 bounded by a number, not by time, so the same cluster has the same answer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from podium.schedulerplugin.deadline import Deadline
@@ -14,6 +15,9 @@ from podium.schedulerplugin.preemption.capacity import Capacity, Held
 
 # How many pods are moved to improve a plan. A pod takes a microsecond.
 EFFORT = 60_000
+
+
+Key = Callable[[int], tuple[float, ...]]
 
 
 class Candidate(NamedTuple):
@@ -71,17 +75,20 @@ class Search:
     def _best_start(self) -> list[int]:
         """Return the best of several ways to give units back, from all that are gone."""
         everyone = range(len(self._all))
-        by_weight = sorted(everyone, key=lambda at: -self._all[at].weight)
-        by_use = sorted(everyone, key=lambda at: (-self._all[at].priority, self._all[at].useful, -self._all[at].weight))
+        by_weight = sorted(everyone, key=self._by_weight)
+        by_use = sorted(everyone, key=self._by_use)
+        useless = sorted(by_weight, key=lambda at: self._all[at].useful)
+        # Where budgets are short, their units return first, those that make least room before others.
+        starts = [((), by_weight), ((), by_use)]
+        if self._left:
+            starts += [(first, order) for first in (by_weight, useless) for order in (by_weight, by_use)]
         best: tuple[tuple[int, int], list[int]] | None = None
-        for order in (by_weight, by_use):
-            for lawful in (False, True) if self._left else (False,):
-                self._set(everyone)
-                if lawful:
-                    self._obey_budgets(order)
-                self._give_back(order)
-                if best is None or self._score < best[0]:
-                    best = self._score, self._victims()
+        for first, order in starts:
+            self._set(everyone)
+            self._obey_budgets(first)
+            self._give_back(order)
+            if best is None or self._score < best[0]:
+                best = self._score, self._victims()
         assert best is not None
         return best[1]
 
@@ -90,7 +97,7 @@ class Search:
         for at in order:
             if not self._over:
                 return
-            if any(self._left[budget] < 0 for budget, _ in self._all[at].charges):
+            if at in self._gone and any(self._left[budget] < 0 for budget, _ in self._all[at].charges):
                 self._try_back(at)
 
     def _give_back(self, order: Sequence[int]) -> None:
@@ -111,38 +118,61 @@ class Search:
         """Exchange units for others while that makes the harm less."""
         better = True
         while better and self._effort < EFFORT:
-            better = any(self._exchange(group) for group in self._groups())
+            better = any(self._exchange(group, pair=pair) for group, pair in self._groups())
 
-    def _groups(self) -> list[list[int]]:
-        """Return sets of units that may be worth taking instead of others: each alone, and those of a node."""
+    def _groups(self) -> Iterator[tuple[list[int], bool]]:
+        """Yield sets of units that may be worth taking instead of others: one, those of a node, and pairs (True)."""
         top = max((self._all[at].priority for at in self._gone), default=None)
         if top is None:
-            return []
+            return
         staying = [
-            at for at, each in enumerate(self._all) if at not in self._gone and each.priority <= top
+            at
+            for at, each in enumerate(self._all)
+            if at not in self._gone and (self._over or each.priority <= top)
         ]
-        groups = [[at] for at in sorted(staying, key=lambda at: (self._all[at].weight, -self._all[at].useful))]
+        staying.sort(key=lambda at: (self._all[at].weight, -self._all[at].useful))
+        yield from (([at], False) for at in staying)
         by_node: dict[int, list[int]] = {}
         for at in staying:
             for node in dict.fromkeys(node for node, _ in self._all[at].held):
                 by_node.setdefault(node, []).append(at)
         several = [each for each in by_node.values() if len(each) > 1]
         several.sort(key=lambda each: sum(self._all[at].weight for at in each))
-        return [*groups, *several]
+        yield from ((each, False) for each in several)
+        yield from ((list(each), True) for each in combinations(staying, 2))
 
-    def _exchange(self, group: list[int]) -> bool:
+    def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
         if self._effort >= EFFORT:
             return False
-        before, score = self._victims(), self._score
+        before, score, room = self._victims(), self._score, self._capacity.pods()
         for at in group:
             self._go(at)
-        self._give_back(sorted(before, key=lambda at: -self._all[at].weight))
-        self._give_back(sorted(group, key=lambda at: -self._all[at].weight))
-        if self._score < score:
-            return True
+        if pair and self._capacity.pods() == room and self._capacity.unlimited:
+            # Two that make room for no pod more rarely let a third return.
+            for at in group:
+                self._back(at)
+            return False
+        taken = self._victims()
+        attempts: list[tuple[Key, list[int]]] = [(self._by_weight, []), (self._by_use, [])]
+        if self._over:
+            attempts += [(self._by_use, before), (self._by_use, taken)]
+        for order, first in attempts:
+            self._obey_budgets(sorted(first, key=lambda at: self._all[at].useful))
+            self._give_back(sorted(before, key=order))
+            self._give_back(sorted(group, key=order))
+            if self._score < score:
+                return True
+            self._set(taken)
         self._set(before)
         return False
+
+    def _by_weight(self, at: int) -> tuple[float, ...]:
+        return (-self._all[at].weight,)
+
+    def _by_use(self, at: int) -> tuple[float, ...]:
+        one = self._all[at]
+        return -one.priority, one.useful, -one.weight
 
     def _victims(self) -> list[int]:
         return sorted(self._gone)
@@ -158,14 +188,14 @@ class Search:
         one = self._all[at]
         self._gone.add(at)
         self._capacity.leave(one.held)
-        self._effort += len(one.held)
+        self._effort += len(one.held) * self._capacity.step
         self._count(one, 1)
 
     def _back(self, at: int) -> None:
         one = self._all[at]
         self._gone.discard(at)
         self._capacity.come(one.held)
-        self._effort += len(one.held)
+        self._effort += len(one.held) * self._capacity.step
         self._count(one, -1)
 
     def _count(self, one: Candidate, sign: int) -> None:
