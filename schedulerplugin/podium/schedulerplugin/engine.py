@@ -34,6 +34,7 @@ from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.nominations import Nominations
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 from podium.schedulerplugin.preemption.pinned import daemon_set
+from podium.schedulerplugin.preemption.search import EFFORT
 from podium.schedulerplugin.preemption.stage import Preemptor, Stage
 from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
 from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
@@ -202,13 +203,19 @@ class Engine:
         table.refresh(units.refresh(deadline), now)
         return found
 
-    def chooser(self, preemptor: Preemptor, now: int, deadline: Deadline = NEVER) -> Chooser:
-        """Give who chooses a domain for a preemptor, from the snapshot as it is at the moment."""
+    def chooser(
+        self, preemptor: Preemptor, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
+    ) -> Chooser:
+        """Give who chooses a domain for a preemptor, from the snapshot as it is at the moment.
+
+        `effort` is that of the search for the least harm.
+        """
         rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
         units, table = self._units[rule]
         stage = Stage(self.placer, units, preemptor, self.settings.semantics, deadline)
-        planner = DomainPlanner(stage, self.budgets, self.settings, now)
-        again = partial(self.chooser, now=now, deadline=deadline)
+        planner = DomainPlanner(stage, self.budgets, self.settings, now, effort)
+        # What victims would preempt in turn is an estimate.
+        again = partial(self.chooser, now=now, deadline=deadline, effort=0)
         return Chooser(planner, self.placer, table, self.budgets, again=again)
 
     def _as_group(self, found: Wanted) -> bool:

@@ -16,6 +16,7 @@ from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.leastharm import least_harm
 from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.search import EFFORT
 from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
 
@@ -71,7 +72,11 @@ class DomainPlanner:
     what else is to be counted (nominated pods) or not (leaving ones) already so. `charge` is how budgets are.
     """
 
-    def __init__(self, stage: Stage, budgets: BudgetIndex, settings: Settings, now: int) -> None:
+    def __init__(
+        self, stage: Stage, budgets: BudgetIndex, settings: Settings, now: int, effort: int = EFFORT
+    ) -> None:
+        """`effort` is that of the search for the least harm (see `search`)."""
+        self._effort = effort
         self.stage = stage
         self.units = stage.units
         self.now = now
@@ -107,7 +112,7 @@ class DomainPlanner:
         if not len(ordered):
             return None
         strict = self._settings.budgets is Budgets.STRICT
-        least = least_harm(self.stage, self._budgets, domain, ordered, self.now, only_room=only_room)
+        least = least_harm(self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=self._effort)
         if least is None:
             return None
         victims = least.victims

@@ -30,14 +30,14 @@ class Least(NamedTuple):
 
 
 def least_harm(
-    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int, *, only_room: bool
+    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int, *, only_room: bool, effort: int
 ) -> Least | None:
     """Return the plan, None where the preemptor finds no place though all units have left.
 
     `ordered` are the units that may go, the most important first. `only_room` says that nothing but resources
-    and nodes can refuse the preemptor in this domain.
+    and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
-    found = _by_resources(stage, budgets, domain, ordered, now)
+    found = _by_resources(stage, budgets, domain, ordered, now, effort)
     if found is not None:
         with stage.trial():
             stage.lift(found)
@@ -50,14 +50,14 @@ def least_harm(
 
 
 def _by_resources(
-    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int
+    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int, effort: int
 ) -> Rows | None:
     """Return the units to evict as far as resources decide, None where all of them are not enough."""
     kinds, units = stage.kinds(domain), stage.units
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets)
     found, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)
-    victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline).least()
+    victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline, effort).least()
     return None if victims is None else pool.leads[victims]
 
 

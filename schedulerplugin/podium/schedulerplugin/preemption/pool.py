@@ -19,7 +19,7 @@ from podium.schedulerplugin.preemption.units import Units
 # Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
 _MANY = 4096
 # Those have room for so many times the pods that are needed, and are at least so many.
-_TIMES, _NODES = 3, 64
+_TIMES, _NODES = 2, 64
 
 
 class Pool(NamedTuple):

@@ -14,7 +14,7 @@ from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.preemption.capacity import Capacity, Held
 
 # How many pods are moved to improve a plan. A pod takes a microsecond.
-EFFORT = 60_000
+EFFORT = 15_000
 
 
 Key = Callable[[int], tuple[float, ...]]
@@ -44,8 +44,10 @@ class Search:
         needed: int,
         allowed: Sequence[int],
         deadline: Deadline,
+        effort: int = EFFORT,
     ) -> None:
-        """`capacity` is that with all candidates gone."""
+        """`capacity` is that with all candidates gone; without `effort` the first plan found is the answer."""
+        self._most = effort
         self._all = candidates
         self._capacity = capacity
         self._needed = needed
@@ -80,7 +82,9 @@ class Search:
         useless = sorted(by_weight, key=lambda at: self._all[at].useful)
         # Where budgets are short, their units return first, those that make least room before others.
         starts = [((), by_weight), ((), by_use)]
-        if self._left:
+        if not self._most:
+            starts = starts[:1]
+        elif self._left:
             starts += [(first, order) for first in (by_weight, useless) for order in (by_weight, by_use)]
         best: tuple[tuple[int, int], list[int]] | None = None
         for first, order in starts:
@@ -116,9 +120,17 @@ class Search:
 
     def _improve(self) -> None:
         """Exchange units for others while that makes the harm less."""
-        better = True
-        while better and self._effort < EFFORT:
-            better = any(self._exchange(group, pair=pair) for group, pair in self._groups())
+        while self._effort < self._most and self._exchanged():
+            pass
+
+    def _exchanged(self) -> bool:
+        """Make the first exchange that lessens the harm; return whether there is one within the effort."""
+        for group, pair in self._groups():
+            if self._effort >= self._most:
+                break
+            if self._exchange(group, pair=pair):
+                return True
+        return False
 
     def _groups(self) -> Iterator[tuple[list[int], bool]]:
         """Yield sets of units that may be worth taking instead of others: one, those of a node, and pairs (True)."""
@@ -143,8 +155,6 @@ class Search:
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
-        if self._effort >= EFFORT:
-            return False
         before, score, room = self._victims(), self._score, self._capacity.pods()
         for at in group:
             self._go(at)
@@ -154,6 +164,7 @@ class Search:
                 self._back(at)
             return False
         taken = self._victims()
+        self._effort += len(taken)
         attempts: list[tuple[Key, list[int]]] = [(self._by_weight, []), (self._by_use, [])]
         if self._over:
             attempts += [(self._by_use, before), (self._by_use, taken)]
