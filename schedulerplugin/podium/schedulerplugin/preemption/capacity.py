@@ -110,7 +110,7 @@ class OneKind:
 class SeveralKinds:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
-    step = 8
+    step = 5
     unlimited = False
 
     def __init__(self, free: list[Int64s], kinds: list[Kind]) -> None:

@@ -100,7 +100,7 @@ def candidates(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now
 
 
 def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
-    """Return for each pod roughly how many pods of the preemptor its room is enough for, 1 at most.
+    """Return for each pod roughly how many pods of the preemptor its room is enough for.
 
     What a node is short of counts, or all that is asked for where it is short of nothing.
     """
@@ -114,7 +114,7 @@ def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
         least = np.minimum(least, part)
         short_of = np.where((free < wanted)[pool.node], np.minimum(short_of, part), short_of)
     part = np.where(np.isinf(short_of), least, short_of)
-    return np.minimum(part, 1.0) * largest.nodes[pool.node]
+    return np.minimum(part, largest.most) * largest.nodes[pool.node]
 
 
 def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:

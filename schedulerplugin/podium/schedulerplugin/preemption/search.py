@@ -14,7 +14,7 @@ from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.preemption.capacity import Capacity, Held
 
 # How many pods are moved to improve a plan. A pod takes a microsecond.
-EFFORT = 15_000
+EFFORT = 25_000
 
 
 Key = Callable[[int], tuple[float, ...]]
@@ -112,6 +112,7 @@ class Search:
 
     def _try_back(self, at: int) -> bool:
         self._deadline.check()
+        self._effort += self._capacity.step
         self._back(at)
         if self._capacity.pods() >= self._needed:
             return True
@@ -199,14 +200,14 @@ class Search:
         one = self._all[at]
         self._gone.add(at)
         self._capacity.leave(one.held)
-        self._effort += len(one.held) * self._capacity.step
+        self._effort += len(one.held)
         self._count(one, 1)
 
     def _back(self, at: int) -> None:
         one = self._all[at]
         self._gone.discard(at)
         self._capacity.come(one.held)
-        self._effort += len(one.held) * self._capacity.step
+        self._effort += len(one.held)
         self._count(one, -1)
 
     def _count(self, one: Candidate, sign: int) -> None:
