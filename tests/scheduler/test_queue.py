@@ -86,9 +86,12 @@ def test_what_is_given_back_was_never_tried() -> None:
     "attempts, seconds", [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (6, 10.0), (5000, 10.0)]
 )
 def test_backoff(attempts: int, seconds: float) -> None:
-    """The wait since the last attempt doubles from 1 to 10 seconds, whatever wakes a key."""
+    """The wait after an error doubles from 1 to 10 seconds, whatever wakes a key."""
     scene = Scene(A)
-    scene.fail(A, 100.0, attempts)
+    scene.fail(A, 100.0, attempts - 1)
+    scene.queue.activate(A)
+    assert scene.queue.pop(100.0) == A
+    scene.queue.back_off(A, 100.0)
     scene.queue.wake([A], 100.5)
     assert scene.queue.pool_of(A) is Pool.BACKOFF
     assert scene.queue.due(100.5) == 100.0 + seconds
@@ -97,36 +100,83 @@ def test_backoff(attempts: int, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "attempts, at, woken, order",
+    "woken, active, order",
     [
-        pytest.param(1, 0.25, True, ["high", "low"], id="after its first attempt"),
-        pytest.param(3, 0.75, True, ["low"], id="who has rested for too short a time"),
-        pytest.param(3, 1.25, True, ["high", "low"], id="who has rested for a second"),
-        pytest.param(3, 1.25, False, ["low"], id="who failed for another reason"),
+        pytest.param({"high": 7, "mid": 5}, {}, ["high", "mid"], id="no key is ACTIVE"),
+        pytest.param({"high": 7, "mid": 5}, {"low": 3}, ["high", "mid", "low"], id="a lower key is ACTIVE"),
+        pytest.param({"mid": 5}, {"low": 3, "high": 7}, ["high", "mid", "low"], id="between ACTIVE keys"),
+        pytest.param({"b": 5}, {"c": 5, "high": 7}, ["high", "c", "b"], id="after its equals"),
     ],
 )
-@pytest.mark.parametrize("at_once", [False, True], ids=["its backoff ends", "it is woken after that"])
-def test_who_was_woken_is_not_overtaken(
-    attempts: int, at: float, woken: bool, order: list[str], at_once: bool
+def test_a_woken_key_is_tried_before_lower_ones(
+    woken: dict[str, int], active: dict[str, int], order: list[str]
 ) -> None:
-    """When a key comes out of its backoff, so does a higher one that was woken, and no lower one."""
+    """Within its backoff, however often it has failed."""
     scene = Scene()
-    high, low, lower = ("team-a", "high"), ("team-a", "low"), ("team-a", "lower")
-    for key, priority, tried, times in (
-        (low, 3, 99.0 + at, 1),
-        (high, 7, 100.0, attempts),
-        (lower, 1, 100.5, 1),
-    ):
-        scene.queue.put(key, priority, 0.0)
-        scene.fail(key, tried, times)
-    scene.queue.wake([high, lower] if woken else [lower], 100.0)
-    if not woken:
-        scene.queue.back_off(high, 100.0)
-    if not at_once:
-        scene.queue.wake([low], 100.0)
-    assert scene.queue.first(100.0 + at - 0.125) is None
-    scene.queue.wake([low], 100.0 + at)
-    assert scene.order(100.0 + at) == [("team-a", name) for name in order]
+    for attempts, (name, priority) in enumerate(woken.items(), 5):
+        scene.queue.put(("team-a", name), priority, 0.0)
+        scene.fail(("team-a", name), 99.5, attempts)
+    for name, priority in active.items():
+        scene.queue.put(("team-a", name), priority, 0.0)
+    scene.queue.wake([("team-a", name) for name in woken], 99.5)
+    assert scene.order(99.5) == [("team-a", name) for name in order]
+
+
+def test_a_key_that_failed_with_an_error_is_not_tried_early() -> None:
+    """A write that failed would fail again; a wake does not change that."""
+    scene = Scene(A)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.back_off(A, 0.0)
+    scene.queue.put(B, 1, 0.0)
+    scene.queue.wake([A], 0.5)
+    assert scene.order(0.5) == [B]
+    assert scene.order(1.0) == [A]
+
+
+def test_an_early_attempt_needs_a_wake_of_its_own() -> None:
+    """A key that fails early waits until something happens again."""
+    scene = Scene(A)
+    scene.fail(A, 0.0)
+    scene.queue.wake([A], 0.0)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.park(A, ROOM, 0.0)
+    assert scene.order(299.0) == []
+
+
+def test_early_attempts_use_a_quarter_of_the_time() -> None:
+    """After a burst of a second; meanwhile keys of lower priority are tried. Other attempts cost nothing."""
+    scene = Scene(A)
+    now, attempts = 0.0, []
+    scene.fail(A, now)
+    scene.queue.charge([A], 60.0, now)
+    while now < 100.0:
+        scene.queue.wake([A], now)
+        scene.queue.put(B, 1, 0.0)
+        key = scene.queue.pop(now)
+        assert key is not None
+        if key == A:
+            attempts.append(now)
+            scene.queue.park(A, ROOM, now)
+            scene.queue.charge([A], 0.25, now)
+        else:
+            scene.queue.drop(B)
+        now += 0.25
+    assert attempts[:5] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert len(attempts) * 0.25 == pytest.approx(26, abs=0.5)
+
+
+def test_a_woken_key_is_due_when_early_attempts_may_begin_again() -> None:
+    """Though its backoff lasts longer."""
+    scene = Scene(A)
+    scene.fail(A, 0.0, 9)
+    scene.queue.wake([A], 0.0)
+    assert scene.queue.pop(0.0) == A
+    scene.queue.wake([A], 0.0)
+    scene.queue.park(A, ROOM, 0.0)
+    scene.queue.charge([A], 1.5, 0.0)
+    assert scene.queue.first(1.75) is None
+    assert scene.queue.due(1.75) == 2.0
+    assert scene.queue.first(2.0) == A
 
 
 def test_a_backoff_that_has_passed_is_none() -> None:
@@ -143,6 +193,7 @@ def test_who_was_scheduled_in_part_begins_anew() -> None:
     scene.fail(GANG, 0.0, 4)
     scene.queue.forget(GANG)
     scene.fail(GANG, 50.0)
+    scene.queue.put(A, 9, 0.0)
     scene.queue.wake([GANG], 50.0)
     assert scene.queue.due(50.0) == 51.0
 

@@ -32,7 +32,7 @@ class Plain:
     again: Pool | None = None
     missed: bool = False
     woken: bool = False
-    rested: float = 0.0
+    early: bool = False
     # GATED: whether hints know what it waits for, and whether something of that happened.
     listens: bool = False
     heard: bool = False
@@ -57,6 +57,8 @@ class Interleavings(RuleBasedStateMachine):
         self.queue = Queue(self.hints)
         self.plain: dict[Key, Plain] = {}
         self.now = 0.0
+        # When early attempts may begin: they cost four times what they take, beyond a second.
+        self.early = float("-inf")
 
     def active(self, found: Plain) -> None:
         found.pool, found.due, found.again, found.missed = Pool.ACTIVE, float("inf"), None, False
@@ -72,18 +74,10 @@ class Interleavings(RuleBasedStateMachine):
         else:
             self.active(found)
 
-    def wakes(self, found: Plain) -> list[int]:
-        """Have a key tried that something happened for; say of which priority one is ACTIVE now."""
+    def wakes(self, found: Plain) -> None:
+        """Have a key tried that something happened for."""
         self.retry(found)
         found.woken = found.pool is Pool.BACKOFF
-        found.rested = found.tried + (found.attempts > 1)
-        return [] if found.woken else [found.priority]
-
-    def rouse(self, active: list[int]) -> None:
-        """Have those tried that would be overtaken."""
-        for found in self.plain.values():
-            if found.woken and found.rested <= self.now and any(found.priority > each for each in active):
-                self.active(found)
 
     def comes_back(self, found: Plain) -> bool:
         """Say whether a key in flight was asked for in the meantime, and have it tried."""
@@ -122,6 +116,14 @@ class Interleavings(RuleBasedStateMachine):
             found = self.plain[expected]
             found.pool, found.was_first, found.first = None, found.first, False
             found.attempts += 1
+
+    @rule(key=keys, seconds=st.sampled_from([0.0, 0.25, 2.0]))
+    def charge(self, key: Key, seconds: float) -> None:
+        self.queue.charge([key], seconds, self.now)
+        found = self.plain.get(key)
+        if found is not None and found.early:
+            found.early = False
+            self.early = max(self.early, self.now - 4.0) + 4.0 * seconds
 
     @rule(key=keys)
     def give_back(self, key: Key) -> None:
@@ -187,7 +189,6 @@ class Interleavings(RuleBasedStateMachine):
     @rule(woken=st.sets(keys))
     def wake(self, woken: set[Key]) -> None:
         self.queue.wake(woken, self.now)
-        active: list[int] = []
         for key in woken & self.plain.keys():
             found = self.plain[key]
             if found.pool is None and found.again is None:
@@ -195,8 +196,7 @@ class Interleavings(RuleBasedStateMachine):
             elif found.pool is Pool.GATED:
                 found.heard = True
             elif found.pool is Pool.UNSCHEDULABLE:
-                active += self.wakes(found)
-        self.rouse(active)
+                self.wakes(found)
 
     @rule(key=keys)
     def forget(self, key: Key) -> None:
@@ -223,14 +223,20 @@ class Interleavings(RuleBasedStateMachine):
 
     def settled(self) -> Key | None:
         """Make ACTIVE what is due, and give the first by looking at all."""
-        roused: list[int] = []
         for found in self.plain.values():
             if found.due <= self.now:
-                roused += [found.priority] * (found.pool is Pool.BACKOFF)
                 self.active(found)
-        self.rouse(roused)
-        active = [key for key in KEYS if key in self.plain and self.plain[key].pool is Pool.ACTIVE]
+        active, woken = self.keys_in(Pool.ACTIVE), self.keys_in(Pool.BACKOFF)
+        best = min((key for key in woken if self.plain[key].woken), key=self.rank, default=None)
+        higher = best is not None and all(self.rank(best)[0] < self.rank(each)[0] for each in active)
+        if best is not None and higher and self.early <= self.now:
+            self.active(self.plain[best])
+            self.plain[best].early = True
+            return best
         return min(active, key=self.rank, default=None)
+
+    def keys_in(self, pool: Pool) -> list[Key]:
+        return [key for key in KEYS if key in self.plain and self.plain[key].pool is pool]
 
     def rank(self, key: Key) -> Any:
         found = self.plain[key]
@@ -253,6 +259,8 @@ class Interleavings(RuleBasedStateMachine):
     def same_due(self) -> None:
         """The next time at which something happens by itself is known."""
         due = min((found.due for found in self.plain.values()), default=float("inf"))
+        if any(found.woken for found in self.plain.values()) and not self.keys_in(Pool.ACTIVE):
+            due = min(due, self.early)
         expected = None if due == float("inf") else max(due, self.now)
         assert self.queue.due(self.now) == expected
 

@@ -11,6 +11,8 @@ from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.rig import World, pod
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.membership import key_of
+from podium.schedulerplugin.scheduling.queue import Event, Pool
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 # Longer than the longest backoff.
@@ -130,17 +132,48 @@ def test_who_is_helped_is_tried_soon(name: str) -> None:
 
 
 def test_the_higher_of_two_that_wait_gets_the_node_that_comes() -> None:
-    """Though the backoff of the lower one ends first; and nobody is evicted for it afterwards."""
+    """At once, though the backoff of the lower one ends first; no pod is evicted for it afterwards."""
     world = World()
     world.run(pod("lower", 1, 3))
     world.later(0.5)
     world.run(pod("higher", 1, 7))
     world.later(0.25)
     world.run(node("n1", 1))
-    assert world.bound() == {}
-    world.later(SOON)
     assert world.bound() == {"higher": "n1"}
+    world.later(SOON)
     assert world.evictions() == []
+
+
+def test_a_pod_in_backoff_takes_the_node_that_comes_before_a_lower_pod() -> None:
+    """The lower pod is created after the node, within the first second of the higher one."""
+    world = World(node("n1", 1), pod("peer", 1, 50, node="n1"))
+    world.run(pod("high", 1, 10))
+    world.apply(node("n2", 1))
+    world.run(pod("low", 1, 1))
+    assert world.bound() == {"peer": "n1", "high": "n2"}
+    assert world.evictions() == []
+
+
+def test_a_gang_in_backoff_is_placed_when_its_last_node_comes() -> None:
+    """Six nodes come one by one, and each raised its backoff."""
+    members = [pod(f"g-{at}", 1, 10, group="g") for at in range(6)]
+    world = World(group("g", 10, 6), members)
+    for at in range(6):
+        world.later(4)
+        world.apply(node(f"n{at}", 1))
+        world.run(pod(f"low-{at}", 1, 1) if at == 5 else [])
+    assert sorted(world.bound()) == [f"g-{at}" for at in range(6)]
+    assert world.evictions() == []
+
+
+def test_a_gang_below_its_quorum_stays_gated_when_it_is_looked_at_again() -> None:
+    """After five minutes it is decided once, and not again and again."""
+    world = World(node("n1"), group("g", 0, 2), pod("g-0", group="g"))
+    world.run()
+    world.later(310)
+    (key,) = world.scheduler.queue.keys(Pool.GATED)
+    assert world.scheduler.queue.entered[Pool.GATED, Event.FAILED] == 1
+    assert key == key_of(group("g"))
 
 
 def test_a_bind_that_lands_where_it_was_reserved_wakes_nobody() -> None:

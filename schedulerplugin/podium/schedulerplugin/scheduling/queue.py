@@ -7,8 +7,11 @@ on every change would cost more than all the rest; and one that failed lately wa
 it cannot keep the others out. Upstream's queue (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the
 same pools, waits and last resorts.
 
-What helps a key in its backoff must not go to a lower one only because that failed earlier: when one comes
-out of its backoff, so do those of higher priority that were woken and have rested for a little.
+A backoff delays a key, but never lets a key of lower priority take the room that woke it. If a key in BACKOFF
+was woken, it is tried early: before every key of lower priority, and as soon as no key is ACTIVE (KEP-5142).
+Each early attempt needs a wake of its own. Early attempts use at most a quarter of the time, or a gang that
+takes long to decide would starve the rest under steady changes. A key that failed with an error, such as a
+failed write or a decision over its time budget, is never tried early.
 
 A key that is tried is in flight and in no pool. What happens to it meanwhile is remembered and counts when
 it comes back, or it might wait for an event that has passed.
@@ -29,8 +32,9 @@ from podium.schedulerplugin.scheduling.ranked import Rank, Ranked
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 10.0
-# So long after an attempt a woken key may be tried before one of lower priority; after its first one at once.
-_REST_SECONDS = 1.0
+# Early attempts may use this share of the time, after a burst of so many seconds.
+_EARLY_SHARE = 0.25
+_EARLY_BURST_SECONDS = 1.0
 # kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: what hints may have missed is tried after that.
 _FLUSH_SECONDS = 300.0
 
@@ -54,6 +58,7 @@ class Event(StrEnum):
     UPDATED = "UnscheduledPodUpdate"
     FAILED = "ScheduleAttemptFailure"
     BACKED_OFF = "BackoffComplete"
+    EARLY = "PopFromBackoffQ"
     FLUSHED = "UnschedulableTimeout"
     ACTIVATED = "ForceActivate"
     CLUSTER_EVENT = "ClusterEvent"
@@ -63,7 +68,7 @@ class _Entry:
     """What is known of one key; `pool` None is in flight."""
 
     __slots__ = (
-        *("again", "attempts", "first", "heard", "last", "pool"),
+        *("again", "attempts", "early", "first", "heard", "last", "pool"),
         *("priority", "seen", "since", "tried", "was_first"),
     )
 
@@ -76,6 +81,8 @@ class _Entry:
         self.was_first = False
         # Behind all others of any priority, until it is tried.
         self.last = False
+        # Whether the attempt under way, or the next one, is early.
+        self.early = False
         self.attempts = 0
         # When the last attempt ended.
         self.tried = float("-inf")
@@ -102,9 +109,10 @@ class Queue:
         # ACTIVE keys in order, and the others by when they become ACTIVE whatever happens.
         self._order = Ranked()
         self._timers = Ranked()
-        # Woken keys in BACKOFF: by when they have rested, and those that have in order.
-        self._resting = Ranked()
-        self._rested = Ranked()
+        # Woken keys in BACKOFF, in order.
+        self._woken = Ranked()
+        # When the time that early attempts have used is made up for.
+        self._repaid = float("-inf")
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
@@ -124,8 +132,8 @@ class Queue:
             self._remember(entry, Pool.BACKOFF)
         elif entry.pool is Pool.ACTIVE and changed:
             self._rank(key, entry)
-        elif key in self._rested and changed:
-            self._rested.put(key, _place(key, entry))
+        elif key in self._woken and changed:
+            self._woken.put(key, _place(key, entry))
 
     def drop(self, key: Key) -> None:
         """Forget a key: it is scheduled, or it is gone."""
@@ -135,10 +143,19 @@ class Queue:
             del self._entries[key]
 
     def first(self, now: float) -> Key | None:
-        """Give the key to be tried next; None where nothing is ACTIVE."""
+        """Return the key to be tried next; None if no key is ACTIVE or may be tried early."""
         self._settle(now)
-        found = self._order.first()
-        return None if found is None else found[1]
+        active, woken = self._order.first(), self._woken.first()
+        if (
+            woken is None
+            or (active is not None and woken[0][:2] >= active[0][:2])
+            or now < self._early_from()
+        ):
+            return None if active is None else active[1]
+        key = woken[1]
+        self._enter(key, self._entries[key], Pool.ACTIVE, Event.EARLY)
+        self._entries[key].early = True
+        return key
 
     def pop(self, now: float) -> Key | None:
         """Take the key to be tried next: from now on it is in flight, and this is one attempt more."""
@@ -151,6 +168,14 @@ class Queue:
             entry.last = False
             entry.seen = self._hints.seen
         return key
+
+    def charge(self, keys: Iterable[Key], seconds: float, now: float) -> None:
+        """Note how long an attempt took that began now; if it was early and failed, others may go first."""
+        entries = [self._entries[key] for key in keys if key in self._entries]
+        if any(entry.early for entry in entries):
+            self._repaid = max(self._repaid, now) + seconds / _EARLY_SHARE
+        for entry in entries:
+            entry.early = False
 
     def give_back(self, key: Key) -> None:
         """Put a key that was popped, and not tried, where it was."""
@@ -224,8 +249,8 @@ class Queue:
             entry.last = True
             if entry.pool is Pool.ACTIVE:
                 self._rank(key, entry)
-            elif key in self._rested:
-                self._rested.put(key, _place(key, entry))
+            elif key in self._woken:
+                self._woken.put(key, _place(key, entry))
 
     def activate(self, key: Key, *, first: bool = False) -> None:
         """Have a key tried without further waits; `first` is before all others of its priority."""
@@ -241,11 +266,10 @@ class Queue:
             self._enter(key, entry, Pool.ACTIVE, Event.ACTIVATED)
 
     def wake(self, keys: Iterable[Key], now: float) -> None:
-        """Have UNSCHEDULABLE keys tried that something happened for, once their backoff has ended.
+        """Have UNSCHEDULABLE keys tried that something happened for: after their backoff, or early.
 
         GATED ones remember it.
         """
-        active: list[int] = []
         for key in keys:
             entry = self._entries.get(key)
             if entry is None:
@@ -255,11 +279,7 @@ class Queue:
             elif entry.pool is Pool.GATED:
                 entry.heard = True
             elif entry.pool is Pool.UNSCHEDULABLE:
-                if self._again(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now) is Pool.ACTIVE:
-                    active.append(entry.priority)
-                else:
-                    self._rest(key, entry)
-        self._rouse(active, now)
+                self._retry(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now)
 
     def forget(self, key: Key) -> None:
         """Have the waits of a key begin anew: a part of it was scheduled."""
@@ -268,9 +288,12 @@ class Queue:
             entry.attempts = 0
 
     def due(self, now: float) -> float | None:
-        """Say when the next key becomes ACTIVE by itself, not before `now`."""
+        """Return when the next key is to be tried without another event, not before `now`; None for never."""
         found = self._timers.first()
-        return None if found is None else max(now, _time(found[0]))
+        times = [] if found is None else [_time(found[0])]
+        if self._woken.first() is not None and self._order.first() is None:
+            times.append(self._early_from())
+        return max(now, min(times)) if times else None
 
     def pool_of(self, key: Key) -> Pool | None:
         """Say where a key is; None for one in flight, or not known."""
@@ -283,45 +306,22 @@ class Queue:
 
     def _settle(self, now: float) -> None:
         """Make ACTIVE what is due."""
-        active: list[int] = []
         while (found := self._timers.first()) is not None and _time(found[0]) <= now:
             key = found[1]
             entry = self._entries[key]
-            event = Event.FLUSHED
-            if entry.pool is Pool.BACKOFF:
-                event = Event.BACKED_OFF
-                active.append(entry.priority)
+            event = Event.BACKED_OFF if entry.pool is Pool.BACKOFF else Event.FLUSHED
             self._enter(key, entry, Pool.ACTIVE, event)
-        self._rouse(active, now)
 
-    def _rest(self, key: Key, entry: _Entry) -> None:
-        """Note that a key in BACKOFF was woken."""
-        rested = entry.tried if entry.attempts <= 1 else entry.tried + _REST_SECONDS
-        self._resting.put(key, (rested, *_identity(key)))
-
-    def _rouse(self, active: list[int], now: float) -> None:
-        """Make ACTIVE the rested keys of higher priority than one of those that became so."""
-        if not active:
-            return
-        lowest = min(active)
-        while (found := self._resting.first()) is not None and _time(found[0]) <= now:
-            key = found[1]
-            self._resting.drop(key)
-            self._rested.put(key, _place(key, self._entries[key]))
-        while (found := self._rested.first()) is not None:
-            key = found[1]
-            entry = self._entries[key]
-            if entry.last or entry.priority <= lowest:
-                return
-            self._enter(key, entry, Pool.ACTIVE, Event.BACKED_OFF)
+    def _early_from(self) -> float:
+        """Return when an early attempt may begin."""
+        return self._repaid - _EARLY_BURST_SECONDS / _EARLY_SHARE
 
     def _comes_back(self, key: Key, entry: _Entry, now: float) -> bool:
         """Note that an attempt ended; if something happened in the meantime, have another and say so."""
         entry.tried = now
         if entry.again is None:
             return False
-        if self._again(key, entry, entry.again, Event.FAILED, now) is Pool.BACKOFF:
-            self._rest(key, entry)
+        self._retry(key, entry, entry.again, Event.FAILED, now)
         return True
 
     def _remember(self, entry: _Entry, pool: Pool) -> None:
@@ -329,17 +329,19 @@ class Queue:
         if entry.again is not Pool.ACTIVE:
             entry.again = pool
 
-    def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> Pool:
-        """Have a key tried: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended.
+    def _retry(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
+        """Have a key tried that something happened for."""
+        self._again(key, entry, pool, event, now)
+        if entry.pool is Pool.BACKOFF:
+            self._woken.put(key, _place(key, entry))
 
-        Say which it is.
-        """
+    def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
+        """Have a key tried: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended."""
         ends = entry.tried + _backoff(entry.attempts)
         if pool is Pool.BACKOFF and ends > now:
             self._enter(key, entry, Pool.BACKOFF, event, ends)
-            return Pool.BACKOFF
-        self._enter(key, entry, Pool.ACTIVE, event)
-        return Pool.ACTIVE
+        else:
+            self._enter(key, entry, Pool.ACTIVE, event)
 
     def _enter(self, key: Key, entry: _Entry, pool: Pool, event: Event, due: float | None = None) -> None:
         """Move a key to a pool; `due` is when it leaves that by itself."""
@@ -364,8 +366,7 @@ class Queue:
                 self._hints.drop(key)
                 self._timers.drop(key)
             case Pool.BACKOFF:
-                self._resting.drop(key)
-                self._rested.drop(key)
+                self._woken.drop(key)
                 self._timers.drop(key)
         self._depths[entry.pool] -= 1
         entry.pool = None

@@ -144,10 +144,13 @@ class Scheduler:
         self.tried = [] if first is None else [first]
         if first is None:
             return effects
+        began = self._clock()
         try:
             self._try(first, effects, moment)
         except DecisionTimeoutError:
             self._time_out(effects, moment)
+        finally:
+            self.queue.charge(self.tried, self._clock() - began, now)
         return effects
 
     def _try(self, first: Key, effects: list[Effect], moment: Moment) -> None:
@@ -467,6 +470,9 @@ class Scheduler:
             self._forget(key)
             self.binds.forget(key)
         elif isinstance(found, Refused):
+            pods = (pod for pod in self.entries.pods(key) if self.entries.waits(pod))
+            priority = max((pod.spec.priority or 0 for pod in pods), default=0)
+            self.queue.put(key, priority, self.entries.since(key))
             self._gate(key, found, effects, moment)
         else:
             if isinstance(key, GroupKey):
@@ -489,7 +495,6 @@ class Scheduler:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
         pods = [pod for pod in self.entries.pods(key) if self.entries.waits(pod)]
         self._reservations.end(self.entries.waiting_rows(key))
-        self.queue.put(key, max((pod.spec.priority or 0 for pod in pods), default=0), self.entries.since(key))
         self.queue.gate(key, moment.seconds)
         # Of its gates a pod is told by the API server.
         told = tuple(pod_ref(pod) for pod in pods if not pod.spec.schedulingGates)
