@@ -5,6 +5,9 @@ condition PodsNotMatchingPriority of the first drafts of KEP-5710 was never buil
 reconciler that sets that condition here and the scheduler that heeds it must not disagree about it, so none
 of them compares by itself.
 
+The scheduler also reads the condition. A True from any writer withholds preemption, a False grants nothing
+(`doubt`): a status is late and may be forged, so it can only make the scheduler more careful.
+
 Members are pods of the group's namespace that reference it and have not run to their end. A nil integer is
 0, a nil preemptionPolicy is PreemptLowerPriority. A terminating member is named, but alone it divides no
 group: it is leaving.
@@ -21,6 +24,10 @@ from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.priority import PREEMPT_LOWER_PRIORITY, effective_policy
 from podium.wording import count, some
+
+# The condition that the reconciler sets on groups, and its reason where the group itself has no integer.
+PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"
+GROUP_UNRESOLVED = "GroupUnresolved"
 
 V = TypeVar("V", int, str)
 
@@ -125,6 +132,43 @@ def judge(
         causes=causes,
         schedulers=tuple(sorted(schedulers)),
     )
+
+
+def unresolved(group: PodGroup) -> bool:
+    """Return whether a group names a PriorityClass but stores no integer."""
+    return bool(group.priority_class_name) and group.priority is None
+
+
+def reported(group: PodGroup) -> str:
+    """Return the status of the condition: True, False, Unknown (of an unresolved group), or empty."""
+    for each in group.conditions:
+        if each.type == PODS_NOT_MATCHING_PRIORITY:
+            known = each.status in {"True", "False"} or (
+                each.status == "Unknown" and each.reason == GROUP_UNRESOLVED
+            )
+            return (each.status or "") if known else ""
+    return ""
+
+
+def doubt(group: PodGroup, divergence: Divergence) -> str:
+    """Return why the priority of a group is in doubt, empty if it is not.
+
+    The stored pods and group count first, then the condition, whoever wrote it and whichever generation it
+    observed.
+    """
+    if divergence.priority.divergent:
+        return "its pods do not all have its priority"
+    if unresolved(group):
+        return "its PriorityClass was never resolved to an integer"
+    status = reported(group)
+    return f"its condition {PODS_NOT_MATCHING_PRIORITY} is {status}" if status in {"True", "Unknown"} else ""
+
+
+def disagreement(group: PodGroup, divergence: Divergence) -> str:
+    """Return the status of the condition if it contradicts the stored pods and group, else empty."""
+    status = reported(group)
+    own = divergence.priority.divergent or unresolved(group)
+    return status if status and own is (status == "False") else ""
 
 
 def sentence(divergence: Divergence, shown: int | None = None) -> str:

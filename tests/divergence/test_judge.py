@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,16 @@ from tests.audit.builders import NEW, OLD, pod, pod_group, priority_class
 
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
-from podium.divergence import Cause, Differing, judge, policy_sentence, sentence
+from podium.api.meta import Condition
+from podium.divergence import (
+    Cause,
+    Differing,
+    disagreement,
+    doubt,
+    judge,
+    policy_sentence,
+    sentence,
+)
 
 GOLD = priority_class("gold", 1000)
 STANDARD = priority_class("standard", 100, default=True)
@@ -185,3 +196,46 @@ def test_the_order_of_members_is_nothing(group: PodGroup | None, pods: list[Pod]
     shuffled = list(pods)
     random.shuffle(shuffled)  # type: ignore[attr-defined] # hypothesis gives a random.Random
     assert judge(group, shuffled, CLASSES) == judge(group, pods, CLASSES)
+
+
+ALIKE, DIVIDED = [member("a", 5)], [member("a", 1)]
+PODS, CLASS = "its pods do not all have its priority", "its PriorityClass was never resolved to an integer"
+TRUE, UNKNOWN = (f"its condition PodsNotMatchingPriority is {status}" for status in ("True", "Unknown"))
+
+
+def told(status: str, reason: str = "", **fields: Any) -> PodGroup:
+    """Make a group that has the condition."""
+    condition = Condition("PodsNotMatchingPriority", status, reason)
+    return msgspec.structs.replace(pod_group(**fields), conditions=(condition,))
+
+
+FIVE = pod_group(priority=5)
+UNRESOLVED: dict[str, Any] = {"priority": None, "class_name": "gold"}
+
+
+@pytest.mark.parametrize(
+    ("group", "members", "doubted", "disputed"),
+    [
+        pytest.param(FIVE, ALIKE, "", "", id="no condition, alike"),
+        pytest.param(FIVE, DIVIDED, PODS, "", id="no condition, divided"),
+        pytest.param(told("False", priority=5), ALIKE, "", "", id="False, alike"),
+        pytest.param(told("False", priority=5), DIVIDED, PODS, "False", id="False grants nothing"),
+        pytest.param(told("True", "Any", priority=5), ALIKE, TRUE, "True", id="True from any writer"),
+        pytest.param(told("True", priority=5), DIVIDED, PODS, "", id="True, divided"),
+        pytest.param(
+            *(told("Unknown", "GroupUnresolved", priority=5), ALIKE, UNKNOWN, "Unknown"),
+            id="Unknown, and the group is resolved",
+        ),
+        pytest.param(told("Unknown", "Any", priority=5), ALIKE, "", "", id="Unknown for another reason"),
+        pytest.param(
+            *(told("Unknown", "GroupUnresolved", **UNRESOLVED), [], CLASS, ""),
+            id="Unknown, and the group is unresolved",
+        ),
+        pytest.param(told("False", **UNRESOLVED), [], CLASS, "False", id="False, unresolved"),
+        pytest.param(told("Ja", priority=5), ALIKE, "", "", id="a status that is none"),
+    ],
+)
+def test_doubt_and_disagreement(group: PodGroup, members: list[Pod], doubted: str, disputed: str) -> None:
+    """A condition adds doubt and never removes it."""
+    judgement = judge(group, members)
+    assert (doubt(group, judgement), disagreement(group, judgement)) == (doubted, disputed)

@@ -6,6 +6,7 @@ import pytest
 from tests.preemption.scene import gang, group, node, of, placed, planned, pod, priority_class, victims
 from tests.scheduling.builders import claim
 
+from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 from podium.schedulerplugin.settings import DivergencePolicy
@@ -166,6 +167,43 @@ def test_a_divergent_group_may_take_free_room_unless_it_is_held(
     policy: DivergencePolicy, outcome: Outcome
 ) -> None:
     assert planned(node("n1"), DIVERGENT, by=of("high"), divergence=policy).outcome is outcome
+
+
+TOLD = (Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
+ALIKE = [group("high", 5, 1, conditions=TOLD), gang("high", [None], 2, priority=5)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "full", "free"),
+    [
+        (DivergencePolicy.USE_GROUP_PRIORITY, Outcome.FITS_AFTER_PREEMPTION, Outcome.FITS),
+        (DivergencePolicy.NO_PREEMPTION, Outcome.NOT_ELIGIBLE, Outcome.FITS),
+        (DivergencePolicy.HOLD, Outcome.NOT_ELIGIBLE, Outcome.NOT_ELIGIBLE),
+    ],
+)
+def test_the_condition_counts_as_divergence_does(
+    policy: DivergencePolicy, full: Outcome, free: Outcome
+) -> None:
+    """Though the pods have the group's priority; the message names the condition."""
+    plan = planned(FULL, ALIKE, by=of("high"), divergence=policy)
+    assert plan.outcome is full
+    assert full is not Outcome.NOT_ELIGIBLE or "its condition PodsNotMatchingPriority is True" in plan.message
+    assert planned(node("n1"), ALIKE, by=of("high"), divergence=policy).outcome is free
+
+
+def test_the_condition_takes_no_protection_from_a_running_group() -> None:
+    """Whoever may write a status could otherwise have the group evicted."""
+    runs = [group("runs", 9, 1, conditions=TOLD), gang("runs", ["n1"], 4, priority=9)]
+    plan = planned(node("n1"), runs, pod("high", 2, 5), divergence=DivergencePolicy.NO_PREEMPTION)
+    assert victims(plan) == []
+
+
+def test_a_group_whose_class_was_never_resolved_preempts_no_pod() -> None:
+    unresolved = [group("high", None, 1, priority_class_name="gold"), gang("high", [None], 2, priority=0)]
+    cluster = node("n1"), pod("low", 4, -5, node="n1"), priority_class("gold", 5), unresolved
+    plan = planned(*cluster, by=of("high"), divergence=DivergencePolicy.NO_PREEMPTION)
+    assert plan.outcome is Outcome.NOT_ELIGIBLE
+    assert "never resolved" in plan.message
 
 
 def test_under_no_preemption_a_divergent_group_is_protected_at_the_lowest_integer_only() -> None:

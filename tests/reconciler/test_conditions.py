@@ -12,7 +12,6 @@ from tests.audit.builders import NEW, OLD, cluster, findings, pod, pod_group, pr
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.controllers.conditions import (
-    GROUP_UNRESOLVED,
     NO_MEMBERS,
     OURS,
     POLICIES_MATCH,
@@ -24,7 +23,7 @@ from podium.controllers.conditions import (
     Judged,
     judged,
 )
-from podium.divergence import judge
+from podium.divergence import GROUP_UNRESOLVED, judge
 from podium.explain import Server
 
 CLASSES: Mapping[str, PriorityClass] = {

@@ -409,7 +409,7 @@ class Yard:
 
     def witness(self) -> None:
         """Wait until a pod that was made now is scheduled: what could be decided before has been."""
-        name = f"witness-{len(self.pods())}"
+        name = f"witness-{len(self._nodes)}"
         self.node(name, 1)
         self.pod(name, 1, 9, nodeSelector={"kubernetes.io/hostname": self.full(name)})
         self.until_bound([name])

@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 from tests.why.objects import group, node, pod, priority_class
 
 from podium.api.membership import GroupKey
+from podium.api.meta import Condition
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.cli import inputs
 from podium.divergence import judge
 from podium.documents.split import split
+from podium.explain import Server
 from podium.schedulerplugin import Engine, Settings
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.schedulerplugin.settings import DivergencePolicy
 from podium.state import State
-from podium.why.counted import Judged, counts
+from podium.why.counted import Judged, Law, counts, of_group
 
 KEY = GroupKey(native=False, namespace="a", name="ring")
 INTEGERS = st.integers(-3, 3)
@@ -70,3 +72,16 @@ def test_what_counts_is_what_the_engine_counts(
         found = engine.wanted(name)
         if isinstance(found, Wanted):
             assert found.priority == placed
+
+
+def test_the_condition_is_named_where_it_withholds_preemption() -> None:
+    """The pods have the group's priority, and its condition is True."""
+    state = state_of([group("ring", least=1, priority=3), pod("x", group="ring", priority=3)])
+    told = msgspec.structs.replace(
+        state.groups[KEY], conditions=(Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
+    )
+    judged = Judged(told, judge(told, state.members(KEY).values()))
+    for policy in DivergencePolicy:
+        law = Law(Settings(divergence=policy), Server(37, "1.37"), {})
+        named = "its condition PodsNotMatchingPriority is True" in of_group(judged, law).rule
+        assert named == (policy is DivergencePolicy.NO_PREEMPTION)

@@ -17,12 +17,22 @@ import msgspec
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition
-from podium.divergence import Axis, Cause, Divergence, judge, policy_sentence, sentence
+from podium.divergence import (
+    GROUP_UNRESOLVED,
+    PODS_NOT_MATCHING_PRIORITY,
+    Axis,
+    Cause,
+    Divergence,
+    judge,
+    policy_sentence,
+    sentence,
+    unresolved,
+)
 from podium.explain import Server, because, consequence, policy_consequence
 from podium.rules.podgroup import MAX_MESSAGE
 from podium.wording import count, cut, some
 
-PRIORITY = "PodsNotMatchingPriority"
+PRIORITY = PODS_NOT_MATCHING_PRIORITY
 POLICY = "PodsNotMatchingPreemptionPolicy"
 # Every condition type that is ours to set and to take away.
 OURS = (PRIORITY, POLICY)
@@ -32,7 +42,6 @@ PRIORITIES_MATCH = "PrioritiesMatch"
 POLICY_MISMATCH = "PreemptionPolicyMismatch"
 POLICIES_MATCH = "PreemptionPoliciesMatch"
 NO_MEMBERS = "NoMembers"
-GROUP_UNRESOLVED = "GroupUnresolved"
 
 # Of values and of causes; with three names each this stays readable, and far below the API's limit.
 _SHOWN = 5
@@ -72,9 +81,9 @@ def judged(
 
 
 def _priority(group: PodGroup, divergence: Divergence, server: Server) -> Judged:
-    if group.priority_class_name and group.priority is None:
-        unresolved = _condition(group, PRIORITY, "Unknown", GROUP_UNRESOLVED, _unresolved(group))
-        return Judged(unresolved, Cause.UNRESOLVED)
+    if unresolved(group):
+        unknown = _condition(group, PRIORITY, "Unknown", GROUP_UNRESOLVED, _unresolved(group))
+        return Judged(unknown, Cause.UNRESOLVED)
     axis = divergence.priority
     if not axis.divergent:
         return _agreed(group, PRIORITY, PRIORITIES_MATCH, divergence.members, axis)

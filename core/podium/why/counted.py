@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
-from podium.divergence import Divergence, policy_sentence, sentence
+from podium.divergence import Divergence, doubt, policy_sentence, sentence
 from podium.explain import Server, because, consequence, policy_consequence
 from podium.priority import SYSTEM_CLASSES, default_class, resolve
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -74,24 +74,26 @@ def _counted(own: int | None, name: str, found: Judged | str, law: Law) -> Count
         victim=victim,
         own=own or 0,
         className=name,
-        rule=found if isinstance(found, str) else _rule(found.divergence, law.settings),
+        rule=found if isinstance(found, str) else _rule(found, law.settings),
         source=_source(own, name, law.classes),
         problems=problems,
         fix=_ALIGN if problems else "",
     )
 
 
-def _rule(divergence: Divergence, settings: Settings) -> str:
-    lowest = (
-        divergence.priority.divergent
-        and settings.divergence is DivergencePolicy.NO_PREEMPTION
-        and settings.semantics is not Semantics.PODS
+def _rule(judged: Judged, settings: Settings) -> str:
+    withheld = (
+        settings.divergence is DivergencePolicy.NO_PREEMPTION and settings.semantics is not Semantics.PODS
     )
     match settings.semantics:
-        case _ if lowest:
+        case _ if withheld and judged.divergence.priority.divergent:
             return (
-                "the group and its pods differ: under divergencePolicy NoPreemption, the default, "
+                "the group and its pods differ: under divergencePolicy NoPreemption "
                 "the lowest of their integers counts, and nobody is evicted for it"
+            )
+        case _ if withheld and (why := doubt(*judged)):
+            return (
+                f"the group's integer counts, but under divergencePolicy NoPreemption it evicts no pod: {why}"
             )
         case Semantics.KEP:
             return "KEP-5710, as Podium's scheduler follows it: the group's integer counts for all its pods"

@@ -42,6 +42,7 @@ from podium.schedulerplugin.scheduling.conditions import (
 )
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
+    Disagreed,
     Effect,
     Evict,
     Held,
@@ -226,6 +227,8 @@ class Loop:
             case Rejected(pod, reason):
                 fields = {"error": reason, "pod": f"{pod.namespace}/{pod.name}"}
                 self._say("a kubelet had no room for a pod of ours", fields)
+            case Disagreed(_, condition):
+                self._metrics.disagreed(condition)
             case TimedOut(key, seconds):
                 self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
                 self._say("decision timed out", {"entry": entry_name(key), "seconds": seconds})

@@ -200,6 +200,10 @@ class Metrics:
         """Count differences between the scheduler's arrays and the cluster state."""
         self._differences.inc(differences)
 
+    def disagreed(self, condition: str) -> None:
+        """Count a group whose condition began to disagree with its pods."""
+        self._disagreements.labels(condition).inc()
+
     def timed_out(self, preemptor: str) -> None:
         """Count a decision that exceeded its time budget."""
         self._timeouts.labels(preemptor).inc()
@@ -359,6 +363,11 @@ class Metrics:
             "decision_timeouts",
             "Decisions that were given up, for they exceeded decisionTimeoutSeconds.",
             preemptor=_PREEMPTORS,
+        )
+        self._disagreements = self._counter(
+            "condition_disagreements",
+            "Times that PodsNotMatchingPriority of a waiting group began to contradict its pods, by status.",
+            condition=("True", "False", "Unknown"),
         )
         self._differences = self._counter(
             "cache_differences",

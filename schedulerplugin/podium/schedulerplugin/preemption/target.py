@@ -13,7 +13,7 @@ from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
-from podium.divergence import Divergence, judge
+from podium.divergence import Divergence, disagreement, doubt, judge
 from podium.errors import PodiumError
 from podium.priority import NEVER
 from podium.schedulerplugin.preemption.naming import Said
@@ -31,7 +31,8 @@ class Wanted(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed.
 
     `barred` says why nothing may be evicted for them, empty if it may. `running` members count toward
-    minCount already. `group` is None for a pod that is in none.
+    minCount already. `group` is None for a pod that is in none. `disputed` is the status of the group's
+    condition PodsNotMatchingPriority if its pods say otherwise.
     """
 
     rows: tuple[int, ...]
@@ -40,6 +41,7 @@ class Wanted(NamedTuple):
     barred: str = ""
     group: PodGroup | None = None
     running: int = 0
+    disputed: str = ""
 
 
 class Cause(StrEnum):
@@ -55,10 +57,14 @@ class Cause(StrEnum):
 
 
 class Refused(NamedTuple):
-    """Why it is not to be placed at all, as things are; `cause` is None where only the sentence is known."""
+    """Why it is not to be placed at all, as things are; `cause` is None where only the sentence is known.
+
+    `disputed` is that of Wanted.
+    """
 
     why: str
     cause: Cause | None = None
+    disputed: str = ""
 
 
 def wanted(  # noqa: PLR0917 - what an engine is made of, in its order
@@ -128,21 +134,21 @@ def _group(
     unlike = _unlike(divergence, members, settings)
     if unlike is not None:
         return unlike
-    if divergence.priority.divergent and settings.divergence is DivergencePolicy.HOLD:
-        held = "its pods do not all have its priority, and the divergence policy is Hold"
-        return Refused(held, Cause.DIVERGENT)
+    doubted, disputed = doubt(group, divergence), disagreement(group, divergence)
+    if doubted and settings.divergence is DivergencePolicy.HOLD:
+        return Refused(f"{doubted}, and the divergence policy is Hold", Cause.DIVERGENT, disputed)
     rows = _in_order(snapshot, ready)
     missing = {what: None for row in rows for what in snapshot.shapes[snapshot.shape.item(row)].missing}
     judged = tuple(row for row in rows if not snapshot.shapes[snapshot.shape.item(row)].missing)
     if len(judged) + running < least or not judged:
         return Refused(f"what its pods ask for cannot be judged: {'; '.join(missing)}", Cause.NOT_JUDGED)
     priority, barred = group.priority or 0, ""
-    if divergence.priority.divergent and settings.divergence is DivergencePolicy.NO_PREEMPTION:
+    if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         priority = divergence.priority.lowest
-        barred = "its pods do not all have its priority, and the divergence policy is NoPreemption"
+        barred = f"{doubted}, and the divergence policy is NoPreemption"
     if _forbids(group, ready, view.classes):
         barred = POLICY_NEVER
-    return Wanted(judged, max(1, least - running), priority, barred, group, running)
+    return Wanted(judged, max(1, least - running), priority, barred, group, running, disputed)
 
 
 def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> Refused | None:

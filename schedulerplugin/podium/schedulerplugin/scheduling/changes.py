@@ -13,6 +13,7 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.divergence import reported
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
@@ -327,7 +328,7 @@ def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> boo
 
 
 def _same_group(before: Readable | None, after: Readable | None) -> bool:
-    """Say whether nothing of a group changed but its status."""
+    """Return whether nothing of a group changed but its status, and not what that says of its priority."""
     if not isinstance(before, PodGroup) or not isinstance(after, PodGroup):
         return False
     was, now = before.metadata, after.metadata
@@ -337,6 +338,7 @@ def _same_group(before: Readable | None, after: Readable | None) -> bool:
         and (before.min_count, before.disruption_mode, before.priority, before.priority_class_name)
         == (after.min_count, after.disruption_mode, after.priority, after.priority_class_name)
         and (before.preemption_policy, before.demands) == (after.preemption_policy, after.demands)
+        and reported(before) == reported(after)
     )
 
 

@@ -154,4 +154,11 @@ class TimedOut(NamedTuple):
     seconds: float
 
 
-Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected | TimedOut
+class Disagreed(NamedTuple):
+    """The condition PodsNotMatchingPriority of a group, of this status, began to contradict its pods."""
+
+    key: Key
+    condition: str
+
+
+Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected | TimedOut | Disagreed

@@ -22,6 +22,7 @@ from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import (
+    Disagreed,
     Effect,
     Evict,
     Held,
@@ -87,6 +88,8 @@ class Scheduler:
         )
         # Which plan was held back last, by the UIDs of its victims, and why.
         self._held: dict[Key, tuple[frozenset[str], Why]] = {}
+        # The groups whose condition disagrees with their pods, each with its status.
+        self._disputed: dict[Key, str] = {}
         # How many lone pods are tried at once.
         self._length = _RUN
         # What the last step tried, and what it had decided so far; who was tried when a bug showed.
@@ -466,6 +469,7 @@ class Scheduler:
             self._preempting.touch(key)
             return
         found, now = self.entries.wanted(key), moment.seconds
+        self._note_dispute(key, found, effects)
         if found is None:
             self._forget(key)
             self.binds.forget(key)
@@ -490,6 +494,16 @@ class Scheduler:
                 self.queue.activate(key, first=True)
             elif failures:
                 self.queue.back_off(key, now, failures)
+
+    def _note_dispute(self, key: Key, found: Wanted | Refused | None, effects: list[Effect]) -> None:
+        """Report once that the condition of a group and its pods disagree, until that changes."""
+        disputed = found.disputed if found is not None else ""
+        if disputed and self._disputed.get(key) != disputed:
+            effects.append(Disagreed(key, disputed))
+        if disputed:
+            self._disputed[key] = disputed
+        else:
+            self._disputed.pop(key, None)
 
     def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
