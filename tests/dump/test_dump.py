@@ -172,6 +172,7 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
         "selector": "",
         "unread": dict.fromkeys(missing, "not served by this cluster"),
         "scheduling": True,
+        "scheduler": None,
     }
     counts = {(each["apiVersion"], each["kind"]): len(each["items"]) for each in lists}
     assert counts == {
@@ -288,7 +289,7 @@ def test_the_page_says_which_events() -> None:
 
 
 def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
-    """The ClusterRole of docs/dump.md: get and list of every kind, and no more."""
+    """The ClusterRole of docs/dump.md: get and list of every kind, the scheduler's file, and no more."""
     role = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     granted = {
         (group, resource)
@@ -296,9 +297,12 @@ def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    reads = SCHEDULING_READS.items()
-    assert granted == {(group_of(api_version), read.plural) for (api_version, _), read in reads}
-    assert [rule["verbs"] for rule in role["rules"]] == [["get", "list"]] * len(role["rules"])
+    reads = {(group_of(api_version), read.plural) for (api_version, _), read in SCHEDULING_READS.items()}
+    assert granted == reads | {("", "configmaps")}
+    for rule in role["rules"]:
+        named = rule.get("resourceNames")
+        assert rule["verbs"] == (["get", "list"] if named is None else ["get"])
+        assert (named == ["podium-scheduler"]) is (rule["resources"] == ["configmaps"])
 
 
 def _event(number: int, reason: str = "Preempted", kind: str = "Pod") -> dict[str, Any]:

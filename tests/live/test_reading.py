@@ -9,8 +9,10 @@ import pytest
 from aiohttp import web
 from tests.live.fake import Fake, page, pods, serving, status
 
-from podium.api.reads import READS
+from podium.api.reads import READS, Reads
+from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.inputs import KubeOptions, Loaded, load_live
+from podium.documents.schedulerfile import PATH
 from podium.errors import PodiumError
 from podium.kube import connection
 from podium.kube.connection import connect
@@ -23,10 +25,11 @@ async def fake() -> AsyncIterator[Fake]:
         yield server
 
 
-async def _load(fake: Fake, folder: Path, **options: Any) -> Loaded:
+async def _load(fake: Fake, folder: Path, reads: Reads = READS, **options: Any) -> Loaded:
     """Load as a command does, beside the loop that serves."""
     options.setdefault("all_namespaces", True)
-    return await asyncio.to_thread(load_live, KubeOptions(kubeconfig=fake.kubeconfig(folder), **options))
+    kube = KubeOptions(kubeconfig=fake.kubeconfig(folder), **options)
+    return await asyncio.to_thread(load_live, kube, reads)
 
 
 async def _refusal(fake: Fake, folder: Path, **options: Any) -> str:
@@ -414,3 +417,32 @@ async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path
     assert len(said) < 160
     del fake.answers["/api/v1/nodes"]
     assert "Pod" in (await _load(fake, tmp_path)).state.unread
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields", "problem"),
+    [
+        pytest.param(
+            web.json_response(
+                {
+                    "metadata": {"name": "podium-scheduler", "namespace": "podium-system"},
+                    "data": {"config.yaml": "kind: SchedulerConfiguration\nevict: any\napiVersion: v1\n"},
+                }
+            ),
+            {"kind": "SchedulerConfiguration", "evict": "any", "apiVersion": "v1"},
+            "",
+            id="it is read",
+        ),
+        pytest.param(status(403, "Forbidden", "you may not"), {}, "you may not", id="it may not be read"),
+        pytest.param(status(404, "NotFound", "none"), None, None, id="there is none"),
+    ],
+)
+async def test_the_schedulers_file(
+    fake: Fake, tmp_path: Path, answer: web.Response, fields: Any, problem: str | None
+) -> None:
+    """A plan reads it, an audit does not."""
+    _in_turn(fake, PATH, answer)
+    loaded = await _load(fake, tmp_path, reads=SCHEDULING_READS)
+    found = loaded.scheduler
+    assert (found and found.fields, found and found.problem) == (fields, problem)
+    assert (await _load(fake, tmp_path)).scheduler is None

@@ -308,10 +308,11 @@ def test_who_runs_leads_to_what_would_evict_it(made: Desk) -> None:
     assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
     assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
     reader = Reader(threats_of(made, "a/sweep", "group"))
+    # A group in doubt is protected at its lowest integer, by the default policy of podium-scheduler.
     assert (
-        "can be preempted by priority 101 or higher, of the classes here high (1000) and above" in reader.text
+        "can be preempted by priority 1 or higher, of the classes here batch (100) and above" in reader.text
     )
-    assert "Classes that may preempt it high 1000" in reader.text.replace("Class Priority ", "")
+    assert "Classes that may preempt it batch 100" in reader.text.replace("Class Priority ", "")
     assert "/group?name=a%2Fsweep" in reader.links
 
 

@@ -24,6 +24,7 @@ from podium.cli.render.whatif_data import whatif_document
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_table import whatif_table
 from podium.cli.render.whatif_words import Basis, Surroundings, WhatIf, bill
+from podium.cli.schedulersettings import Chosen, choose_settings, of_file
 from podium.cli.whatifinput import Moment, Rules, Target
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import Document
@@ -34,7 +35,6 @@ from podium.wording import count
 
 if TYPE_CHECKING:
     from podium.ops.expand import Expansion
-    from podium.schedulerplugin.settings import Settings
 
 _GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
@@ -156,9 +156,9 @@ def _plan(question: Question, loaded: Loaded, moment: Moment, added: Iterable[Ta
     whatifinput.check_group(target, loaded.state, rules.semantics)
     veil = Veil(loaded.state, tenant) if tenant is not None else None
     said = veil.said if veil is not None else plainly
-    settings = _settings(question.config, rules)
-    made = plan(loaded.state, target, moment.at, settings, minor=rules.minor, said=said)
-    report = report_of(made, target, loaded.state, _basis(question, rules, moment, loaded))
+    chosen = _settings(question, rules, target, loaded)
+    made = plan(loaded.state, target, moment.at, chosen.settings, minor=rules.minor, said=said)
+    report = report_of(made, target, loaded.state, _basis(question, rules, moment, loaded, chosen))
     if veil is not None:
         report = report._replace(plan=veil.plan(made))
     return Answer(
@@ -198,8 +198,9 @@ def _threat(question: Question, loaded: Loaded, moment: Moment) -> Answer:
     assert question.victim is not None
     target = whatifinput.find_victim(question.victim, question.kind, loaded.state)
     rules = _rules(question, target, loaded)
-    engine = Engine(loaded.state, _settings(question.config, rules), rules.minor)
-    found, basis = threat(engine, target, moment.at), _basis(question, rules, moment, loaded)
+    chosen = _settings(question, rules, target, loaded)
+    engine = Engine(loaded.state, chosen.settings, rules.minor)
+    found, basis = threat(engine, target, moment.at), _basis(question, rules, moment, loaded, chosen)
     return Answer(
         faces.threat_document(found),
         functools.partial(faces.threat_table, found, basis),
@@ -214,11 +215,11 @@ def _rules(question: Question, target: Target, loaded: Loaded) -> Rules:
     return rules
 
 
-def _basis(question: Question, rules: Rules, moment: Moment, loaded: Loaded) -> Basis:
-    return basis_of(rules, moment, inputs.source(question.files, loaded), loaded)
+def _basis(question: Question, rules: Rules, moment: Moment, loaded: Loaded, chosen: Chosen) -> Basis:
+    return basis_of(rules, moment, inputs.source(question.files, loaded), loaded, chosen)
 
 
-def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded) -> Basis:
+def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded, chosen: Chosen) -> Basis:
     """Say what an answer rests on; `source` is what was read, in a person's words."""
     return Basis(
         semantics=rules.semantics,
@@ -227,6 +228,7 @@ def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded) -> Basis
         now_why=moment.why,
         input=source,
         unknown=whatifinput.not_known(loaded),
+        settings=chosen.sentence,
     )
 
 
@@ -252,14 +254,10 @@ def brought(documents: Iterable[Document], loaded: Loaded, moment: Moment) -> "E
     return expand(documents, loaded.state, moment.text, profile, loaded.labels)
 
 
-def _settings(config: str | None, rules: Rules) -> "Settings":
-    if config is not None:
-        from podium.cli.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
-
-        return read_settings(config, rules.semantics)
-    from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy, as above
-
-    return Settings(semantics=rules.semantics)
+def _settings(question: Question, rules: Rules, target: Target, loaded: Loaded) -> Chosen:
+    return choose_settings(
+        rules, whatifinput.scheduler(target, loaded.state), loaded, of_file(question.config)
+    )
 
 
 def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:

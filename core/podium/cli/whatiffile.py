@@ -1,5 +1,7 @@
 """The file that says what preemption may do, beside the flags of `podium whatif`; docs/whatif.md explains it.
 
+A field that is absent has the value of the scheduler that is spoken for (`podium.cli.schedulersettings`).
+
 apiVersion: config.podium.dev/v1
 kind: WhatIfConfiguration
 budgets: strict
@@ -11,7 +13,6 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.cli.configfile import Strict, read_config
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scores import Strategy
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
@@ -21,26 +22,27 @@ class WhatIfModel(Strict):
 
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["WhatIfConfiguration"]
-    budgets: Budgets = Budgets.BEST_EFFORT
+    budgets: Budgets | None = None
     """Whether a PodDisruptionBudget may be violated where nothing else helps."""
-    divergencePolicy: DivergencePolicy = DivergencePolicy.USE_GROUP_PRIORITY
+    divergencePolicy: DivergencePolicy | None = None
     """What a group may do whose pods have another priority: docs/preemption.md."""
-    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    strategy: Strategy | None = None
     """Which nodes are best: the emptiest, or the fullest."""
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """Victims are pods of this scheduler only; null is any."""
-    preemptionPriority: pydantic.StrictBool = False
+    """Victims are pods of this scheduler only; null is any scheduler, if it is written."""
+    preemptionPriority: pydantic.StrictBool | None = None
     """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
 
 
-def read_settings(path: str, semantics: Semantics) -> Settings:
-    """Read a file, for a plan by the rules of `semantics`. Raises PodiumError."""
+def read_settings(path: str, base: Settings) -> Settings:
+    """Read a file that rules over `base`, field by field. Raises PodiumError."""
     model = read_config(path, WhatIfModel)
-    return Settings(
-        semantics=semantics,
-        budgets=model.budgets,
-        divergence=model.divergencePolicy,
-        strategy=model.strategy,
-        evict_only=model.evictOnly,
-        preemption_priority=model.preemptionPriority,
+    given = model.model_fields_set
+    priority = model.preemptionPriority
+    return base._replace(
+        budgets=model.budgets or base.budgets,
+        divergence=model.divergencePolicy or base.divergence,
+        strategy=model.strategy or base.strategy,
+        evict_only=model.evictOnly if "evictOnly" in given else base.evict_only,
+        preemption_priority=base.preemption_priority if priority is None else priority,
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
+from podium.api.core import DEFAULT_SCHEDULER, Pod
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
@@ -20,6 +20,7 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.times import written
 from podium.audit import choose_minor
+from podium.cli.schedulersettings import of_scheduler
 from podium.documents.load import NOT_IN_INPUT, Loaded
 from podium.errors import PodiumError
 from podium.kube.discovery import NOT_SERVED
@@ -35,6 +36,8 @@ _PLANNED_WITH = (
     *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
     *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
 )
+# The minor whose arithmetic a kube-scheduler release has.
+_NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
 # How many pending groups and pods an error names.
 _NAMED = 5
 
@@ -131,14 +134,17 @@ def workload_api(loaded: Loaded, *, live: bool) -> str | None:
 
 
 def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: bool) -> Rules:
-    """Choose whose rules decide: as asked, the spec's for podium-scheduler, else the cluster's own."""
+    """Choose whose rules decide: as asked, Podium's scheduler's for its pods, else the cluster's own."""
     minor, version = server_minor(loaded)
     if asked is not None:
         semantics = Semantics(asked)
-        named = {Semantics.V1_36: 36, Semantics.V1_37: 37}
-        return Rules(semantics, "asked for with --semantics", named.get(semantics, minor))
-    if scheduler(target, loaded.state) == PODIUM_SCHEDULER:
-        return Rules(Semantics.KEP, f"it is for {PODIUM_SCHEDULER}", minor)
+        return Rules(semantics, "asked for with --semantics", _NAMED_MINORS.get(semantics, minor))
+    name = scheduler(target, loaded.state)
+    own = of_scheduler(name, loaded)
+    if own is not None:
+        semantics = own.live.engine.semantics
+        why = f"it is for {name}" if semantics is Semantics.KEP else f"{own.source}, for {name}"
+        return Rules(semantics, why, _NAMED_MINORS.get(semantics, minor))
     closed = workload_api(loaded, live=live)
     if closed is not None:
         return Rules(Semantics.PODS, closed, minor)

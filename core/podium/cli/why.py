@@ -17,6 +17,7 @@ from podium.api.reads import Kind
 from podium.cli import inputs, naming, whatifinput
 from podium.cli.render.data import as_json, as_yaml, document
 from podium.cli.render.output import deliver, layout
+from podium.cli.schedulersettings import Chosen, choose_settings, of_file
 from podium.cli.whatifinput import Moment, Rules, Target
 from podium.documents.load import Loaded, collector_paused
 from podium.errors import PodiumError
@@ -26,7 +27,6 @@ from podium.wording import some
 if TYPE_CHECKING:
     from podium.cli.whyinput import Read
     from podium.schedulerplugin.preemption.outcome import Plan
-    from podium.schedulerplugin.settings import Settings
     from podium.why.account import Account
     from podium.why.telling import Begin, Reading
 
@@ -47,12 +47,13 @@ class Question(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, for whom, by whose rules and for which moment it was made."""
+    """A plan, for whom, by whose rules and settings and for which moment it was made."""
 
     plan: "Plan"
     target: Target
     rules: Rules
     moment: Moment
+    chosen: Chosen
 
 
 class Told(NamedTuple):
@@ -157,15 +158,16 @@ def tell(question: Question, read: "Read", clock: datetime, begin: "Begin | None
     state, rules = read.whole.state, rules_of(question, read.whole)
     said = Veil(state, question.tenant).said if question.tenant is not None else plainly
     moment = whatifinput.moment(None, state, clock, live=question.live)
-    settings, target = _settings(question.config, rules), _target(question, state)
+    target = _target(question, state)
+    chosen = _settings(question, rules, read.whole)
     try:
-        made = (begin or Engine)(state, settings, rules.minor).plan(target, moment.at, said)
+        made = (begin or Engine)(state, chosen.settings, rules.minor).plan(target, moment.at, said)
     except PodiumError as error:
         # Between two readings of a live cluster it was bound, or deleted.
         return Told(_without_plan(account, str(error)))
     unknown = dict.fromkeys((*account.unknown, *whatifinput.not_known(read.whole)))
     account = msgspec.structs.replace(account, prospect=telling.prospect(made), unknown=tuple(unknown))
-    return Told(account, Planned(made, target, rules, moment))
+    return Told(account, Planned(made, target, rules, moment, chosen))
 
 
 def _without_plan(account: "Account", why_not: str) -> "Account":
@@ -182,6 +184,7 @@ def reading(question: Question, read: "Read", rules: Rules) -> "Reading":
     state, tenant = read.near.state, question.tenant
     classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes
     server = Server(rules.minor, f"1.{rules.minor}")
+    chosen = _settings(question, rules, read.near)
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return Reading(
         view=state,
@@ -190,7 +193,8 @@ def reading(question: Question, read: "Read", rules: Rules) -> "Reading":
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
         unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
-        law=Law(_settings(question.config, rules), server, classes),
+        law=Law(chosen.settings, server, classes),
+        settings=chosen.sentence,
         minor=rules.minor,
     )
 
@@ -200,18 +204,10 @@ def rules_of(question: Question, loaded: Loaded) -> Rules:
     return whatifinput.choose_rules(None, _target(question, loaded.state), loaded, live=question.live)
 
 
-def _settings(config: str | None, rules: Rules) -> "Settings":
-    """Give the settings of a file, else those that a scheduler has where nobody configures it."""
-    if config is not None:
-        from podium.cli.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
-
-        return read_settings(config, rules.semantics)
-    from podium.schedulerplugin.preemption.outcome import Semantics  # noqa: PLC0415 - numpy, as above
-    from podium.schedulerplugin.settings import DivergencePolicy, Settings  # noqa: PLC0415 - as above
-
-    if rules.semantics is not Semantics.KEP:
-        return Settings(semantics=rules.semantics)
-    return Settings(semantics=rules.semantics, divergence=DivergencePolicy.NO_PREEMPTION)
+def _settings(question: Question, rules: Rules, loaded: Loaded) -> Chosen:
+    """Choose the settings of the scheduler of who is asked about."""
+    scheduler = whatifinput.scheduler(_target(question, loaded.state), loaded.state)
+    return choose_settings(rules, scheduler, loaded, of_file(question.config))
 
 
 def _target(question: Question, view: View) -> Target:

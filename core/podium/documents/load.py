@@ -19,6 +19,7 @@ from podium.api.reads import READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents import textfile
 from podium.documents.lines import Lines
+from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
 from podium.documents.split import Document, Origin, ReadError
 from podium.findings import ObjectError, ObjectRef, group_of
 from podium.state import State
@@ -58,7 +59,8 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump, and
     `scheduling` that its objects are as SCHEDULING_READS has them. Of the labels of pods and namespaces only
-    those of the keys in `labels` are there; None is all of them, and none under pseudonyms.
+    those of the keys in `labels` are there; None is all of them, and none under pseudonyms. `scheduler` is
+    the file of Podium's scheduler.
     """
 
     apiVersion: str = CLUSTER_INFO[0]
@@ -69,6 +71,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     scheduling: bool = False
     labels: list[str] | None = None
+    scheduler: SchedulerFile | None = None
 
 
 class Origins:
@@ -117,6 +120,7 @@ class Loaded(NamedTuple):
     the input has objects of, or an empty List; `server` is the API server's version, or empty. `labels` are
     the keys of pods' and namespaces' labels that the input has, None for all. `documents` are the whole
     objects of the kinds that were to be kept; a dump has none, for it holds of an object what Podium reads.
+    `scheduler` is the file of Podium's scheduler, None if it was not looked for.
     """
 
     state: State
@@ -127,6 +131,7 @@ class Loaded(NamedTuple):
     server: str
     labels: frozenset[str] | None = None
     documents: Mapping[ObjectRef, Document] = MappingProxyType({})
+    scheduler: SchedulerFile | None = None
 
 
 class Loader:
@@ -153,6 +158,7 @@ class Loader:
         self._skipped: dict[str, int] = {}
         self._listed: set[Kind] = set()
         self._info: ClusterInfo | None = None
+        self._scheduler: SchedulerFile | None = None
         self._partly: dict[str, str] = {}
         self._unnamed = 0
 
@@ -209,6 +215,7 @@ class Loader:
             info.server,
             labels,
             self._documents,
+            self._scheduler or info.scheduler,
         )
 
     def _pass_over(self, document: Document) -> None:
@@ -219,6 +226,9 @@ class Loader:
             self._keep = ()
             return
         if kind == "List":
+            return
+        if (api_version, kind) == CONFIG_MAP and (found := of_config_map(document.value())) is not None:
+            self._scheduler = found
             return
         read = self._reads.get((api_version, kind.removesuffix("List")))
         if read is not None:

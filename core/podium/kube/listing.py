@@ -13,6 +13,7 @@ import msgspec
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
 from podium.documents.load import ClusterInfo, Scope
+from podium.documents.schedulerfile import PATH, SchedulerFile, of_config_map
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
 from podium.findings import group_of
@@ -139,14 +140,27 @@ async def _read(
             unread[page.served.read.kind] = f"{others}; {page.unread}" if others else page.unread
         else:
             collector.add_page(page)
+    scheduling = any(served.read.type is Schedulable for served in discovery.served)
     info = ClusterInfo(
         server=discovery.server,
         namespace=scope.namespace,
         selector=scope.selector,
         unread=unread,
-        scheduling=any(served.read.type is Schedulable for served in discovery.served),
+        scheduling=scheduling,
+        scheduler=await _scheduler_file(connection) if scheduling else None,
     )
     return collector, info
+
+
+async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
+    """Read the file of Podium's scheduler; None if there is none."""
+    try:
+        body = await connection.get(PATH)
+        return of_config_map(msgspec.json.decode(body))
+    except RefusedError as error:
+        return None if error.code == 404 else SchedulerFile(problem=error.message)
+    except msgspec.DecodeError as error:
+        return SchedulerFile(problem=str(error))
 
 
 async def list_all(

@@ -109,6 +109,7 @@ def _shared_info(info: ClusterInfo, shared: Filter, *, pseudonyms: bool) -> Clus
         namespace=renamed,
         selector="(not shared)" if info.selector else "",
         labels=[],
+        scheduler=info.scheduler.shared(shared.name) if info.scheduler is not None else None,
         unread={
             kind: why.replace(f"in namespace {info.namespace}", f"in namespace {renamed}")
             for kind, why in info.unread.items()

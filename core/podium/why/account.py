@@ -148,7 +148,10 @@ class Prospect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said of one pod or group; `unknown` names what could not be read, each with why."""
+    """Everything that is said of one pod or group; `unknown` names what could not be read, each with why.
+
+    `settings` names the scheduler's settings and their source; empty for kube-scheduler's rules.
+    """
 
     object: Subject
     state: State
@@ -160,3 +163,4 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     departures: tuple[Departure, ...] = ()
     gains: tuple[Gain, ...] = ()
     unknown: tuple[str, ...] = ()
+    settings: str = ""

@@ -41,7 +41,8 @@ class Reading(NamedTuple):
 
     `view` holds its namespace at least, but for the kinds in `unread`. `known` says of which namespaces names
     may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could not be read,
-    each with why. `minor` is that of the engine's arithmetic; `engine` gives an engine of a view.
+    each with why. `minor` is that of the engine's arithmetic; `engine` gives an engine of a view. `settings`
+    names the settings in `law` and their source.
     """
 
     view: View
@@ -53,6 +54,7 @@ class Reading(NamedTuple):
     law: Law
     minor: int
     engine: Begin = Engine
+    settings: str = ""
 
 
 def tell(target: Target, reading: Reading) -> Account | None:
@@ -214,6 +216,7 @@ def _account(  # noqa: PLR0917 - the parts of an account, in its order
         departures=gone,
         gains=gains(victims, reading.past.records),
         unknown=reading.unknown,
+        settings=reading.settings,
     )
 
 

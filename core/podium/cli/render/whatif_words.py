@@ -38,7 +38,8 @@ class Bill(NamedTuple):
 class Basis(NamedTuple):
     """What an answer rests on: whose rules and when, each with how it was chosen, and what was read.
 
-    `unknown` names the kinds that were not in the input, each with why.
+    `unknown` names the kinds that were not in the input, each with why. `settings` names the settings and
+    where they come from, in a sentence; empty for kube-scheduler's rules.
     """
 
     semantics: Semantics
@@ -47,6 +48,7 @@ class Basis(NamedTuple):
     now_why: str
     input: str
     unknown: Sequence[str] = ()
+    settings: str = ""
 
 
 class Surroundings(NamedTuple):
@@ -66,11 +68,12 @@ class WhatIf(NamedTuple):
 
 
 def rules_line(basis: Basis) -> str:
-    """Name the semantics and the time, and how both were chosen."""
-    return (
+    """Name the semantics, the time and the settings, and how each was chosen."""
+    by = (
         f"By {SEMANTICS[basis.semantics]} (semantics {basis.semantics}: {basis.rules_why}), "
         f"at {basis.now} ({basis.now_why})."
     )
+    return f"{by} {basis.settings}" if basis.settings else by
 
 
 def unknown_line(basis: Basis) -> str:

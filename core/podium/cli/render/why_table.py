@@ -21,6 +21,8 @@ def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
     layout.paragraph(visible(account.summary), style=_STYLES.get(account.state, "bold"))
     if account.object.about:
         layout.paragraph(visible(f"{'; '.join(account.object.about)}."))
+    if account.settings:
+        layout.paragraph(visible(account.settings), style="dim")
     if account.priority is not None:
         _priority(layout, account.priority)
     _waiting(layout, account.waiting, now)

@@ -18,6 +18,7 @@ from podium.audit import audit, choose_minor
 from podium.cli import whatif, whatifinput, why
 from podium.cli.naming import full_name
 from podium.cli.render.whatif_words import Basis, WhatIf
+from podium.cli.schedulersettings import Chosen, Given, choose_settings
 from podium.cli.site.census import STATES, Census, Row, census
 from podium.cli.site.diverging import ABOUT
 from podium.cli.site.history import newest_first
@@ -133,7 +134,8 @@ class Desk:
 
     def report(self, planned: why.Planned) -> WhatIf:
         """Add to the plan of an account what `podium whatif` says with one."""
-        basis = whatif.basis_of(planned.rules, planned.moment, self.source, self.read.near)
+        loaded, chosen = self.read.near, planned.chosen
+        basis = whatif.basis_of(planned.rules, planned.moment, self.source, loaded, chosen)
         return whatif.report_of(planned.plan, planned.target, self.state, basis)
 
     def kin(self, kind: str, name: Name) -> Kin:
@@ -166,9 +168,10 @@ class Desk:
                 added, notes = expansion.targets, expansion.notes
             target = self._meant(form, added, loaded)
             rules = whatifinput.choose_rules(form.semantics or None, target, loaded, live=self.live)
-            engine = self._engine(loaded.state, form.settings(rules.semantics), rules.minor)
+            chosen = self._settings_of(target, rules, loaded, form)
+            engine = self._engine(loaded.state, chosen.settings, rules.minor)
             made = engine.plan(target, moment.at)
-            basis = whatif.basis_of(rules, moment, self.source, loaded)
+            basis = whatif.basis_of(rules, moment, self.source, loaded, chosen)
             return Answer(whatif.report_of(made, target, loaded.state, basis), notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
@@ -183,10 +186,11 @@ class Desk:
         target = whatifinput.find_victim(name, kind or ("group" if is_group else None), loaded.state)
         moment = whatifinput.moment(None, loaded.state, clock, live=self.live)
         rules = self._rules_of(target)
+        chosen = self._settings_of(target, rules, loaded)
         with collector_paused(), loaded.origins.placed():
-            engine = self._engine(loaded.state, Settings(semantics=rules.semantics), rules.minor)
+            engine = self._engine(loaded.state, chosen.settings, rules.minor)
             found = threat(engine, target, moment.at)
-        return found, whatif.basis_of(rules, moment, self.source, loaded)
+        return found, whatif.basis_of(rules, moment, self.source, loaded, chosen)
 
     def _meant(self, form: Form, added: tuple[Target, ...], loaded: Loaded) -> Target:
         """Find for whom: a group or else a pod of the name, or the one that was added."""
@@ -209,6 +213,10 @@ class Desk:
         for oldest in list(self._engines)[:-_ENGINES]:
             del self._engines[oldest]
         return engine
+
+    def _settings_of(self, target: Target, rules: Rules, loaded: Loaded, form: Form | None = None) -> Chosen:
+        given = Given("the form", form.settings) if form is not None and form.chooses else None
+        return choose_settings(rules, whatifinput.scheduler(target, loaded.state), loaded, given)
 
     def _rules_of(self, target: Target) -> Rules:
         """Choose whose rules decide, once for each scheduler: nothing else of who is asked about counts."""

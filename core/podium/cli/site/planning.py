@@ -42,16 +42,18 @@ class Form(NamedTuple):
         """Whether nothing was asked."""
         return not (self.whom or self.manifest)
 
-    def settings(self, semantics: Semantics) -> Settings:
-        """Give the settings that were chosen."""
-        return Settings(
-            semantics=semantics,
-            budgets=Budgets(self.budgets) if self.budgets else Budgets.BEST_EFFORT,
-            divergence=DivergencePolicy(self.divergence)
-            if self.divergence
-            else DivergencePolicy.USE_GROUP_PRIORITY,
-            strategy=Strategy(self.strategy) if self.strategy else Strategy.LEAST_ALLOCATED,
-            evict_only=self.evict_only or None,
+    @property
+    def chooses(self) -> bool:
+        """Whether settings were chosen."""
+        return bool(self.budgets or self.divergence or self.strategy or self.evict_only)
+
+    def settings(self, base: Settings) -> Settings:
+        """Return `base` with the settings that were chosen."""
+        return base._replace(
+            budgets=Budgets(self.budgets) if self.budgets else base.budgets,
+            divergence=DivergencePolicy(self.divergence) if self.divergence else base.divergence,
+            strategy=Strategy(self.strategy) if self.strategy else base.strategy,
+            evict_only=self.evict_only or base.evict_only,
         )
 
 
@@ -123,7 +125,7 @@ def _form(form: Form, error: str, offered: Sequence[str]) -> str:
             _choice("budgets", "Budgets", tuple(Budgets), form.budgets),
             _choice("divergence", "Divergent groups", tuple(DivergencePolicy), form.divergence),
             _choice("strategy", "Placing", tuple(Strategy), form.strategy),
-            _line("evict_only", "Victims of this scheduler only", form.evict_only, "any"),
+            _line("evict_only", "Victims of this scheduler only", form.evict_only, "the scheduler's own"),
             _line("now", "Time of the plan", form.now, "2026-01-31T12:00:00Z"),
             "</fieldset>",
             "<button>Plan</button>",
@@ -133,9 +135,7 @@ def _form(form: Form, error: str, offered: Sequence[str]) -> str:
 
 
 def _choice(name: str, label: str, words: Sequence[str], chosen: str) -> str:
-    return select(
-        name, label, [("", f"{words[0]} (the default)"), *((each, each) for each in words[1:])], chosen
-    )
+    return select(name, label, [("", "the scheduler's own"), *((each, each) for each in words)], chosen)
 
 
 def _line(name: str, label: str, value: str, hint: str) -> str:

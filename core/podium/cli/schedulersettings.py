@@ -1,0 +1,102 @@
+"""The settings by which an answer is given, and where they come from.
+
+`podium whatif` and `podium why` speak for the scheduler of the pod that they are asked about. Podium's
+scheduler has a file (its ConfigMap, read live or from a dump), else defaults. kube-scheduler has neither.
+What is given beside (a file with --config, a form) rules over both, field by field.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.documents.load import Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from podium.cli.whatifinput import Rules
+    from podium.schedulerplugin.scheduling.settings import LiveSettings
+    from podium.schedulerplugin.settings import Settings
+
+
+class Found(NamedTuple):
+    """The settings of a scheduler of Podium's, and where they come from."""
+
+    live: "LiveSettings"
+    source: str
+
+
+class Chosen(NamedTuple):
+    """The settings of an answer, and a sentence that names them; empty for kube-scheduler's."""
+
+    settings: "Settings"
+    sentence: str
+
+
+def of_scheduler(name: str, loaded: Loaded) -> Found | None:
+    """Return the settings of Podium's scheduler of that name; None for any other scheduler."""
+    from podium.schedulerplugin.scheduling.settings import LiveSettings  # noqa: PLC0415 - numpy takes 0.1 s
+
+    file = loaded.scheduler
+    problem = file.problem if file is not None else ""
+    if file is not None and not problem:
+        import pydantic  # noqa: PLC0415 - 0.1 s to import
+
+        from podium.cli.schedulerfile import SchedulerModel  # noqa: PLC0415 - pydantic
+
+        try:
+            live = SchedulerModel.model_validate(file.fields).settings()
+        except pydantic.ValidationError as error:
+            problem = error.errors()[0]["msg"]
+        else:
+            if live.scheduler_name == name:
+                return Found(live, file.where)
+    if name != PODIUM_SCHEDULER:
+        return None
+    unread = f"; {file.where} not used: {problem}" if file is not None and problem else ""
+    return Found(LiveSettings(), f"defaults of {PODIUM_SCHEDULER}{unread}")
+
+
+class Given(NamedTuple):
+    """Settings that rule over others, and where they come from."""
+
+    source: str
+    over: "Callable[[Settings], Settings]"
+
+
+def of_file(config: str | None) -> Given | None:
+    """Return the settings of a file, if one is given."""
+
+    def over(base: "Settings") -> "Settings":
+        from podium.cli.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+        assert config is not None
+        return read_settings(config, base)
+
+    return Given(config, over) if config is not None else None
+
+
+def choose_settings(rules: "Rules", scheduler: str, loaded: Loaded, given: Given | None) -> Chosen:
+    """Choose the settings of an answer for a pod or group of that scheduler. Raises PodiumError."""
+    from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
+
+    found = of_scheduler(scheduler, loaded)
+    if found is not None and found.live.engine.semantics is rules.semantics:
+        settings, source, mode = found.live.engine, found.source, f"preemption {found.live.mode}, "
+    else:
+        settings, source, mode = Settings(semantics=rules.semantics), "", ""
+    if given is not None:
+        settings, source = given.over(settings), f"{given.source}; else {source}" if source else given.source
+    return Chosen(settings, f"Settings: {mode}{words(settings)} ({source})." if source else "")
+
+
+def words(settings: "Settings") -> str:
+    """Name the settings as the files do."""
+    said = {
+        "divergencePolicy": settings.divergence,
+        "victims": f"pods of {settings.evict_only} only" if settings.evict_only else "pods of any scheduler",
+        "budgets": settings.budgets,
+        "strategy": settings.strategy,
+        "reservedNodes": settings.reserved,
+        "preemptionPriority": "true" if settings.preemption_priority else "",
+    }
+    return ", ".join(f"{name} {value}" for name, value in said.items() if value)
