@@ -84,6 +84,29 @@ def test_a_gated_pod_is_no_preemptor() -> None:
     assert plan.message == "it is held by scheduling gates: kueue.x-k8s.io/admission"
 
 
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("least", [1, 2, 3, None])
+def test_one_gated_member_holds_its_whole_group_in_1_37(semantics: Semantics, least: int | None) -> None:
+    """Though enough others could be placed; elsewhere these are."""
+    gated = pod("held", 1, group="high", schedulingGates=[{"name": "a"}, {"name": "b"}])
+    cluster = node("n1"), group("high", 5, least), gang("high", [None, None], 1, priority=5), gated
+    plan = planned(*cluster, by=of("high"), semantics=semantics)
+    if semantics is Semantics.V1_37:
+        held = "kube-scheduler 1.37 holds the whole group: 1 pod held by scheduling gates: a, b"
+        assert (plan.outcome, plan.message) == (Outcome.NOT_ELIGIBLE, held)
+    else:
+        assert (plan.outcome is Outcome.FITS) is (least != 3)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_a_gated_member_that_comes_late_holds_the_others_in_1_37(semantics: Semantics) -> None:
+    """Members that run have their place already; one that waits does not get it."""
+    gated = pod("held", 1, group="high", schedulingGates=[{"name": "a"}])
+    cluster = node("n1"), group("high", 5, 1), gang("high", ["n1", None], 1, priority=5), gated
+    plan = planned(*cluster, by=of("high"), semantics=semantics)
+    assert (plan.outcome is Outcome.FITS) is (semantics is not Semantics.V1_37)
+
+
 def test_gated_members_do_not_count_toward_min_count() -> None:
     gate = [{"name": "kueue.x-k8s.io/topology"}]
     mine = [gang("high", [None, None], 1), pod("held", 1, group="high", schedulingGates=gate)]

@@ -126,6 +126,12 @@ def _group(
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     if not waiting and members:
         raise PodiumError(f"pod group {name}: no member is pending; {count(running, 'pod')} run")
+    gated = [pod for pod in waiting if pod.spec.schedulingGates]
+    if gated and settings.semantics is Semantics.V1_37:
+        held = (
+            f"kube-scheduler 1.37 holds the whole group: {count(len(gated), 'pod')} held by scheduling gates"
+        )
+        return Refused(f"{held}: {_gates(gated)}", Cause.GATED)
     if len(ready) + running < least or not ready:
         return _too_few(ready, waiting, running, least)
     if group.demands:
