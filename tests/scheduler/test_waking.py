@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -164,6 +165,22 @@ def test_a_gang_in_backoff_is_placed_when_its_last_node_comes() -> None:
         world.run(pod(f"low-{at}", 1, 1) if at == 5 else [])
     assert sorted(world.bound()) == [f"g-{at}" for at in range(6)]
     assert world.evictions() == []
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_attempts_that_take_long_leave_time_for_lower_pods(slow: bool) -> None:
+    """A gang is tried early when its first node comes. If that takes seconds, its next backoff counts."""
+    world = World(
+        group("g", 10, 2), [pod(f"g-{at}", 1, 10, group="g") for at in range(2)], decision_seconds=1e9
+    )
+    world.run()
+    with patch.object(world.scheduler, "_clock", count(step=2.0 if slow else 0.0).__next__):
+        world.run(node("n1", 1))
+        world.apply(node("n2", 1))
+        world.run(pod("low", 1, 1))
+    assert ("low" in world.bound()) is slow
+    world.later(SOON)
+    assert {"g-0", "g-1"} <= world.bound().keys()
 
 
 def test_a_gang_below_its_quorum_stays_gated_when_it_is_looked_at_again() -> None:
