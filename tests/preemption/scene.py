@@ -14,7 +14,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.findings import ObjectRef
 from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.engine import Engine, plan
-from podium.schedulerplugin.preemption.domain import Cost
+from podium.schedulerplugin.preemption.domain import Score
 from podium.schedulerplugin.preemption.outcome import Plan, UnitVerdict
 from podium.schedulerplugin.settings import Settings
 from podium.view import Name
@@ -120,7 +120,7 @@ def engine_of(*objects: Any, **settings: Any) -> Engine:
 
 def cost_of(
     *objects: Any, by: str | Name | GroupKey = "high", **settings: Any
-) -> tuple[Cost, tuple[str, ...]]:
+) -> tuple[Score, tuple[str, ...]]:
     """Give what the plan costs, and the domains where one costs the same."""
     chosen = engine_of(*objects, **settings).decide(_target(by), NOW).chosen
     assert chosen is not None

@@ -76,11 +76,11 @@ def test_the_preemptor_stands_and_takes_in_one_domain_only() -> None:
 
 @pytest.mark.parametrize(("outside", "expected"), [(["n5", "n5"], "b"), ([], "a")])
 def test_a_group_partly_outside_counts_whole_in_the_cost(outside: list[str], expected: str) -> None:
-    """One member makes the room in domain a; with two elsewhere, the two pods of b are the lesser loss."""
+    """One member makes the room in domain a; with two elsewhere, the group of two of b is the lesser loss."""
     elsewhere = node("n5")
     spread = [group("spread", 1, 1, whole=True), gang("spread", ["n1"], 4), gang_of("spread", outside)]
     beside = [low("peer-2", "n2", 9), low("peer-4", "n4", 9)]
-    two = [low("one", "n3", cpu=2), low("two", "n3", cpu=2)]
+    two = [group("two", 1, 1, whole=True), gang("two", ["n3", "n3"], 2, priority=1, ago=60)]
     assert chosen(elsewhere, spread, beside, two)[0] == expected
 
 

@@ -217,8 +217,10 @@ class Chooser:
         made: dict[int, Found] = {}
         for row in likely:
             best, nodes, made = self._better(row, best, nodes, made)
-        if best is None or least <= best:
-            return least, equal.tolist(), {row: plan for row, plan in made.items() if plan.cost == least}
+        if best is None or least < best:
+            return least, equal.tolist(), {}
+        if best == least:
+            nodes = list(dict.fromkeys([*equal.tolist(), *nodes]))
         return best, nodes, made
 
     def _candidates(self, shape: Shape, refused: Bools) -> Bools:

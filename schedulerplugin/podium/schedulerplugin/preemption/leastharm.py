@@ -37,6 +37,10 @@ def least_harm(
     `ordered` are the units that may go, the most important first. `only_room` says that nothing but resources
     and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
+    one = domain.node is not None and not only_room
+    if (one or stage.has_company) and not _fits_without(stage, domain, ordered):
+        # The specification asks this first: no unit goes for a preemptor with affinity to one that may go.
+        return None
     found = _by_resources(stage, budgets, domain, ordered, now, effort)
     if found is not None:
         with stage.trial():
@@ -83,9 +87,7 @@ def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | N
     """Return how many units have to leave, None where all are not enough; `failed` are known to be too few."""
 
     def fits(number: int) -> bool:
-        with stage.trial():
-            stage.lift(leaving[:number])
-            return stage.place(domain) is not None
+        return _fits_without(stage, domain, leaving[:number])
 
     if not fits(len(leaving)):
         return None
@@ -105,3 +107,10 @@ def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | N
         else:
             low = middle
     return high
+
+
+def _fits_without(stage: Stage, domain: Domain, gone: Rows) -> bool:
+    """Return whether the preemptor finds a place once these units have left."""
+    with stage.trial():
+        stage.lift(gone)
+        return stage.place(domain) is not None

@@ -46,7 +46,7 @@ class Search:
         deadline: Deadline,
         effort: int = EFFORT,
     ) -> None:
-        """`capacity` is that with all candidates gone; without `effort` the first plan found is the answer."""
+        """`capacity` is that with all candidates gone. Without `effort` the first plan is the answer."""
         self._most = effort
         self._all = candidates
         self._capacity = capacity
@@ -61,7 +61,7 @@ class Search:
             self._count(each, 1)
 
     def least(self) -> list[int] | None:
-        """Return the positions of the units to evict, None where the preemptor has no room without them all."""
+        """Return the positions of the units to evict, None where all of them do not make enough room."""
         if self._capacity.pods() < self._needed:
             return None
         found = self._best_start()
@@ -81,7 +81,7 @@ class Search:
         by_use = sorted(everyone, key=self._by_use)
         useless = sorted(by_weight, key=lambda at: self._all[at].useful)
         # Where budgets are short, their units return first, those that make least room before others.
-        starts = [((), by_weight), ((), by_use)]
+        starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use)]
         if not self._most:
             starts = starts[:1]
         elif self._left:
@@ -134,7 +134,7 @@ class Search:
         return False
 
     def _groups(self) -> Iterator[tuple[list[int], bool]]:
-        """Yield sets of units that may be worth taking instead of others: one, those of a node, and pairs (True)."""
+        """Yield sets of units to take instead of others (one, all of a node, two), and whether it is two."""
         top = max((self._all[at].priority for at in self._gone), default=None)
         if top is None:
             return

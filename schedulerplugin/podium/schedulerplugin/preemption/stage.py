@@ -47,7 +47,8 @@ class Domain(NamedTuple):
 class Stage:
     """One preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
 
-    `monotone` says that more room can only help, which is so where all its pods ask for the same.
+    `has_company` says that one of its pods has required affinity to other pods. `monotone` says that more
+    room can only help, which is so where all its pods ask for the same.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Stage:
         self.shapes = [snapshot.shapes[snapshot.shape.item(row)] for row in preemptor.rows]
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.plain(shape) for shape in distinct)
+        self.has_company = any(shape.pod_affinity for shape in distinct)
         self.monotone = self.plain and len({asked(shape) for shape in distinct}) == 1
 
     def trial(self) -> AbstractContextManager[Trial]:
@@ -117,12 +119,8 @@ class Stage:
         with self.trial():
             return self.place(domain) is not None
 
-    def enough_beside(self, domain: Domain, leads: Rows) -> bool:
-        """Say whether a monotone preemptor could be placed if more units were put back; nothing is moved."""
-        return self.room(domain, self.units.all_members(leads)) >= self.preemptor.needed
-
-    def room(self, domain: Domain, without: Rows | None = None) -> int:
-        """Count the pods of a monotone preemptor that there is room for, were more pods (rows) put back."""
+    def room(self, domain: Domain) -> int:
+        """Count the pods of a monotone preemptor that there is room for."""
         self.deadline.check()
         snapshot, shape = self.snapshot, self.shapes[0]
         nodes = self._placer.chain.static(shape)
@@ -136,8 +134,6 @@ class Stage:
             if at is None:
                 return 0
             free = snapshot.allocatable[at] - snapshot.used[at]
-            if without is not None:
-                np.subtract.at(free, self.units.at[without], snapshot.requests[at][without])
             pods = np.maximum(free, 0) // amount
             at_most = pods if at_most is None else np.minimum(at_most, pods)
         assert at_most is not None, "every pod takes a place"
@@ -224,12 +220,6 @@ class NodeStage(Stage):
     def fits(self, domain: Domain) -> bool:  # noqa: ARG002 - as above
         """Say whether there is room for the preemptor."""
         return all(have >= need for have, need in zip(self._left, self._needs, strict=True))
-
-    def enough_beside(self, domain: Domain, leads: Rows) -> bool:
-        """Say whether there would be if more units were put back."""
-        with self.trial():
-            self.put_back(leads)
-            return self.fits(domain)
 
     def lift(self, leads: Rows) -> None:
         """Take units away."""
