@@ -110,7 +110,8 @@ def test_strict_budgets_are_never_violated(by: Any) -> None:
     plan = strict(node("n1"), low("guarded", 4, labels=APP), budget(), mine, by=by)
     assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
     assert plan.message == (
-        "there is room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
+        "even without all that may be preempted: 0/1 nodes are available: 1 node(s) had room only where "
+        "PodDisruptionBudgets forbid preemption, and budgets are strict."
     )
 
 

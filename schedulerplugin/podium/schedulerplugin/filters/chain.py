@@ -212,9 +212,13 @@ class Chain:
     def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
         """Gather why nodes (those `within`) are refused, as kube-scheduler reports it."""
         asked = self.snapshot.alive if within is None else self.snapshot.alive & within
+        return self.told(asked, self.refused(shape, asked))
+
+    def told(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
+        """Gather reasons with the node rows that each refuses, of those `asked`."""
         order = self.by_name()
         reasons = []
-        for reason, rows in self._refused(shape, asked):
+        for reason, rows in refused:
             there = order[rows[order]]
             names = tuple(self.snapshot.names[row] or "" for row in there[:_EXAMPLES].tolist())
             if len(there):
@@ -234,7 +238,7 @@ class Chain:
             each.forget()
         self._looks = {}
 
-    def _refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
+    def refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
         """Give the rows that each filter is the first to refuse, by what it says."""
         left = asked.copy()
         for each in self._ordered:

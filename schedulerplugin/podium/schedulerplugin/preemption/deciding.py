@@ -17,6 +17,7 @@ from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.decision import Decision, together
 from podium.schedulerplugin.preemption.domain import Found
 from podium.schedulerplugin.preemption.intents import is_preempted
+from podium.schedulerplugin.preemption.obstacles import Obstacles, of_pod, without_all
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.stage import Domain, Preemptor
 from podium.schedulerplugin.preemption.target import Wanted
@@ -230,9 +231,15 @@ class Decider:
             placed.update(self._placer.place_many(rest, deadline=self._deadline))
         return placed
 
-    def _refusals_without(self, chooser: Chooser, found: Wanted) -> Refusals | None:
+    def _refusals_without(self, chooser: Chooser, found: Wanted) -> Obstacles:
         """Say what refuses even when all are gone that may go."""
-        planner = chooser.planner
-        with self._snapshot.trial():
-            self._snapshot.lift_many(planner.units.all_members(np.flatnonzero(planner.potential)))
-            return self._try(found)[1]
+        planner, chain, snapshot = chooser.planner, self._placer.chain, self._snapshot
+        preemptor = planner.stage.preemptor
+        if not preemptor.group:
+            return of_pod(chain, planner)
+        with snapshot.trial():
+            snapshot.lift_many(planner.units.all_members(np.flatnonzero(planner.potential)))
+            _, refusals = self._try(found, preemptor.nominated)
+            if refusals is not None:
+                return Obstacles(refusals)
+            return without_all(chain, planner.stage.shapes[0])

@@ -6,6 +6,7 @@ import numpy as np
 
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.preemption.choice import Chosen
+from podium.schedulerplugin.preemption.obstacles import Obstacles
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Wanted
 
@@ -15,8 +16,7 @@ class Decision(NamedTuple):
 
     `placed` gives node rows by pod row. `chosen` is the preemption, None where there is none. `awaited` are
     pods that are leaving anyway, on whose room it counts. `refusals` say why it finds no place as things are,
-    and of one that does not fit `even_so` why it finds none with all gone that may go (None: only budgets are
-    in the way). `why` is of one that is not eligible.
+    and of one that does not fit `even_so` why preemption makes none. `why` is of one that is not eligible.
     """
 
     outcome: Outcome
@@ -25,7 +25,7 @@ class Decision(NamedTuple):
     chosen: Chosen | None = None
     awaited: tuple[int, ...] = ()
     refusals: Refusals | None = None
-    even_so: Refusals | None = None
+    even_so: Obstacles | None = None
     why: str = ""
 
 

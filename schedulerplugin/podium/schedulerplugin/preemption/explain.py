@@ -18,6 +18,7 @@ from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domain import Fate
 from podium.schedulerplugin.preemption.naming import Said
+from podium.schedulerplugin.preemption.obstacles import Obstacles
 from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Placed, Plan, UnitPod, UnitVerdict
 from podium.schedulerplugin.preemption.protection import class_finding
 from podium.schedulerplugin.preemption.target import Wanted
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # Of units that were spared, so many are told: those on the preemptor's nodes, the most important first.
 _SPARED = 1000
+# So many of the preemptor's placements are asked what keeps them from standing beside a victim.
+_ASKED = 64
 _BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
 
 
@@ -46,8 +49,8 @@ class Explainer:
         self._now = now
         self._said = said
         self._wanted = decision.wanted
-        misfit = decision.outcome is Outcome.DOES_NOT_FIT
-        self._refusals = decision.even_so if misfit else decision.refusals
+        even_so = decision.even_so
+        self._refusals = decision.refusals if even_so is None else even_so.refusals
         grouped = self._wanted is not None and self._wanted.group is not None
         self._units, _ = engine.units(for_group=grouped, now=now)
 
@@ -72,15 +75,9 @@ class Explainer:
         decision = self._decision
         wanted, refusals = self._wanted, self._refusals
         if wanted is None or decision.outcome is Outcome.NOT_ELIGIBLE:
-            return f"{decision.why} {refusals.message}" if refusals is not None else decision.why
-        if decision.outcome is Outcome.DOES_NOT_FIT and refusals is None:
-            return "there is room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
-        if decision.outcome is Outcome.DOES_NOT_FIT and refusals is not None:
-            lower = self._units.priority[self._leads()] < wanted.priority
-            without = (
-                "even without all that may be preempted" if lower.any() else "nothing has a lower priority"
-            )
-            return f"{without}: {refusals.message}"
+            return decision.why if refusals is None else f"{decision.why.rstrip('.')}. {refusals.message}"
+        if decision.even_so is not None:
+            return self._even_so(wanted, decision.even_so)
         where = self._where(wanted)
         if decision.awaited:
             names = [self._pod_said(row) for row in decision.awaited]
@@ -94,6 +91,22 @@ class Explainer:
         groups = units.count("PodGroup")
         what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
         return f"{where} after preempting {what}"
+
+    def _even_so(self, wanted: Wanted, obstacles: Obstacles) -> str:
+        """Say what is in the way even without all that may be preempted."""
+        if not (self._units.priority[self._leads()] < wanted.priority).any():
+            return f"nothing has a lower priority: {obstacles.message}"
+        elsewhere = obstacles.elsewhere
+        if elsewhere is None:
+            return f"even without all that may be preempted: {obstacles.message}"
+        names = [self._unit_said(lead) for lead in elsewhere.units.tolist()]
+        example = f"For node {self._node(elsewhere.node)} that would be {some(names)}."
+        return f"even without all that may be preempted on the same node: {obstacles.message} {example}"
+
+    def _unit_said(self, lead: int) -> str:
+        """Name a unit, and the nodes of its pods."""
+        nodes = {self._node(node) for node in self._units.at[self._units.members(lead)].tolist()}
+        return f"{self._said(*self._units.object_of(lead))} on {some(nodes)}"
 
     def _where(self, wanted: Wanted) -> str:
         placed = self._decision.placed
@@ -123,8 +136,27 @@ class Explainer:
                     held.add(name)
                     nodes.add(self._node(node))
         if not held:
-            return "the preemptor cannot stand beside it"
+            return f"the preemptor cannot stand beside it{self._between(lead)}"
         return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+
+    def _between(self, lead: int) -> str:
+        """Say which filter refuses the preemptor beside a unit; empty where several are the cause."""
+        snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
+        assert chosen is not None
+        own, placed = units.members(lead), self._decision.placed
+        there = set(units.at[own].tolist())
+        kinds = {(snapshot.shape.item(row), node): node not in there for row, node in placed.items()}
+        asked = sorted(kinds, key=lambda kind: (kinds[kind], kind))[:_ASKED]
+        with snapshot.trial():
+            snapshot.lift_many(units.all_members(chosen.found.victims))
+            before = list(map(self._why, asked))
+            snapshot.assume_many(own, units.at[own])
+            after = list(map(self._why, asked))
+        return next((f": {', '.join(why)}" for was, why in zip(before, after, strict=True) if why != was), "")
+
+    def _why(self, kind: tuple[int, int]) -> tuple[str, ...]:
+        shape, node = kind
+        return self._engine.placer.chain.why(self._snapshot.shapes[shape], node)
 
     @cached_property
     def _wants(self) -> dict[int, set[str]]:

@@ -11,8 +11,6 @@ from podium.wording import count
 
 # kube-scheduler's words.
 _NO_VICTIMS = "No preemption victims found for incoming preemptor."
-# Of who could be placed if budgets were not strict.
-_STRICT = "there is room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
 
 
 def refusal(decision: Decision) -> str:
@@ -20,8 +18,8 @@ def refusal(decision: Decision) -> str:
     now = "" if decision.refusals is None else decision.refusals.message
     if decision.outcome is Outcome.NOT_ELIGIBLE:
         return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
-    if decision.outcome is Outcome.DOES_NOT_FIT:
-        even_so = _STRICT if decision.even_so is None else decision.even_so.message
+    if decision.even_so is not None:
+        even_so = decision.even_so.message
         return f"{now} preemption: {even_so if even_so != now else _NO_VICTIMS}"
     return now
 

@@ -1,0 +1,119 @@
+"""Why preemption makes no room for a preemptor: what refuses each node once its victims are gone.
+
+A lone pod's victims are the units of one node, so each node is judged without its own units only. A pod on
+another node may be all that is in the way (required anti-affinity, topology spread). KEP-5710 does not evict
+it, nor does kube-scheduler, and the reason says so.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.filters.chain import Chain, Refusals
+from podium.schedulerplugin.preemption.domain import DomainPlanner
+from podium.schedulerplugin.preemption.stage import Domain
+from podium.schedulerplugin.preemption.units import NO_UNIT
+from podium.schedulerplugin.shapes import Shape
+from podium.wording import count
+
+# Of a node whose plan would violate a budget; there is no other reason where nothing refuses the preemptor.
+STRICT = "node(s) had room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
+
+
+class Elsewhere(NamedTuple):
+    """How many `nodes` take the pod only if units of other nodes go, and which ones for the first by name.
+
+    `node` is the row of that node, `units` are the leads of the units in the way.
+    """
+
+    nodes: int
+    node: int
+    units: Rows
+
+
+class Obstacles(NamedTuple):
+    """What refuses each node without the units that may be preempted for it."""
+
+    refusals: Refusals
+    elsewhere: Elsewhere | None = None
+
+    @property
+    def message(self) -> str:
+        """The sentence of kube-scheduler, and one that counts the nodes where other nodes are in the way."""
+        if self.elsewhere is None:
+            return self.refusals.message
+        nodes = count(self.elsewhere.nodes, "node")
+        return (
+            f"{self.refusals.message} {nodes} could take the pod only if pods on other nodes were preempted, "
+            "which is not tried."
+        )
+
+
+def without_all(chain: Chain, shape: Shape) -> Obstacles:
+    """Return what refuses a pod of a shape while the snapshot is without all units that may be preempted."""
+    return Obstacles(_told(chain, dict(chain.refused(shape, chain.snapshot.alive))))
+
+
+def of_pod(chain: Chain, planner: DomainPlanner) -> Obstacles:
+    """Return what refuses a lone pod on each node without the units that may be preempted there."""
+    stage, snapshot = planner.stage, chain.snapshot
+    shape, leads = stage.shapes[0], np.flatnonzero(planner.potential)
+    lasting = _lasting(chain, planner, leads)
+    with stage.trial():
+        stage.lift(leads)
+        if stage.plain:
+            return without_all(chain, shape)
+        free = chain.mask(shape)
+        # Spread and affinity may refuse the pod because units went; what else refuses it now always does.
+        alone = chain.roomy(shape) & ~lasting if shape.spread or shape.pod_affinity else free
+        reasons = dict(chain.refused(shape, snapshot.alive & ~alone))
+    elsewhere = []
+    order = chain.by_name()
+    for row in order[alone[order]].tolist():
+        stage.deadline.check()
+        for reason in _without_own(chain, planner, row):
+            reasons.setdefault(reason, np.zeros(len(free), np.bool_))[row] = True
+            if free[row]:
+                elsewhere.append(row)
+    return Obstacles(_told(chain, reasons), _elsewhere(planner, leads, elsewhere))
+
+
+def _lasting(chain: Chain, planner: DomainPlanner, leads: Rows) -> Bools:
+    """Return the node rows where spread or affinity refuses the pod, whichever units go."""
+    shapes, snapshot = chain.snapshot.shapes, chain.snapshot
+    ids = np.unique(snapshot.shape[planner.units.all_members(leads)]).tolist()
+    stage = planner.stage
+    return chain.settled(stage.shapes[0], [shapes[each] for each in ids], stage.deadline)[1]
+
+
+def _without_own(chain: Chain, planner: DomainPlanner, row: int) -> tuple[str, ...]:
+    """Return what refuses the pod on a node row without the node's own units."""
+    units, stage = planner.units, planner.stage
+    own = np.unique(units.lead[chain.snapshot.pods_on(row)]).astype(np.intp)
+    own = own[own != NO_UNIT]
+    with stage.trial():
+        stage.lift(own[planner.potential[own]])
+        return chain.why(stage.shapes[0], row)
+
+
+def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhere | None:
+    """Return which units of other nodes have to go for the pod to fit on the first of these node rows."""
+    if not nodes:
+        return None
+    stage, units, node = planner.stage, planner.units, nodes[0]
+    with stage.trial():
+        stage.lift(leads)
+        placed = stage.place(Domain("", node))
+        assert placed is not None, "the node takes the pod once all are gone"
+        back = stage.reprieve(units.ordered(leads, planner.now), placed)
+    gone = leads[~np.isin(leads, back)]
+    own = units.lead[stage.snapshot.pods_on(node)]
+    return Elsewhere(len(nodes), node, gone[~np.isin(gone, own)])
+
+
+def _told(chain: Chain, reasons: dict[str, Bools]) -> Refusals:
+    """Gather reasons; budgets are what is left where nothing refuses the pod."""
+    alive = chain.snapshot.alive
+    left = alive & ~np.logical_or.reduce([np.zeros_like(alive), *reasons.values()])
+    return chain.told(alive, [*reasons.items(), (STRICT, left)])

@@ -1,0 +1,319 @@
+"""Why preemption does not help: the reasons are the real ones, by node, under the rules of every release."""
+
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from tests.preemption.clusters import LONE, NOW, NS, OURS, clusters, objects, state_of
+from tests.preemption.plain_cluster import Cluster, fits
+from tests.preemption.plain_preemption import eligible, plans, preemptor_of, promised, staying, units
+from tests.preemption.scene import HOST, ZONE, engine_of, gang, group, node, of, planned, pod
+from tests.preemption.test_budgets import budget
+from tests.preemption.test_priority_1_9 import apart, app, in_a_zone, near
+from tests.scheduler.objects import running
+from tests.scheduler.rig import World
+from tests.scheduler.rig import pod as ours
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin import Outcome, Settings, plan
+from podium.schedulerplugin.preemption.naming import Veil
+from podium.schedulerplugin.preemption.obstacles import STRICT
+from podium.schedulerplugin.preemption.outcome import Plan, Semantics
+from podium.schedulerplugin.settings import Budgets
+
+# The sentences around the reasons.
+EVEN_SO = "even without all that may be preempted: 0/"
+SAME_NODE = "even without all that may be preempted on the same node: 0/"
+APART = "node(s) didn't match pod anti-affinity rules"
+ONE_ELSEWHERE = "1 node could take the pod only if pods on other nodes were preempted, which is not tried."
+
+
+def zoned(name: str, zone: str = "z", cpu: int = 4) -> Any:
+    return node(name, cpu, labels={ZONE: zone})
+
+
+def spread(key: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "s"}},
+        }
+    ]
+
+
+def with_port(name: str, priority: int, cpu: int = 1, **kwargs: Any) -> Schedulable:
+    ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}, **ports}
+    return pod(name, cpu, priority, containers=[container], **kwargs)
+
+
+CASES: dict[str, tuple[list[Any], str]] = {
+    "the preemptor's anti-affinity, to a pod on another node": (
+        in_a_zone(),
+        (
+            f"{SAME_NODE}2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+            f"1 node(s) didn't match pod anti-affinity rules. {ONE_ELSEWHERE} "
+            "For node n that would be team-a/q on m."
+        ),
+    ),
+    "the anti-affinity of a pod on another node": (
+        [
+            zoned("n1"),
+            zoned("n2", cpu=1),
+            pod("low", 4, 1, node="n1", ago=60),
+            pod("q", 1, 1, node="n2", ago=60, affinity=apart("p", ZONE)),
+            pod("p", 4, 9, labels={"app": "p"}),
+        ],
+        (
+            f"{SAME_NODE}2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy existing pods "
+            f"anti-affinity rules. {ONE_ELSEWHERE} For node n1 that would be team-a/q on n2."
+        ),
+    ),
+    "topology spread, by a pod on another node": (
+        [
+            zoned("n1", "a"),
+            zoned("n2", "b", 1),
+            zoned("n3", "a", 1),
+            app("s", "s", 1, "n3"),
+            pod("low", 4, 1, node="n1", ago=60),
+            pod("p", 4, 9, labels={"app": "s"}, topologySpreadConstraints=spread(ZONE)),
+        ],
+        (
+            f"{SAME_NODE}3 nodes are available: 1 node(s) didn't match pod topology spread constraints, "
+            f"2 Insufficient cpu. {ONE_ELSEWHERE} For node n1 that would be team-a/s on n3."
+        ),
+    ),
+    "several nodes, of which the first has an example": (
+        [
+            zoned("n1"),
+            zoned("n2"),
+            zoned("n3", cpu=1),
+            [pod(f"low-{at}", 4, 1, node=f"n{at}", ago=60) for at in (1, 2)],
+            app("q", "q", 1, "n3"),
+            pod("p", 4, 9, affinity=apart("q", ZONE)),
+        ],
+        (
+            f"{SAME_NODE}3 nodes are available: 1 Insufficient cpu, 2 {APART}. 2 nodes could take the pod "
+            "only if pods on other nodes were preempted, which is not tried. "
+            "For node n1 that would be team-a/q on n3."
+        ),
+    ),
+    "anti-affinity to a pod that may not be preempted": (
+        [
+            zoned("n1"),
+            zoned("n2"),
+            app("q", "q", 9, "n2"),
+            app("low", "x", 1, "n1", 4),
+            pod("p", 4, 9, affinity=apart("q", ZONE)),
+        ],
+        f"{EVEN_SO}2 nodes are available: 1 Insufficient cpu, 1 {APART}.",
+    ),
+    "company that would be preempted itself": (
+        [node("n1"), app("friend", "friend", 1, "n1", 4), pod("p", 2, 9, affinity=near("friend"))],
+        f"{EVEN_SO}1 nodes are available: 1 node(s) didn't match pod affinity rules.",
+    ),
+    "a host port of a pod that may not be preempted": (
+        [
+            node("n1"),
+            with_port("held", 9, node="n1", ago=60),
+            app("low", "x", 1, "n1", 3),
+            with_port("p", 9, 2),
+        ],
+        f"{EVEN_SO}1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+    ),
+    "room of pods that may not be preempted": (
+        [node("n1"), app("peer", "x", 9, "n1", 3), app("low", "x", 1, "n1"), pod("p", 2, 9)],
+        f"{EVEN_SO}1 nodes are available: 1 Insufficient cpu.",
+    ),
+    "no pod of lower priority": (
+        [node("n1"), app("peer", "x", 9, "n1", 4), pod("p", 2, 9)],
+        "nothing has a lower priority: 0/1 nodes are available: 1 Insufficient cpu.",
+    ),
+}
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("case", CASES)
+def test_the_reason_is_the_real_one(case: str, semantics: Semantics) -> None:
+    cluster, message = CASES[case]
+    answer = planned(cluster, by="p", semantics=semantics)
+    assert (answer.outcome, answer.message) == (Outcome.DOES_NOT_FIT, message)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("strict", [False, True])
+def test_budgets_are_a_reason_only_where_they_are_strict(semantics: Semantics, *, strict: bool) -> None:
+    """Beside the reasons of other nodes; a node without a budget needs no other."""
+    answer = planned(
+        [zoned("n1"), zoned("n2"), zoned("n3", cpu=1), zoned("n4", "y")],
+        [pod(f"low-{at}", 4, 1, node=f"n{at}", ago=60, labels={"app": "a"}) for at in (1, 2)],
+        app("q", "q", 1, "n4"),
+        app("peer", "x", 9, "n4", 3),
+        budget(allowed=0),
+        pod("p", 4, 9, affinity=apart("q", ZONE)),
+        by="p",
+        semantics=semantics,
+        budgets=Budgets.STRICT if strict else Budgets.BEST_EFFORT,
+    )
+    if not strict:
+        assert answer.outcome is Outcome.FITS_AFTER_PREEMPTION
+        return
+    assert answer.message == f"{EVEN_SO}4 nodes are available: 2 Insufficient cpu, 2 {STRICT}."
+
+
+def test_a_group_is_told_of_all_nodes_without_all_that_may_be_preempted() -> None:
+    """Its domain is the cluster, so pods on other nodes are preempted and are never the reason."""
+    cluster = [zoned("n1"), zoned("n2", cpu=1), app("q", "q", 1, "n2"), app("low", "x", 1, "n1", 4)]
+    mine = [group("g", 9, 1), gang("g", [None], 4, priority=9, affinity=apart("q", ZONE))]
+    assert planned(cluster, mine, by=of("g")).outcome is Outcome.FITS_AFTER_PREEMPTION
+    held = app("held", "q", 9, "n2")
+    assert planned(cluster, held, mine, by=of("g")).message == (
+        f"{EVEN_SO}2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod anti-affinity rules."
+    )
+
+
+def test_the_pod_on_another_node_is_named_to_its_tenant_only() -> None:
+    state = state_of([zoned("n1"), zoned("n2", cpu=1), *in_two_namespaces()])
+    veil = Veil(state, NS)
+    message = plan(state, (NS, "p"), NOW, said=veil.said).message
+    assert message.endswith("For node n1 that would be uid-of-q on n2.")
+
+
+def in_two_namespaces() -> list[Any]:
+    theirs = {
+        "labelSelector": {"matchLabels": {"app": "q"}},
+        "topologyKey": ZONE,
+        "namespaceSelector": {},
+    }
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [theirs]}}
+    q = pod("q", 1, 1, node="n2", ago=60, namespace="team-b", uid="uid-of-q", labels={"app": "q"})
+    return [pod("low", 4, 1, node="n1", ago=60), q, pod("p", 4, 9, affinity=required)]
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_the_condition_of_the_pod_counts_what_is_in_the_way_elsewhere(semantics: Semantics) -> None:
+    """It names no pod: those of other tenants are not the reader's to know."""
+    world = World(
+        zoned("n1"),
+        zoned("n2", cpu=1),
+        running("low", "n1", 4),
+        running("q", "n2", labels={"app": "q"}),
+        ours("p", 4, 10, affinity=apart("q", ZONE)),
+        engine=Settings(semantics=semantics),
+    )
+    world.run()
+    assert world.message("p") == (
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
+        f"1 Insufficient cpu, 1 {APART}. {ONE_ELSEWHERE}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("victim", "preemptor", "reason"),
+    [
+        (
+            with_port("v", 1, node="n1", ago=60),
+            with_port("p", 9),
+            "node(s) didn't have free ports for the requested pod ports",
+        ),
+        (app("v", "q", 1, "n1"), pod("p", 1, 9, affinity=apart("q")), APART),
+        (
+            pod("v", 1, 1, node="n1", ago=60, affinity=apart("p")),
+            pod("p", 1, 9, labels={"app": "p"}),
+            "node(s) didn't satisfy existing pods anti-affinity rules",
+        ),
+        (
+            app("v", "s", 1, "n1"),
+            pod("p", 1, 9, labels={"app": "s"}, topologySpreadConstraints=spread(HOST)),
+            "node(s) didn't match pod topology spread constraints",
+        ),
+    ],
+)
+@pytest.mark.parametrize("semantics", Semantics)
+def test_a_victim_is_told_which_filter_keeps_the_preemptor_from_standing_beside_it(
+    victim: Schedulable, preemptor: Schedulable, reason: str, semantics: Semantics
+) -> None:
+    answer = planned([node("n1"), node("n2", 0, taints=[])], victim, preemptor, by="p", semantics=semantics)
+    assert [each.reason for each in answer.victims] == [f"the preemptor cannot stand beside it: {reason}"]
+
+
+@given(clusters().filter(lambda case: case[1] == LONE), st.sampled_from(Budgets))
+def test_budgets_are_the_reason_of_the_nodes_that_have_room_without_their_units(
+    case: tuple[Cluster, str], budgets: Budgets
+) -> None:
+    cluster, name = case
+    answer = plan(state_of(objects(cluster)), (NS, name), NOW, Settings(evict_only=OURS, budgets=budgets))
+    event(answer.outcome)
+    if answer.outcome is not Outcome.DOES_NOT_FIT:
+        return
+    assert plans(cluster, name, strict=budgets is Budgets.STRICT)
+    preemptor = preemptor_of(cluster, name)
+    gone = {
+        pod.name
+        for unit in units(cluster)
+        if eligible(cluster, unit, preemptor.priority)
+        for pod in unit.pods
+    }
+    others = {**staying(cluster), **promised(cluster, preemptor)}
+    left = {name: at for name, at in others.items() if name not in gone}
+    roomy = [each.name for each in cluster.nodes if fits(cluster, left, preemptor.pods[0], each)]
+    event(f"{len(roomy)} nodes with budgets in the way")
+    assert counted(answer, STRICT) == len(roomy)
+    assert budgets is Budgets.STRICT or not roomy
+
+
+def counted(answer: Plan, reason: str) -> int:
+    return sum(each.count for each in answer.nodes if each.reason == reason)
+
+
+_kinds = st.fixed_dictionaries(
+    {
+        "node": st.integers(1, 4),
+        "app": st.sampled_from("abp"),
+        "priority": st.sampled_from([0, 0, 0, 9]),
+        "avoids": st.sampled_from([None, None, None, "p"]),
+    }
+)
+_wishes = st.sampled_from([{"affinity": apart("a", ZONE)}, {"topologySpreadConstraints": spread(ZONE)}, {}])
+
+
+@given(st.lists(_kinds, min_size=3, max_size=8), _wishes, st.sampled_from(Semantics))
+def test_what_is_in_the_way_elsewhere_has_to_go_and_nothing_more(
+    kinds: list[dict[str, Any]], wishes: dict[str, Any], semantics: Semantics
+) -> None:
+    """Without the node's own pods and those named the preemptor fits; with one of these back it does not."""
+    nodes = [zoned("n1", "x", 2), zoned("n2", "x", 2), zoned("n3", "y", 2), zoned("n4", "y", 1)]
+    pods = [
+        app(f"p{at}", "s" if each["app"] == "a" and "affinity" not in wishes else each["app"],
+            each["priority"], f"n{each['node']}")
+        if each["avoids"] is None
+        else pod(f"p{at}", 1, each["priority"], node=f"n{each['node']}", ago=60, affinity=apart("p", ZONE))
+        for at, each in enumerate(kinds)
+    ]  # fmt: skip
+    mine = pod(
+        "high", 2, 5, labels={"app": "p" if "topologySpreadConstraints" not in wishes else "s"}, **wishes
+    )
+    engine = engine_of(nodes, pods, mine, semantics=semantics)
+    decision = engine.decide((NS, "high"), NOW)
+    elsewhere = None if decision.even_so is None else decision.even_so.elsewhere
+    event("elsewhere" if elsewhere is not None else "not elsewhere")
+    if elsewhere is None:
+        return
+    where = engine.snapshot.names[elsewhere.node] or ""
+    rows = elsewhere.units.tolist()
+    named = {each.metadata.name for each in map(engine.snapshot.pods.__getitem__, rows) if each is not None}
+    lower = {each.metadata.name for each in pods if each.spec.nodeName == where and not each.spec.priority}
+
+    def fits_without(gone: set[str | None]) -> bool:
+        stay = [each for each in pods if each.metadata.name not in gone]
+        snapshot = (rest := engine_of(nodes, stay, mine, semantics=semantics)).snapshot
+        row = snapshot.pod_row[NS, "high"]
+        rest.placer.expect([row])
+        return rest.placer.chain.fits(snapshot.shapes[snapshot.shape.item(row)], snapshot.row[where])
+
+    assert named
+    assert fits_without(lower | named)
+    assert not any(fits_without(lower | named - {name}) for name in named)
