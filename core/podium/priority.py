@@ -3,9 +3,9 @@
 Only integers order pods; class names explain where an integer came from. The two system classes exist on
 every server, so they are known even where no object of them was read.
 
-Preemption toleration lives here too, for its two annotations stand on the class: the scheduler-plugins
-plugin reads them under the prefix `preemption-toleration.scheduling.x-k8s.io/`, while its proposal and many
-manifests write `preemption-toleration.scheduling.sigs.k8s.io/`, which that plugin silently ignores.
+Preemption toleration lives here too, for its two annotations are on the class. The scheduler-plugins plugin
+reads them under the prefix `preemption-toleration.scheduling.x-k8s.io/` since February 2023. Its proposal and
+many manifests use `preemption-toleration.scheduling.sigs.k8s.io/`, which the plugin ignores; both count here.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,11 @@ PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 NEVER = "Never"
 PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, NEVER)
 
-# Annotations on a PriorityClass begin so: below which priority, and how long, its pods are not preempted.
+# Annotations on a PriorityClass: below which priority, and how long, its pods are not preempted. Each is read
+# under the plugin's prefix, and under the proposal's if the class has none there.
 TOLERATION_PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
-# What the proposal calls them, and nobody reads; the audit warns of it.
-OTHER_TOLERATION_PREFIX = "preemption-toleration.scheduling.sigs.k8s.io/"
+PROPOSED_TOLERATION_PREFIX = "preemption-toleration.scheduling.sigs.k8s.io/"
+TOLERATION_PREFIXES = (TOLERATION_PREFIX, PROPOSED_TOLERATION_PREFIX)
 MINIMUM_PREEMPTABLE_PRIORITY = "minimum-preemptable-priority"
 TOLERATION_SECONDS = "toleration-seconds"
 
@@ -87,53 +88,81 @@ def _rank(candidate: PriorityClass) -> tuple[int, str]:
     return candidate.value or 0, candidate.metadata.name or ""
 
 
+class Unparsed(NamedTuple):
+    """A toleration annotation that is no integer of its size."""
+
+    key: str
+    text: str
+
+
 class Toleration(NamedTuple):
     """A class's preemption toleration.
 
     Preemptors below `minimum_preemptable_priority` wait `seconds` after the victim was scheduled; negative
-    seconds are for ever.
+    seconds are for ever. `unparsed` are the annotations whose value is taken from UNKNOWN_TOLERATION.
     """
 
     minimum_preemptable_priority: int
     seconds: int
+    unparsed: tuple[Unparsed, ...] = ()
 
     def can_apply(self, value: int) -> bool:
         """Whether any preemptor of a pod of this value could ever be held back."""
         return self.seconds != 0 and self.minimum_preemptable_priority > value + 1
 
 
-class Unparsed(NamedTuple):
-    """An annotation that is no integer of its size; the plugin then ignores both annotations."""
-
-    key: str
-    text: str
+# What counts if a class does not exist, or an annotation does not parse: the most that a user's class grants.
+# System classes preempt all the same, or a mistake would keep what runs the cluster waiting.
+UNKNOWN_TOLERATION = Toleration(HIGHEST_USER_PRIORITY + 1, -1)
 
 
-def toleration(found: PriorityClass, prefix: str = TOLERATION_PREFIX) -> Toleration | Unparsed | None:
-    """Read the toleration annotations under one prefix; None where there are none.
+def toleration(found: PriorityClass) -> Toleration | None:
+    """Return the preemption toleration of a class, None where it has no such annotation.
 
-    Defaults are the plugin's: the minimum is the class's value + 1, the seconds are 0.
+    Defaults are the plugin's: the minimum is the class's value + 1, the seconds are 0. An annotation that
+    does not parse has the value of UNKNOWN_TOLERATION.
     """
     annotations = found.metadata.annotations
     if not annotations:
         return None
-    minimum_key, seconds_key = prefix + MINIMUM_PREEMPTABLE_PRIORITY, prefix + TOLERATION_SECONDS
-    minimum_text, seconds_text = annotations.get(minimum_key), annotations.get(seconds_key)
-    if minimum_text is None and seconds_text is None:
+    minimum_key = toleration_key(annotations, MINIMUM_PREEMPTABLE_PRIORITY)
+    seconds_key = toleration_key(annotations, TOLERATION_SECONDS)
+    if minimum_key is None and seconds_key is None:
         return None
-    minimum: int | None = (found.value or 0) + 1
-    seconds: int | None = 0
-    if minimum_text is not None:
-        minimum = _integer(minimum_text, _INT32)
-        if minimum is None:
-            return Unparsed(minimum_key, minimum_text)
-    if seconds_text is not None:
-        seconds = _integer(seconds_text, _INT64)
-        if seconds is None:
-            return Unparsed(seconds_key, seconds_text)
-    assert minimum is not None
-    assert seconds is not None
-    return Toleration(minimum, seconds)
+    minimum = _value(annotations, minimum_key, _INT32, (found.value or 0) + 1)
+    seconds = _value(annotations, seconds_key, _INT64, 0)
+    unknown = UNKNOWN_TOLERATION
+    return Toleration(
+        unknown.minimum_preemptable_priority if isinstance(minimum, Unparsed) else minimum,
+        unknown.seconds if isinstance(seconds, Unparsed) else seconds,
+        tuple(each for each in (minimum, seconds) if isinstance(each, Unparsed)),
+    )
+
+
+def toleration_key(annotations: Mapping[str, str], name: str) -> str | None:
+    """Return the key under which the toleration annotation of this name counts, None where there is none."""
+    keys = (prefix + name for prefix in TOLERATION_PREFIXES)
+    return next((key for key in keys if key in annotations), None)
+
+
+def contradictions(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the toleration annotations that differ under the two prefixes: what counts, and the other."""
+    names = (MINIMUM_PREEMPTABLE_PRIORITY, TOLERATION_SECONDS)
+    pairs = [(TOLERATION_PREFIX + name, PROPOSED_TOLERATION_PREFIX + name) for name in names]
+    return [
+        (counts, other)
+        for counts, other in pairs
+        if counts in annotations and annotations.get(other, annotations[counts]) != annotations[counts]
+    ]
+
+
+def _value(
+    annotations: Mapping[str, str], key: str | None, bounds: tuple[int, int], default: int
+) -> int | Unparsed:
+    if key is None:
+        return default
+    value = _integer(annotations[key], bounds)
+    return Unparsed(key, annotations[key]) if value is None else value
 
 
 def _integer(text: str, bounds: tuple[int, int]) -> int | None:

@@ -25,6 +25,8 @@ from tests.admission.scene import (
 )
 
 from podium.api.groups import GROUP_LABEL
+from podium.priority import TOLERATION_PREFIXES
+from podium.rules import own
 from podium.rules.admission import Profile
 from podium.rules.policy import Allowance, Level, Policy
 from podium.state import State
@@ -376,3 +378,39 @@ class TestPodiumKinds:
             "metadata": {"name": "g", "namespace": "default"},
             "spec": {**GANG, "disruptionMode": "Pod", "priority": 0},
         }
+
+
+class TestClasses:
+    """PriorityClasses, which `podium admit` alone is given: no webhook is sent one."""
+
+    @pytest.mark.parametrize("prefix", TOLERATION_PREFIXES)
+    def test_a_toleration_that_does_not_parse_warns_as_the_audit_does(self, prefix: str) -> None:
+        key = f"{prefix}toleration-seconds"
+        verdict = create(with_annotations({key: "1h"}), by=PODIUM)
+        assert rules_of(verdict) == ["toleration-unreadable"]
+        message = f"metadata.annotations[{key}]: '1h' is no integer of 64 bits: the toleration has no end."
+        assert verdict.warnings == [message]
+
+    @pytest.mark.parametrize(("other", "found"), [("600", []), ("60", ["toleration-prefix"])])
+    def test_a_toleration_that_differs_under_the_two_prefixes_warns(
+        self, other: str, found: list[str]
+    ) -> None:
+        given = zip(TOLERATION_PREFIXES, ("600", other), strict=True)
+        annotations = {f"{prefix}toleration-seconds": seconds for prefix, seconds in given}
+        assert rules_of(create(with_annotations(annotations), by=PODIUM)) == found
+
+    def test_a_class_without_a_value_warns(self) -> None:
+        document = priority_class()
+        document.pop("value", None)
+        verdict = create(document, by=PODIUM)
+        assert (verdict.allowed, rules_of(verdict)) == (True, ["class-without-value"])
+        assert not create(document).warnings
+        assert rules_of(create(document, by=levels(class_without_value="deny"))) == ["class-without-value"]
+        assert not rules_of(create(priority_class(value=0), by=PODIUM))
+
+    def test_no_webhook_is_sent_a_class(self) -> None:
+        assert not any(rule.on for rule in own.CLASS_RULES)
+
+
+def with_annotations(annotations: dict[str, str]) -> Document:
+    return changed(priority_class(value=5), "metadata.annotations", annotations)

@@ -6,8 +6,9 @@ from podium.api.core import PriorityClass
 from podium.api.meta import ObjectMeta
 from podium.priority import (
     NO_CLASS,
-    OTHER_TOLERATION_PREFIX,
+    PROPOSED_TOLERATION_PREFIX,
     TOLERATION_PREFIX,
+    TOLERATION_PREFIXES,
     Resolved,
     Toleration,
     Unparsed,
@@ -73,40 +74,64 @@ def test_effective_policy(policy: str | None, want: str) -> None:
     assert effective_policy(policy) == want
 
 
+MINIMUM, SECONDS = "minimum-preemptable-priority", "toleration-seconds"
+# What counts for an annotation that does not parse.
+HIGHEST = 1_000_000_001
+
+
 @pytest.mark.parametrize(
-    "minimum, seconds, want",
+    "minimum, seconds, want, unparsed",
     [
-        ("10000", "3600", Toleration(10000, 3600)),
-        ("10000", None, Toleration(10000, 0)),
-        (None, "-1", Toleration(8001, -1)),
-        ("+5", "007", Toleration(5, 7)),
-        ("-2147483648", "0", Toleration(-(2**31), 0)),
-        ("2147483648", None, Unparsed("minimum-preemptable-priority", "2147483648")),
-        ("a", "1", Unparsed("minimum-preemptable-priority", "a")),
-        ("1", "1s", Unparsed("toleration-seconds", "1s")),
-        ("1", "", Unparsed("toleration-seconds", "")),
-        ("1", " 1", Unparsed("toleration-seconds", " 1")),
-        ("1", "1_000", Unparsed("toleration-seconds", "1_000")),
-        ("1", "٣", Unparsed("toleration-seconds", "٣")),
-        ("1", "9" * 30, Unparsed("toleration-seconds", "9" * 30)),
-        (None, None, None),
+        ("10000", "3600", (10000, 3600), ()),
+        ("10000", None, (10000, 0), ()),
+        (None, "-1", (8001, -1), ()),
+        ("+5", "007", (5, 7), ()),
+        ("-2147483648", "0", (-(2**31), 0), ()),
+        ("2147483648", None, (HIGHEST, 0), (MINIMUM,)),
+        ("a", "1", (HIGHEST, 1), (MINIMUM,)),
+        ("1", "1s", (1, -1), (SECONDS,)),
+        ("1", "", (1, -1), (SECONDS,)),
+        ("1", " 1", (1, -1), (SECONDS,)),
+        ("1", "1_000", (1, -1), (SECONDS,)),
+        ("1", "٣", (1, -1), (SECONDS,)),
+        ("1", "9" * 30, (1, -1), (SECONDS,)),
+        (None, "1h", (8001, -1), (SECONDS,)),
+        ("a", "1h", (HIGHEST, -1), (MINIMUM, SECONDS)),
+        (None, None, None, ()),
     ],
 )
-@pytest.mark.parametrize("prefix", [TOLERATION_PREFIX, OTHER_TOLERATION_PREFIX])
+@pytest.mark.parametrize("prefix", TOLERATION_PREFIXES)
 def test_toleration_reads_integers_as_go_does(
-    minimum: str | None, seconds: str | None, want: Toleration | Unparsed | None, prefix: str
+    minimum: str | None,
+    seconds: str | None,
+    want: tuple[int, int] | None,
+    unparsed: tuple[str, ...],
+    prefix: str,
 ) -> None:
-    given = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
+    """What is no integer counts as the most that a user's class can grant."""
+    given = {MINIMUM: minimum, SECONDS: seconds}
     annotations = {prefix + key: text for key, text in given.items() if text is not None}
-    found = toleration(known("low", 8000, annotations=annotations), prefix)
-    if isinstance(want, Unparsed):
-        want = want._replace(key=prefix + want.key)
-    assert found == want
+    found = toleration(known("low", 8000, annotations=annotations))
+    odd = tuple(Unparsed(prefix + key, annotations[prefix + key]) for key in unparsed)
+    assert found == (None if want is None else Toleration(*want, odd))
 
 
-def test_toleration_of_one_prefix_ignores_the_other() -> None:
-    annotations = {OTHER_TOLERATION_PREFIX + "toleration-seconds": "1"}
-    assert toleration(known("low", 8000, annotations=annotations)) is None
+@pytest.mark.parametrize(
+    "released, proposed, want",
+    [
+        ({MINIMUM: "9", SECONDS: "1"}, {}, (9, 1)),
+        ({}, {MINIMUM: "9", SECONDS: "1"}, (9, 1)),
+        ({MINIMUM: "9"}, {SECONDS: "1"}, (9, 1)),
+        ({MINIMUM: "9", SECONDS: "1"}, {MINIMUM: "10", SECONDS: "2"}, (9, 1)),
+        ({SECONDS: "1"}, {MINIMUM: "10", SECONDS: "x"}, (10, 1)),
+    ],
+)
+def test_each_toleration_annotation_is_read_under_the_plugins_prefix_then_under_the_proposals(
+    released: dict[str, str], proposed: dict[str, str], want: tuple[int, int]
+) -> None:
+    annotations = {TOLERATION_PREFIX + key: text for key, text in released.items()}
+    annotations |= {PROPOSED_TOLERATION_PREFIX + key: text for key, text in proposed.items()}
+    assert toleration(known("low", 8, annotations=annotations)) == Toleration(*want)
 
 
 @pytest.mark.parametrize(

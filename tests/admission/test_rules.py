@@ -43,4 +43,10 @@ def test_rows_of_cases_are_named_by_their_rules() -> None:
 def test_refusals_of_the_server_are_errors() -> None:
     """What only warns has another severity."""
     warns = {rule.id for rule in ADMISSION_RULES if rule.severity is not Severity.ERROR}
-    assert warns == {"unknown-field", "gated-field-dropped", "member-priority", "gang-without-owner"}
+    assert warns == {
+        "unknown-field",
+        "gated-field-dropped",
+        "member-priority",
+        "gang-without-owner",
+        "class-without-value",
+    }

@@ -1,11 +1,12 @@
 """Every rule of the audit against its table of cases, and against kinds that could not be read."""
 
 import pytest
-from tests.audit.builders import cluster, findings
+from tests.audit.builders import cluster, findings, priority_class
 from tests.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
 from tests.audit.cases.case import Case
 
 from podium.audit import audit
+from podium.priority import TOLERATION_PREFIX
 from podium.rules.audit.table import CHECKS, RULES, Check
 from podium.rules.rule import Rule
 
@@ -62,8 +63,8 @@ def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
             assert "\n" not in each.message + each.fix
 
 
-def test_a_value_from_a_file_is_quoted_in_a_command() -> None:
-    """An annotation may hold anything; a pasted fix must not run it."""
-    case = next(case for case in CASES if case.rule == "toleration-prefix" and case.expected)
-    (found,) = findings(case.rule, cluster(*case.objects))
-    assert "'preemption-toleration.scheduling.x-k8s.io/toleration-seconds=600; reboot'" in found.fix
+def test_a_name_from_a_file_is_quoted_in_a_command() -> None:
+    """A dump may hold anything; a pasted fix must not run it."""
+    odd = priority_class("low; reboot", 8, annotations={f"{TOLERATION_PREFIX}toleration-seconds": "x"})
+    (found,) = findings("toleration-unreadable", cluster(odd))
+    assert "priorityclass 'low; reboot' --overwrite" in found.fix

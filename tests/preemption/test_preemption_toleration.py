@@ -25,6 +25,7 @@ from tests.preemption.scene import (
 
 from podium.api.core import PriorityClass
 from podium.api.meta import Condition
+from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 
 # The classes of the proposal's use cases.
@@ -75,12 +76,24 @@ def test_high_preempts_what_has_run_its_guaranteed_time(found: PriorityClass, ag
     [
         pytest.param(None, HIGH, None, {}, True, id="1: a victim of no class is not exempt"),
         pytest.param(
-            priority_class("c", LOW, minimum="10e3", seconds=-1), HIGH, 0, {}, True,
-            id="4: an annotation that does not parse exempts nobody",
+            priority_class("c", LOW, minimum="10e3", seconds=-1), 10**9, 0, {}, False,
+            id="4: no user class is above a minimum that does not parse",
         ),
         pytest.param(
-            priority_class("c", LOW, minimum=CRITICAL, seconds="soon"), HIGH, None, {}, True,
-            id="4: one that does not parse voids both",
+            priority_class("c", LOW, minimum="10e3", seconds=-1), 10**9 + 1, 0, {}, True,
+            id="4: a system class is",
+        ),
+        pytest.param(
+            priority_class("c", LOW, minimum="10e3", seconds=600), HIGH, 600, {}, True,
+            id="4: a minimum that does not parse lasts as long as the seconds say",
+        ),
+        pytest.param(
+            priority_class("c", LOW, minimum=CRITICAL, seconds="soon"), HIGH, 10**9, {}, False,
+            id="4: seconds that do not parse are for ever",
+        ),
+        pytest.param(
+            priority_class("c", LOW, minimum=CRITICAL, seconds="soon"), CRITICAL, 0, {}, True,
+            id="4: but below the minimum only",
         ),
         pytest.param(
             priority_class("c", LOW, seconds=-1), LOW + 1, 0, {}, True,
@@ -172,6 +185,22 @@ def test_4_an_annotation_that_does_not_parse_is_a_finding() -> None:
             TEN_MINUTES,
             60,
             "its PriorityClass tolerates preemption by priorities below 10000 until 2026-01-01T12:09:00Z",
+        ),
+        (
+            priority_class("c", LOW, minimum="ten", seconds=-1),
+            0,
+            (
+                "its PriorityClass c has annotations that are no integers "
+                f"({TOLERATION_PREFIX}minimum-preemptable-priority), so only system classes preempt it"
+            ),
+        ),
+        (
+            priority_class("c", LOW, minimum=CRITICAL, seconds="ten"),
+            0,
+            (
+                "its PriorityClass c has annotations that are no integers "
+                f"({TOLERATION_PREFIX}toleration-seconds), so only priorities from 10000 preempt it"
+            ),
         ),
         (
             TEN_MINUTES,

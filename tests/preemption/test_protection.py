@@ -6,9 +6,10 @@ from tests.scheduling.builders import pod
 from podium.api.core import PriorityClass
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
-from podium.priority import TOLERATION_PREFIX
+from podium.priority import TOLERATION_PREFIXES
+from podium.rules.audit.tolerations import unreadable
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.protection import class_finding, protected
+from podium.schedulerplugin.preemption.protection import class_findings, protected
 from podium.schedulerplugin.settings import Settings
 from podium.state import State
 
@@ -51,20 +52,19 @@ def test_kube_scheduler_evicts_from_kube_system(semantics: Semantics) -> None:
 
 
 def test_a_class_that_does_not_exist_is_named() -> None:
-    found = class_finding("gone", CLASSES)
-    assert found is not None
+    (found,) = class_findings("gone", CLASSES)
     assert (found.rule, str(found.object)) == ("class-missing", "PriorityClass gone")
 
 
-def test_an_annotation_that_does_not_parse_is_named() -> None:
-    key = f"{TOLERATION_PREFIX}toleration-seconds"
-    odd = PriorityClass(metadata=ObjectMeta(name="odd", annotations={key: "soon"}))
-    found = class_finding("odd", {"odd": odd})
-    assert found is not None
-    assert (found.rule, found.field) == ("toleration-unreadable", f"metadata.annotations[{key}]")
-    assert "'soon' is no integer" in found.message
+def test_annotations_that_do_not_parse_are_named_as_the_audit_names_them() -> None:
+    keys = [f"{prefix}toleration-seconds" for prefix in TOLERATION_PREFIXES]
+    minimum = f"{TOLERATION_PREFIXES[1]}minimum-preemptable-priority"
+    odd = PriorityClass(metadata=ObjectMeta(name="odd", annotations={keys[0]: "soon", minimum: "high"}))
+    found = list(class_findings("odd", {"odd": odd}))
+    assert [each.field for each in found] == [f"metadata.annotations[{key}]" for key in (minimum, keys[0])]
+    assert found == list(unreadable(odd))
 
 
-@pytest.mark.parametrize("name", ["", "gold", "system-cluster-critical"])
+@pytest.mark.parametrize("name", ["gold", "system-cluster-critical"])
 def test_a_class_in_order_gives_no_finding(name: str) -> None:
-    assert class_finding(name, CLASSES) is None
+    assert not list(class_findings(name, CLASSES))

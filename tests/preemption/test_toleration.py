@@ -11,7 +11,6 @@ from podium.api.schedulable import Schedulable
 from podium.priority import TOLERATION_PREFIX
 from podium.schedulerplugin.preemption.toleration import (
     FOREVER,
-    UNKNOWN,
     Exemption,
     exemption,
     problem,
@@ -21,6 +20,9 @@ from podium.schedulerplugin.preemption.toleration import (
 # 2026-01-01T00:00:00Z
 SCHEDULED = 1_767_225_600
 VALUE = 8000
+# Above every value that a user's class may have.
+USERS = 1_000_000_001
+UNKNOWN = Exemption(USERS, -1)
 
 
 def gold(minimum: str | None = None, seconds: str | None = None) -> PriorityClass:
@@ -47,10 +49,13 @@ def running(status: str | None = "True", time: str | None = "2026-01-01T00:00:00
         pytest.param(gold("10000"), "gold", Exemption(10_000, 0), id="minimum alone: 0 seconds"),
         pytest.param(gold(None, "600"), "gold", Exemption(VALUE + 1, 600), id="seconds alone: value + 1"),
         pytest.param(gold("10000", "-1"), "gold", Exemption(10_000, -1), id="both"),
-        pytest.param(gold("10000", "10m"), "gold", None, id="seconds that do not parse: both are ignored"),
-        pytest.param(gold("1e4", "600"), "gold", None, id="minimum that does not parse: both are ignored"),
-        pytest.param(gold("2147483648", "600"), "gold", None, id="minimum beyond 32 bits"),
-        pytest.param(gold("10000", "9223372036854775808"), "gold", None, id="seconds beyond 64 bits"),
+        pytest.param(gold("10000", "10m"), "gold", Exemption(10_000, -1), id="seconds that do not parse"),
+        pytest.param(gold("1e4", "600"), "gold", Exemption(USERS, 600), id="minimum that does not parse"),
+        pytest.param(gold("1e4", "10m"), "gold", UNKNOWN, id="neither parses: as without a class"),
+        pytest.param(gold("2147483648", "600"), "gold", Exemption(USERS, 600), id="minimum beyond 32 bits"),
+        pytest.param(
+            gold("10000", "9223372036854775808"), "gold", Exemption(10_000, -1), id="seconds beyond 64 bits"
+        ),
     ],
 )
 def test_what_a_class_grants(found: PriorityClass | None, name: str, granted: Exemption | None) -> None:
@@ -71,7 +76,9 @@ def test_what_a_class_grants(found: PriorityClass | None, name: str, granted: Ex
         pytest.param(gold(None, "600"), VALUE + 1, SCHEDULED, 0, False, id="seconds alone never apply"),
         pytest.param(gold(None, "600"), VALUE, SCHEDULED, 0, True, id="but where the pod's integer is lower"),
         pytest.param(gold("10000", "9223372036854775807"), 9_000, SCHEDULED, 10**12, True, id="no overflow"),
-        pytest.param(gold("x", "-1"), 9_000, SCHEDULED, 0, False, id="does not parse: not exempt"),
+        pytest.param(gold("x", "-1"), 10**9, SCHEDULED, 10**9, True, id="minimum that does not parse"),
+        pytest.param(gold("x", "-1"), 10**9 + 1, SCHEDULED, 0, False, id="but not from a system class"),
+        pytest.param(gold("10000", "x"), 9_999, SCHEDULED, 10**9, True, id="seconds that do not parse"),
     ],
 )
 def test_who_is_exempt(

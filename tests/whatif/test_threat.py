@@ -157,7 +157,7 @@ def test_a_class_that_is_gone_leaves_the_system_classes() -> None:
     found = threatened(
         node(), priority_class("high", 9), pod("low", 1, 3, node="n1", priorityClassName="gone")
     )
-    assert (found.lost_class, found.minimal, found.later) == ("gone", 1_000_000_001, 4)
+    assert (found.doubt, found.minimal, found.later) == ("gone does not exist", 1_000_000_001, 4)
     assert [name for name, _ in found.classes] == ["system-cluster-critical", "system-node-critical"]
     assert shield_line(found).startswith(
         "Its PriorityClass gone does not exist, which holds back priorities below 1000000001 for ever"

@@ -45,7 +45,7 @@ def threat(**fields: Any) -> Threat:
         "pods": pods,
         "one_by_one": 0,
         "protection": "",
-        "lost_class": "",
+        "doubt": "",
         "minimal": 101,
         "later": 101,
         "tolerations": (),

@@ -19,10 +19,10 @@ import pydantic
 
 from podium.api.groups import RESERVED
 from podium.cli.configfile import Strict, node_label, read_config, unquoted
-from podium.rules.own import OWN_RULES
+from podium.rules.own import CLASS_RULES, OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 
-_IDS = frozenset(own.cause.rule.id for own in OWN_RULES)
+_IDS = frozenset(own.cause.rule.id for own in (*OWN_RULES, *CLASS_RULES))
 # The one rule that can mend what it finds.
 _INHERITS = "member-priority"
 

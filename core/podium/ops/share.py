@@ -39,7 +39,7 @@ from podium.api.schedulable import (
     TopologySpreadConstraint,
 )
 from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
-from podium.priority import OTHER_TOLERATION_PREFIX, SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIX
+from podium.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
 
 Rename = Callable[[str], str]
 
@@ -69,8 +69,7 @@ NAMING_KEYS = frozenset(
 # Keys, or beginnings of keys, whose values are numbers, digests and words of ours.
 _PLAIN_KEYS = (
     inference.KUEUE_ROLE_HASH,
-    TOLERATION_PREFIX,
-    OTHER_TOLERATION_PREFIX,
+    *TOLERATION_PREFIXES,
     BIND_COMPLETED,
     gangs.AUTO_LABEL,
     gangs.NAMESPACE_LABEL,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from podium import divergence, priority
-from podium.api.core import Pod, PodSpec
+from podium.api.core import Pod, PodSpec, PriorityClass
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey
 from podium.api.reads import READS
@@ -25,6 +25,12 @@ from podium.rules.audit.groups import (
 )
 from podium.rules.audit.members import MEMBERSHIP_CONFLICT
 from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
+from podium.rules.audit.tolerations import (
+    TOLERATION_CONTRADICTS,
+    TOLERATION_UNREADABLE,
+    contradicting,
+    unreadable,
+)
 from podium.rules.case import Case, Operation
 from podium.rules.fields import Cause, FieldError, go_quote
 from podium.rules.ownrule import OwnRule, breach, level
@@ -101,8 +107,31 @@ NAME_LENGTH = OwnRule(
     Level.DENY,
     (_GROUP_CREATED, _WORKLOAD_CREATED),
 )
+CLASS_WITHOUT_VALUE = OwnRule(
+    Cause(
+        Rule(
+            id="class-without-value",
+            severity=Severity.WARNING,
+            title="A PriorityClass without a value",
+            why="The schema requires it, but the API server stores 0, the priority of pods without a class.",
+            source="Podium; PriorityClass of scheduling.k8s.io/v1",
+        ),
+        "Write the value; it cannot be changed later.",
+    ),
+    Level.WARN,
+    Level.OFF,
+    (),
+)
 RULES = tuple(
-    own.cause.rule for own in (MEMBER_PRIORITY, CLASS_ALLOWED, LABEL_FIXED, NAME_LENGTH, gang.WITHOUT_OWNER)
+    own.cause.rule
+    for own in (
+        MEMBER_PRIORITY,
+        CLASS_ALLOWED,
+        LABEL_FIXED,
+        NAME_LENGTH,
+        CLASS_WITHOUT_VALUE,
+        gang.WITHOUT_OWNER,
+    )
 )
 
 # The audit has these rules, too, for what is stored already: one id, one row in the table.
@@ -136,6 +165,18 @@ TWO_GROUPS = OwnRule(
     Level.WARN,
     (_MEMBER_CREATED,),
 )
+CLASS_TOLERATION = OwnRule(
+    Cause(TOLERATION_UNREADABLE, "Write an integer."),
+    Level.WARN,
+    Level.OFF,
+    (),
+)
+CLASS_PREFIXES = OwnRule(
+    Cause(TOLERATION_CONTRADICTS, "Write one of the two."),
+    Level.WARN,
+    Level.OFF,
+    (),
+)
 OWN_RULES = (
     MEMBER_PRIORITY,
     CLASS_ALLOWED,
@@ -148,6 +189,8 @@ OWN_RULES = (
     TWO_GROUPS,
     gang.WITHOUT_OWNER,
 )
+# For `podium admit` only: administrators write classes, and few of them, so no webhook is sent one.
+CLASS_RULES = (CLASS_TOLERATION, CLASS_PREFIXES, CLASS_WITHOUT_VALUE)
 
 NAME_LIMIT = 63
 
@@ -258,6 +301,19 @@ def judge(case: Case, new: Document, old: Document | None) -> None:
             _judge_group(case, new)
         case "Workload" if old is None:
             _judge_workload(case, new)
+        case "PriorityClass":
+            _judge_priority_class(case, new)
+        case _:
+            pass
+
+
+def _judge_priority_class(case: Case, new: Document) -> None:
+    if "value" not in case.request.object:
+        breach(case, CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
+    found = msgspec.convert(new, PriorityClass)
+    for rule, findings in ((CLASS_TOLERATION, unreadable(found)), (CLASS_PREFIXES, contradicting(found))):
+        for finding in findings:
+            breach(case, rule, finding.field, finding.message)
 
 
 def _judge_pod(case: Case, new: Document) -> None:

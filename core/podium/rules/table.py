@@ -47,7 +47,7 @@ def markdown() -> str:
         "|---|---|---|---|",
         *(
             f"| {rule.cause.rule.id} | {rule.cause.rule.title} | {rule.native} | {rule.podium} |"
-            for rule in own.OWN_RULES
+            for rule in (*own.OWN_RULES, *own.CLASS_RULES)
         ),
         "",
         "### The API server's",

@@ -11,7 +11,25 @@ CASES = [
         "no number",
         "toleration-unreadable",
         [priority_class("low", 1, annotations={f"{PREFIX}toleration-seconds": "1h"})],
-        [("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]", "'1h' is no integer")],
+        [
+            (
+                "PriorityClass low",
+                f"metadata.annotations[{PREFIX}toleration-seconds]",
+                "'1h' is no integer of 64 bits: the toleration has no end.",
+            )
+        ],
+    ),
+    Case(
+        "no number under the proposal's prefix",
+        "toleration-unreadable",
+        [priority_class("low", 1, annotations={f"{OTHER_PREFIX}minimum-preemptable-priority": "1e4"})],
+        [
+            (
+                "PriorityClass low",
+                f"metadata.annotations[{OTHER_PREFIX}minimum-preemptable-priority]",
+                "'1e4' is no integer of 32 bits: while the toleration lasts, only system classes preempt.",
+            )
+        ],
     ),
     Case(
         "numbers",
@@ -70,22 +88,58 @@ CASES = [
         ],
     ),
     Case(
-        "the proposal's prefix",
-        "toleration-prefix",
-        [priority_class("low", 8, annotations={f"{OTHER_PREFIX}toleration-seconds": "600; reboot"})],
+        "a minimum alone under the proposal's prefix",
+        "toleration-without-effect",
+        [priority_class("low", 8, annotations={f"{OTHER_PREFIX}toleration-seconds": "0"})],
         [
             (
                 "PriorityClass low",
                 f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
-                "the plugin does not read preemption-toleration.scheduling.sigs.k8s.io/",
+                "it lasts 0 seconds",
             )
         ],
     ),
     Case(
-        "the plugin's prefix",
+        "both prefixes, and they differ",
         "toleration-prefix",
         [
-            priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "600"}),
+            priority_class(
+                "low",
+                8,
+                annotations={
+                    f"{PREFIX}toleration-seconds": "600",
+                    f"{OTHER_PREFIX}toleration-seconds": "60; reboot",
+                },
+            )
         ],
+        [
+            (
+                "PriorityClass low",
+                f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
+                f"is '60; reboot', but {PREFIX}toleration-seconds is '600', which counts.",
+            )
+        ],
+    ),
+    Case(
+        "both prefixes, and they agree",
+        "toleration-prefix",
+        [
+            priority_class(
+                "low",
+                8,
+                annotations={
+                    f"{PREFIX}toleration-seconds": "600",
+                    f"{OTHER_PREFIX}toleration-seconds": "600",
+                },
+            )
+        ],
+    ),
+    *(
+        Case(
+            f"one prefix: {prefix}",
+            "toleration-prefix",
+            [priority_class("low", 8, annotations={f"{prefix}toleration-seconds": "600"})],
+        )
+        for prefix in (PREFIX, OTHER_PREFIX)
     ),
 ]

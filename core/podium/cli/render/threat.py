@@ -163,8 +163,8 @@ def shield_line(threat: Threat) -> str:
             "for ever" if None in ends else f"until {written_at(max(end for end in ends if end is not None))}"
         )
         below = threat.tolerations[0].minimum
-        lost = f" {threat.lost_class} does not exist, which" if threat.lost_class else ""
-        held = f"Its PriorityClass{lost} holds back priorities below {below} {until}"
+        doubt = f" {threat.doubt}, which" if threat.doubt else ""
+        held = f"Its PriorityClass{doubt} holds back priorities below {below} {until}"
         parts.append(f"{held}; without that {threat.later} is enough.")
     violated = [each.name for each in threat.budgets if each.violated]
     if violated:

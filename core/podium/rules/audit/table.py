@@ -67,7 +67,7 @@ CHECKS: tuple[Check, ...] = (
     Check(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),
     Check(tolerations.TOLERATION_UNREADABLE, tolerations.toleration_unreadable),
     Check(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
-    Check(tolerations.TOLERATION_PREFIX_OTHER, tolerations.toleration_prefix),
+    Check(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
     Check(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
     Check(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
     Check(neighbours.KUEUE_PRIORITY_DIFFERS, neighbours.kueue_priority_differs),

@@ -1,23 +1,23 @@
-"""Rules about preemption toleration: annotations on a class that a plugin reads, or silently does not."""
+"""Rules about preemption toleration: annotations on a class that do not parse, contradict, or do nothing."""
 
 from collections.abc import Iterator
 
+from podium.api.core import PriorityClass
 from podium.api.reads import Kind
-from podium.findings import ObjectRef, Severity
+from podium.findings import Finding, Severity
 from podium.priority import (
     MINIMUM_PREEMPTABLE_PRIORITY,
-    OTHER_TOLERATION_PREFIX,
+    PROPOSED_TOLERATION_PREFIX,
     TOLERATION_PREFIX,
     TOLERATION_SECONDS,
-    Toleration,
-    Unparsed,
+    contradictions,
     toleration,
+    toleration_key,
 )
 from podium.rules.audit.classes import class_ref
 from podium.rules.audit.commands import annotate_class
 from podium.rules.audit.survey import Found, Survey
 from podium.rules.rule import Rule
-from podium.wording import some
 
 _CLASSES = frozenset({Kind.PRIORITY_CLASS})
 _SOURCE = "kubernetes-sigs/scheduler-plugins (preemptiontoleration)"
@@ -26,7 +26,8 @@ TOLERATION_UNREADABLE = Rule(
     id="toleration-unreadable",
     severity=Severity.WARNING,
     title="A preemption toleration annotation is no integer",
-    why="The plugin then ignores both annotations, logs it, and the class tolerates nothing.",
+    why="What the class tolerates is unknown, so Podium counts the most that it could be: preemptors below "
+    "system classes, for ever. The plugin ignores both annotations, and the class tolerates nothing.",
     source=_SOURCE,
     needs=_CLASSES,
 )
@@ -39,73 +40,75 @@ TOLERATION_WITHOUT_EFFECT = Rule(
     source=_SOURCE,
     needs=_CLASSES,
 )
-TOLERATION_PREFIX_OTHER = Rule(
+TOLERATION_CONTRADICTS = Rule(
     id="toleration-prefix",
     severity=Severity.WARNING,
-    title="A preemption toleration annotation carries the prefix that is not read",
-    why=f"The plugin reads {TOLERATION_PREFIX} since February 2023; the prefix of its proposal, "
-    f"{OTHER_TOLERATION_PREFIX}, is silently ignored.",
+    title="A preemption toleration annotation differs under its two prefixes",
+    why=f"Podium reads {TOLERATION_PREFIX}, as the plugin does since February 2023, and "
+    f"{PROPOSED_TOLERATION_PREFIX}, the prefix of the proposal. If both are there, the first counts.",
     source=_SOURCE,
     needs=_CLASSES,
 )
 
 
+def unreadable(found: PriorityClass) -> Iterator[Finding]:
+    """Yield the toleration annotations of a class that do not parse, and what counts instead."""
+    read, name = toleration(found), found.metadata.name or ""
+    for key, text in read.unparsed if read is not None else ():
+        if key.endswith(TOLERATION_SECONDS):
+            why = "is no integer of 64 bits: the toleration has no end."
+        else:
+            why = "is no integer of 32 bits: while the toleration lasts, only system classes preempt."
+        yield TOLERATION_UNREADABLE.finding(
+            class_ref(name),
+            f"metadata.annotations[{key}]",
+            f"{text!r} {why}",
+            annotate_class(name, f"{key}=<integer>"),
+        )
+
+
+def contradicting(found: PriorityClass) -> Iterator[Finding]:
+    """Yield the toleration annotations of a class that differ under the two prefixes."""
+    name, annotations = found.metadata.name or "", found.metadata.annotations or {}
+    for counts, other in contradictions(annotations):
+        yield TOLERATION_CONTRADICTS.finding(
+            class_ref(name),
+            f"metadata.annotations[{other}]",
+            f"is {annotations[other]!r}, but {counts} is {annotations[counts]!r}, which counts.",
+            annotate_class(name, f"{other}-"),
+        )
+
+
 def toleration_unreadable(survey: Survey) -> Iterator[Found]:
     """Find annotations that do not parse."""
-    for ref, read in _tolerations(survey):
-        if isinstance(read, Unparsed):
-            yield Found(
-                TOLERATION_UNREADABLE.finding(
-                    ref,
-                    f"metadata.annotations[{read.key}]",
-                    f"{read.text!r} is no integer of its size: both toleration annotations are ignored.",
-                    annotate_class(ref.name, f"{read.key}=<integer>"),
-                )
-            )
+    for found in survey.view.classes.values():
+        yield from map(Found, unreadable(found))
+
+
+def toleration_prefix(survey: Survey) -> Iterator[Found]:
+    """Find annotations that differ under the two prefixes."""
+    for found in survey.view.classes.values():
+        yield from map(Found, contradicting(found))
 
 
 def toleration_without_effect(survey: Survey) -> Iterator[Found]:
     """Find tolerations that hold back no preemptor."""
-    for ref, read in _tolerations(survey):
-        value = survey.view.classes[ref.name].value or 0
-        if not isinstance(read, Toleration) or read.can_apply(value):
+    for class_name, found in survey.view.classes.items():
+        read, value = toleration(found), found.value or 0
+        if read is None or read.unparsed or read.can_apply(value):
             continue
         if read.seconds == 0:
-            key, wanted = TOLERATION_PREFIX + TOLERATION_SECONDS, "<seconds, or -1 for ever>"
+            name, wanted = TOLERATION_SECONDS, "<seconds, or -1 for ever>"
             why = "it lasts 0 seconds"
         else:
-            key, wanted = TOLERATION_PREFIX + MINIMUM_PREEMPTABLE_PRIORITY, f"<more than {value + 1}>"
+            name, wanted = MINIMUM_PREEMPTABLE_PRIORITY, f"<more than {value + 1}>"
             why = f"every preemptor of value {value} has at least {read.minimum_preemptable_priority}"
+        key = toleration_key(found.metadata.annotations or {}, name) or TOLERATION_PREFIX + name
         yield Found(
             TOLERATION_WITHOUT_EFFECT.finding(
-                ref,
+                class_ref(class_name),
                 f"metadata.annotations[{key}]",
                 f"the toleration never applies: {why}.",
-                annotate_class(ref.name, f"{key}={wanted}"),
+                annotate_class(class_name, f"{key}={wanted}"),
             )
         )
-
-
-def toleration_prefix(survey: Survey) -> Iterator[Found]:
-    """Find annotations under the prefix that the plugin does not read."""
-    for name, found in survey.view.classes.items():
-        annotations = found.metadata.annotations or {}
-        keys = sorted(key for key in annotations if key.startswith(OTHER_TOLERATION_PREFIX))
-        if keys:
-            moves = [key.replace(OTHER_TOLERATION_PREFIX, TOLERATION_PREFIX) for key in keys]
-            changes = [f"{move}={annotations[key]}" for move, key in zip(moves, keys, strict=True)]
-            yield Found(
-                TOLERATION_PREFIX_OTHER.finding(
-                    class_ref(name),
-                    f"metadata.annotations[{keys[0]}]",
-                    f"the plugin does not read {some(keys)}.",
-                    annotate_class(name, *changes, *(f"{key}-" for key in keys)),
-                )
-            )
-
-
-def _tolerations(survey: Survey) -> Iterator[tuple[ObjectRef, Toleration | Unparsed]]:
-    for name, found in survey.view.classes.items():
-        read = toleration(found)
-        if read is not None:
-            yield class_ref(name), read

@@ -13,6 +13,7 @@ import numpy as np
 
 from podium.api.times import LAST_SECOND, written_at
 from podium.findings import Finding, ObjectRef, Severity
+from podium.priority import HIGHEST_USER_PRIORITY
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.decision import Decision
@@ -20,7 +21,7 @@ from podium.schedulerplugin.preemption.domain import Fate
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.obstacles import Obstacles
 from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Placed, Plan, UnitPod, UnitVerdict
-from podium.schedulerplugin.preemption.protection import class_finding
+from podium.schedulerplugin.preemption.protection import class_findings
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.toleration import FOREVER, scheduled_at
 from podium.schedulerplugin.preemption.units import NO_UNIT
@@ -245,19 +246,18 @@ class Explainer:
         if not self._exempt.item(lead):
             return ""
         units = self._units
-        lost = units.lost_class(lead)
-        if lost:
-            return f"its PriorityClass {lost} does not exist, so only system classes preempt it"
-        until = units.until.item(lead)
-        held = f"its PriorityClass tolerates preemption by priorities below {units.minimum.item(lead)}"
+        name, minimum, until = units.class_name(lead), units.minimum.item(lead), units.until.item(lead)
+        doubt = toleration.doubt(self._engine.view.classes.get(name), name)
+        held = f"its PriorityClass tolerates preemption by priorities below {minimum}"
+        if doubt:
+            others = f"priorities from {minimum}" if minimum <= HIGHEST_USER_PRIORITY else "system classes"
+            held = f"its PriorityClass {doubt}, so only {others} preempt it"
         if until <= LAST_SECOND:
             return f"{held} until {written_at(until)}"
         pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
-        return (
-            f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
-            if pending
-            else f"{held} for ever"
-        )
+        if pending and not doubt:
+            return f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
+        return held if doubt else f"{held} for ever"
 
     def _scheduled(self, row: int) -> int | None:
         pod = self._snapshot.pods[row]
@@ -284,10 +284,8 @@ class Explainer:
         leads = self._leads()
         lower = leads if self._wanted is None else leads[self._units.priority[leads] < self._wanted.priority]
         if self._units.rule.guarded:
-            for name in self._units.class_names(lower):
-                found = class_finding(name, engine.view.classes) if name else None
-                if found is not None:
-                    yield found
+            for name in filter(None, self._units.class_names(lower)):
+                yield from class_findings(name, engine.view.classes)
             problems += self._bad_times(lower)
             problems += self._overdue()
         for problem in dict.fromkeys(problems):

@@ -6,15 +6,15 @@ kube-scheduler evicts is evicted here too when its semantics are asked for; but 
 by them leaves the pods of the cluster and of its nodes alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from podium.api.core import PriorityClass
 from podium.api.schedulable import Schedulable
 from podium.findings import Finding
-from podium.priority import Unparsed, resolve, toleration
+from podium.priority import resolve
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
-from podium.rules.audit.commands import annotate_class, create_class
-from podium.rules.audit.tolerations import TOLERATION_UNREADABLE
+from podium.rules.audit.commands import create_class
+from podium.rules.audit.tolerations import unreadable
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.pinned import is_mirror, of_daemon_set
 from podium.schedulerplugin.settings import Settings
@@ -39,27 +39,16 @@ def protected(pod: Schedulable, settings: Settings, view: View) -> str | None:
     return None
 
 
-def class_finding(class_name: str, classes: Mapping[str, PriorityClass]) -> Finding | None:
-    """Name what is wrong with a class that potential victims name; None if nothing is."""
-    ref = class_ref(class_name)
+def class_findings(class_name: str, classes: Mapping[str, PriorityClass]) -> Iterator[Finding]:
+    """Yield what is wrong with the preemption toleration of a class that potential victims name."""
     found = classes.get(class_name)
-    if found is None:
-        if resolve(classes, class_name) is not None:
-            return None
-        return CLASS_MISSING.finding(
-            ref,
+    if found is not None:
+        yield from unreadable(found)
+    elif resolve(classes, class_name) is None:
+        yield CLASS_MISSING.finding(
+            class_ref(class_name),
             "",
             "it does not exist, yet pods or groups name it: their preemption toleration is unknown, so only "
             "preemptors of system classes may evict them.",
             f"{create_class(class_name, '<their priority>')}, or name another class in their templates",
         )
-    read = toleration(found)
-    if not isinstance(read, Unparsed):
-        return None
-    return TOLERATION_UNREADABLE.finding(
-        ref,
-        f"metadata.annotations[{read.key}]",
-        f"{read.text!r} is no integer of its size: both toleration annotations are ignored, and pods of the "
-        "class may be victims at once.",
-        annotate_class(class_name, f"{read.key}=<integer>"),
-    )

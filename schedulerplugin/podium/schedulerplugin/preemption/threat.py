@@ -19,10 +19,10 @@ from podium.errors import PodiumError
 from podium.priority import NEVER, SYSTEM_CLASSES
 from podium.schedulerplugin.arrays import Int64s, Rows
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.domain import charge
 from podium.schedulerplugin.preemption.naming import plainly
 from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod
-from podium.schedulerplugin.preemption.toleration import scheduled_at
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.settings import Budgets
 from podium.view import Name, View
@@ -75,9 +75,9 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     """What would evict a unit, at one moment.
 
     `minimal` is the smallest integer of a preemptor that may take it now, and `later` when all tolerations
-    have run out; both are None where nothing ever may, and `protection` says why. `lost_class` is the class
-    that the unit counts as if that class does not exist, else empty. `classes` are those of the cluster at or
-    above `minimal` whose pods may preempt.
+    have run out; both are None where nothing ever may, and `protection` says why. `doubt` says why what the
+    unit's class tolerates is unknown, else it is empty. `classes` are those of the cluster at or above
+    `minimal` whose pods may preempt.
     """
 
     semantics: Semantics
@@ -88,7 +88,7 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[UnitPod, ...]
     one_by_one: int
     protection: str
-    lost_class: str
+    doubt: str
     minimal: int | None
     later: int | None
     tolerations: tuple[Held, ...]
@@ -121,6 +121,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
     later = None if protection else priority + 1
     minimal = later if later is None else max([later, *(each.minimum for each in held)])
     kind, namespace, name = units.object_of(lead)
+    name_of_class = units.class_name(lead)
     rows = units.members(lead)
     return Threat(
         semantics=engine.settings.semantics,
@@ -131,7 +132,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
         pods=tuple(sorted((_pod(units, row) for row in rows.tolist()), key=lambda pod: pod.name)),
         one_by_one=subject.one_by_one,
         protection=protection,
-        lost_class=units.lost_class(lead) if units.rule.guarded else "",
+        doubt=toleration.doubt(engine.view.classes.get(name_of_class), name_of_class) if held else "",
         minimal=minimal,
         later=later,
         tolerations=held,
@@ -180,7 +181,7 @@ def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
     for row in units.members(lead).tolist():
         pod = units.snapshot.pods[row]
         assert pod is not None
-        scheduled = ends is not None or scheduled_at(pod) is not None
+        scheduled = ends is not None or toleration.scheduled_at(pod) is not None
         yield Held(pod.metadata.name or "", minimum, ends, scheduled)
 
 

@@ -16,8 +16,9 @@ from podium.api.meta import Condition, instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.findings import ObjectRef
-from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, Toleration, Unparsed, toleration
+from podium.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, Toleration, toleration
 from podium.schedulerplugin.snapshot import Problem
+from podium.wording import listed
 
 # The end of what does not end, in seconds since 1970: no clock comes there.
 FOREVER = 2**63 - 1
@@ -43,32 +44,30 @@ class Exemption(NamedTuple):
         return min(scheduled + self.seconds, FOREVER)
 
 
-# Of a class that does not exist.
-UNKNOWN = Exemption(HIGHEST_USER_PRIORITY + 1, -1)
-
-
 def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
-    """Give what a victim's class grants; None where it grants nothing, or nobody can say.
+    """Return what a victim's class grants, None for a victim without a class.
 
-    `found` is the class of that name, if there is one; the name is empty for a pod without a class. Without
-    annotations it is the plugin's default, value + 1 and 0 seconds, which exempts a pod only where its own
-    integer is below its class's. An annotation that is no integer makes both count for nothing. What a class
-    that does not exist would grant is unknown, so it counts as all that a class can grant: no user's class is
-    enough for a preemptor, for ever. The system's classes are, or a deleted class would keep what runs the
-    cluster waiting.
+    `found` is the class of that name, if there is one. Without annotations it is the plugin's default, value
+    + 1 and 0 seconds, which exempts a pod only where its own integer is below its class's. What cannot be
+    known, because the class does not exist or an annotation does not parse, counts as UNKNOWN_TOLERATION.
     """
     if not class_name:
         return None
     if found is None:
         value = SYSTEM_CLASSES.get(class_name)
-        return UNKNOWN if value is None else Exemption(value + 1, 0)
-    match toleration(found):
-        case None:
-            return Exemption((found.value or 0) + 1, 0)
-        case Toleration(minimum, seconds):
-            return Exemption(minimum, seconds)
-        case Unparsed():
-            return None
+        read = UNKNOWN_TOLERATION if value is None else Toleration(value + 1, 0)
+    else:
+        read = toleration(found) or Toleration((found.value or 0) + 1, 0)
+    return Exemption(read.minimum_preemptable_priority, read.seconds)
+
+
+def doubt(found: PriorityClass | None, class_name: str) -> str:
+    """Say why what a class grants is unknown ("gold does not exist"), empty where it is known."""
+    if found is None:
+        return f"{class_name} does not exist" if class_name and class_name not in SYSTEM_CLASSES else ""
+    read = toleration(found)
+    keys = [] if read is None else [each.key for each in read.unparsed]
+    return f"{class_name} has annotations that are no integers ({listed(keys)})" if keys else ""
 
 
 def group_until(granted: Exemption, earliest: int, group: PodGroup) -> int:

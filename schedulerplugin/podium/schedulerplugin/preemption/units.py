@@ -267,11 +267,6 @@ class Units:
                 return why if self.size.item(lead) == 1 else f"{name}: {why}"
         return ""
 
-    def lost_class(self, lead: int) -> str:
-        """Return the name of the class that a unit counts as and that does not exist, empty if it does."""
-        name = self.class_name(lead)
-        return name if resolve(self._view.classes, name) is None else ""
-
     def exemption_of(self, class_name: str) -> Exemption | None:
         """Give the preemption toleration of a class; None where there is none, or it cannot be read."""
         if class_name not in self._exemptions:
