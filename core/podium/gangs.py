@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from podium.api.core import Namespace, Pod, PodSpec, PriorityClass
 from podium.api.foreign import Owner
-from podium.api.groups import PODIUM_GROUP
+from podium.api.groups import PODIUM_GROUP, DisruptionMode
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.findings import ObjectRef
@@ -30,6 +30,9 @@ API_VERSION = f"{PODIUM_GROUP}/v1beta1"
 # On a pod template: with `auto` its pods join a group that is made for them.
 AUTO_LABEL = f"{PODIUM_GROUP}/gang"
 AUTO = "auto"
+# On a pod template, beside that: `single` has the members preempted one by one, not the gang as a whole.
+DISRUPTION_LABEL = f"{PODIUM_GROUP}/gang-disruption"
+SINGLE = "single"
 # On a namespace, by its administrator: `true` lets its pods ask for a gang.
 NAMESPACE_LABEL = f"{PODIUM_GROUP}/auto-groups"
 ENABLED = "true"
@@ -41,7 +44,13 @@ JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
 # What a gang's group carries.
 GROUP_LABELS = {"app.kubernetes.io/managed-by": "podium", AUTO_LABEL: AUTO}
 # The labels of a pod that are looked at here.
-LABELS = (AUTO_LABEL, JOBSET_NAME, JOBSET_ROLE, JOBSET_INDEX, LWS_NAME, LWS_GROUP)
+LABELS = (AUTO_LABEL, DISRUPTION_LABEL, JOBSET_NAME, JOBSET_ROLE, JOBSET_INDEX, LWS_NAME, LWS_GROUP)
+
+# As the version in which groups are written has them.
+_MODES: Mapping[DisruptionMode, dict[str, Any]] = {
+    DisruptionMode.POD: {"single": {}},
+    DisruptionMode.POD_GROUP: {"all": {}},
+}
 
 _JOB = ("batch/v1", "Job")
 _JOBSET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
@@ -127,8 +136,19 @@ def class_of(classes: Mapping[str, PriorityClass], specs: Iterable[PodSpec]) -> 
     return name if value <= HIGHEST_USER_PRIORITY and resolve(classes, name) is not None else ""
 
 
-def group_of(owner: Owner, name: str, class_name: str) -> dict[str, Any]:
-    """Give the PodGroup of a gang as it is written; it goes with what its pods are made by."""
+def disruption_of(members: Iterable[ObjectMeta]) -> DisruptionMode:
+    """Return how a group of these members is preempted: as a whole, unless each of them asks for `single`."""
+    single = all((each.labels or {}).get(DISRUPTION_LABEL) == SINGLE for each in members)
+    return DisruptionMode.POD if single else DisruptionMode.POD_GROUP
+
+
+def group_of(
+    owner: Owner, name: str, class_name: str, disruption: DisruptionMode | None = None
+) -> dict[str, Any]:
+    """Give the PodGroup of a gang as it is written; it goes with what its pods are made by.
+
+    `disruption` is None for a group that exists: its mode cannot be changed.
+    """
     reference = {
         "apiVersion": owner.ref.apiVersion,
         "kind": owner.ref.kind,
@@ -148,6 +168,7 @@ def group_of(owner: Owner, name: str, class_name: str) -> dict[str, Any]:
         "spec": {
             "schedulingPolicy": {"gang": {"minCount": owner.gang_size}},
             **({"priorityClassName": class_name} if class_name else {}),
+            **({"disruptionMode": _MODES[disruption]} if disruption is not None else {}),
         },
     }
 

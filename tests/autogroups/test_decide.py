@@ -109,7 +109,11 @@ def test_a_group_is_made_for_its_owner() -> None:
                 }
             ],
         },
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "priorityClassName": "gold"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 4}},
+            "priorityClassName": "gold",
+            "disruptionMode": {"all": {}},
+        },
     }
 
 
@@ -128,7 +132,7 @@ OTHERS = {
 def test_every_kind_of_owner(made_by: Any, pod: Document, name: str, count: int) -> None:
     document = wanted(state(namespace(), made_by, member(pod, name)), GroupKey(False, NAMESPACE, name))
     assert document is not None
-    assert document["spec"] == {"schedulingPolicy": {"gang": {"minCount": count}}}
+    assert document["spec"]["schedulingPolicy"] == {"gang": {"minCount": count}}
     (reference,) = document["metadata"]["ownerReferences"]
     assert (reference["kind"], reference["name"]) == (made_by.ref.kind, made_by.ref.name)
 
@@ -211,7 +215,10 @@ def test_a_native_key_is_the_api_servers() -> None:
 
 
 def test_the_count_follows_the_owner() -> None:
-    """And nothing else; what was set is sent again, and the group that was decided about is named."""
+    """And nothing else: what was applied is sent again, and the group that was decided about is named.
+
+    The disruption mode is left as it is, which in groups of earlier releases is another than today's.
+    """
     pods = member(of_job(), priority=100, class_name="gold"), priority_class("gold", 100)
     view = state(namespace(), job(parallelism=6), *pods, stored(class_name="silver"))
     document = wanted(view)
@@ -245,3 +252,25 @@ def test_the_class_of_most_pods(pods: list[tuple[int | None, str | None]], name:
     document = wanted(state(namespace(), job(), *classes, *members))
     assert document is not None
     assert document["spec"].get("priorityClassName") == name
+
+
+DISRUPTION = "scheduling.podium.dev/gang-disruption"
+MODES: dict[str, tuple[list[str | None], str]] = {
+    "no pod asks": ([None, None], "all"),
+    "every pod asks": (["single", "single"], "single"),
+    "one pod asks": (["single", None], "all"),
+    "another value": (["one-by-one"], "all"),
+}
+
+
+@pytest.mark.parametrize(("asked", "mode"), MODES.values(), ids=MODES)
+def test_a_gang_is_preempted_as_a_whole_unless_all_its_pods_ask_for_single(
+    asked: list[str | None], mode: str
+) -> None:
+    members = []
+    for number, value in enumerate(asked):
+        document = of_job(pod=f"p{number}")
+        document["metadata"]["labels"] |= {DISRUPTION: value} if value else {}
+        members.append(member(document))
+    document = wanted(state(namespace(), job(), *members)) or {}
+    assert document["spec"]["disruptionMode"] == {mode: {}}

@@ -25,6 +25,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LETS = {"scheduling.podium.dev/auto-groups": "true"}
 SCHEDULED = {**LETS, "scheduling.podium.dev/scheduler": "podium-scheduler"}
 FOREIGN = {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}
+DISRUPTION = "scheduling.podium.dev/gang-disruption"
 CONTAINER = {"name": "c", "image": "i"}
 
 
@@ -175,6 +176,21 @@ def test_a_job(server: Server) -> None:
     assert set(space.members()) == {"train-job"}
     space.delete("batch/v1", "Job", "train")
     until(lambda: space.groups() == {} and space.pods() == {}, "the group is gone with its Job")
+
+
+@pytest.mark.parametrize(("labels", "mode"), [({}, "all"), ({DISRUPTION: "single"}, "single")])
+def test_the_disruption_mode_is_whole_or_what_a_label_says_and_stays(
+    server: Server, labels: Document, mode: str
+) -> None:
+    """The API server lets nothing change it, so the count of a group follows without it."""
+    space = Space(server, LETS)
+    space.job("train", template(labels))
+    assert space.wait_group("train-job")["spec"]["disruptionMode"] == {mode: {}}
+    space.change("batch/v1", "Job", "train", {"parallelism": 3})
+    space.wait_group("train-job", lambda found: count(found) == 3)
+    space.change("batch/v1", "Job", "train", {"parallelism": 4})
+    group = space.wait_group("train-job", lambda found: count(found) == 4)
+    assert group["spec"]["disruptionMode"] == {mode: {}}
 
 
 def test_a_job_that_is_made_again(server: Server) -> None:

@@ -29,6 +29,7 @@ from tests.expand.files import (
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.documents.split import ReadError
+from podium.gangs import DISRUPTION_LABEL
 from podium.ops.expand import MOST_NOTES, Expansion
 from podium.ops.makers import MOST_PODS
 
@@ -301,6 +302,17 @@ def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[st
 def test_a_gangs_group_has_the_class_of_its_pods() -> None:
     found = _groups(add(cluster(), job(labels=ASKING)))["train-job"]
     assert (found.priority_class_name, found.priority) == ("gold", 1000)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mode"),
+    [({}, DisruptionMode.POD_GROUP), ({DISRUPTION_LABEL: "single"}, DisruptionMode.POD)],
+)
+def test_a_gang_is_preempted_as_a_whole_unless_a_label_says_single(
+    labels: dict[str, str], mode: DisruptionMode
+) -> None:
+    found = _groups(add(cluster(), job(labels=ASKING | labels)))["train-job"]
+    assert found.disruption_mode is mode
 
 
 def test_a_namespace_says_whether_and_by_whom() -> None:

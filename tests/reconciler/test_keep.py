@@ -27,7 +27,16 @@ from podium.controllers.divergence import Times, Write
 from podium.controllers.keep import essential
 from podium.explain import Server
 from podium.findings import ObjectRef
-from podium.gangs import AUTO, AUTO_LABEL, ENABLED, JOBSET_INDEX, LABELS, NAMESPACE_LABEL
+from podium.gangs import (
+    AUTO,
+    AUTO_LABEL,
+    DISRUPTION_LABEL,
+    ENABLED,
+    JOBSET_INDEX,
+    LABELS,
+    NAMESPACE_LABEL,
+    SINGLE,
+)
 from podium.inference import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.state import Readable, State
 
@@ -51,7 +60,7 @@ JOBSET_LABELS = {JOBSET_NAME: "set", JOBSET_ROLE: "role", JOBSET_INDEX: "0"}
 JOB, JOBSET = ("batch/v1", "Job", "train"), ("jobset.x-k8s.io/v1alpha2", "JobSet", "set")
 LWS = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve")
 GANGS = (
-    Made(JOB, "train-job", "train-", JOB, {}),
+    Made(JOB, "train-job", "train-", JOB, {DISRUPTION_LABEL: SINGLE}),
     Made(JOBSET, "set-jobset", "set-role-0-", ("batch/v1", "Job", "set-role-0"), JOBSET_LABELS),
     Made(
         LWS,

@@ -6,11 +6,11 @@ else of it may change. What somebody else made under the name is theirs, whateve
 members all the same, as of any group.
 
 Pods that are created together are of one class nearly always. Where they are not, the class of most of them
-is taken, and the others are found to diverge.
+is taken, and the others are found to diverge. The group is preempted as a whole, unless all of them ask in a
+label to be preempted one by one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from podium import gangs
 from podium.api.core import Pod
@@ -34,15 +34,19 @@ def decide(view: View, key: GroupKey) -> Decision:
         return Decision()
     group = view.groups.get(key)
     if group is None:
-        return _write(key, owner, gangs.class_of(view.classes, (pod.spec for pod in members)))
+        class_name = gangs.class_of(view.classes, (pod.spec for pod in members))
+        disruption = gangs.disruption_of(pod.metadata for pod in members)
+        return Decision((CreateGroup(_ref(key), gangs.group_of(owner, key.name, class_name, disruption)),))
     meta = group.metadata
     controller = meta.controller()
     ours = controller is not None and controller.uid == owner.metadata.uid and group.min_count is not None
     if not ours or meta.deletionTimestamp is not None or group.min_count == owner.gang_size:
         return Decision()
-    # An apply that leaves out what an earlier one set takes it away.
-    moment = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
-    return _write(key, owner, group.priority_class_name, moment)
+    # An apply that leaves out what an earlier one set takes it away. No apply sets the disruption mode: it
+    # cannot be changed, and groups of earlier releases have another.
+    document = gangs.group_of(owner, key.name, group.priority_class_name)
+    document["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+    return Decision((ApplyGroup(_ref(key), document),))
 
 
 def _asking(view: View, key: GroupKey) -> list[Pod]:
@@ -65,9 +69,5 @@ def _owner(view: View, members: Sequence[Pod]) -> Owner | None:
     return owner if owner is not None and owner.metadata.deletionTimestamp is None else None
 
 
-def _write(key: GroupKey, owner: Owner, class_name: str, moment: Mapping[str, Any] | None = None) -> Decision:
-    """Make the group, or change the one that there is at this moment."""
-    document = gangs.group_of(owner, key.name, class_name)
-    document["metadata"] |= moment or {}
-    action = ApplyGroup if moment else CreateGroup
-    return Decision((action(ObjectRef(gangs.API_VERSION, "PodGroup", key.namespace, key.name), document),))
+def _ref(key: GroupKey) -> ObjectRef:
+    return ObjectRef(gangs.API_VERSION, "PodGroup", key.namespace, key.name)

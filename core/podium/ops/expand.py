@@ -343,7 +343,8 @@ class _Expander:
             if key in self._seen.groups or owner is None or owner.gang_size < 1:
                 continue
             class_name = gangs.class_of(self._seen.classes, (pod.spec for pod in pods))
-            document = gangs.group_of(owner, key.name, class_name)
+            disruption = gangs.disruption_of(pod.metadata for pod in pods)
+            document = gangs.group_of(owner, key.name, class_name, disruption)
             document["metadata"]["uid"] = uid_of("PodGroup", key.namespace, key.name)
             self._put_group(self._origins[_name(pods[0])], document)
 
