@@ -20,6 +20,13 @@ class Server(NamedTuple):
     version: str
 
 
+# A setting of the scheduler, which neither the reconciler nor the audit can read.
+BY_DIVERGENCE_POLICY = (
+    "Podium's scheduler goes by its divergencePolicy: "
+    "NoPreemption, the default, gives the group free room only."
+)
+
+
 def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -> str:
     """Say one cause of a divergence in priority, by the classes' names."""
     theirs, ours = explanation.class_name, group.priority_class_name
@@ -51,7 +58,7 @@ def consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
     """
     others = _others(divergence)
     if not others:
-        return "Podium's scheduler gives the group free room only: a group in doubt evicts nobody."
+        return BY_DIVERGENCE_POLICY
     if not group.native:
         read = "reads" if len(others) == 1 else "read"
         return f"{listed(others)} {read} no group of Podium's: each pod's own integer counts."

@@ -380,6 +380,16 @@ class TestPodiumKinds:
         }
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_a_disruption_mode_where_the_kep_writes_it_is_told_where_it_belongs(*, native: bool) -> None:
+    policy = {"schedulingPolicy": {**GANG["schedulingPolicy"], "disruptionMode": "PodGroup"}}
+    verdict = create(group(policy, native=native), by=PODIUM)
+    (found,) = verdict.findings
+    assert (found.rule, found.field) == ("unknown-field", "spec.schedulingPolicy.disruptionMode")
+    assert "KEP-5710 has it here, the API beside schedulingPolicy." in found.message
+    assert verdict.warnings == ['unknown field "spec.schedulingPolicy.disruptionMode"']
+
+
 class TestClasses:
     """PriorityClasses, which `podium admit` alone is given: no webhook is sent one."""
 

@@ -7,7 +7,7 @@ from tests.audit.builders import pod, pod_group
 
 from podium.api.core import PODIUM_SCHEDULER, Pod
 from podium.divergence import judge, policy_sentence, sentence
-from podium.explain import Server, because, consequence, policy_consequence, refused
+from podium.explain import BY_DIVERGENCE_POLICY, Server, because, consequence, policy_consequence, refused
 from podium.wording import cut
 
 MEMBERS = [pod("a", priority=1), pod("b", priority=2), pod("c", priority=2), pod("d", priority=3)]
@@ -41,7 +41,7 @@ def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: 
         pod(name, scheduler=PODIUM_SCHEDULER, policy=policy) for name, policy in [("a", None), ("b", "Never")]
     ]
     divergence = judge(group, [*ours, pod("c", terminating=True)])
-    assert "Podium's scheduler gives the group free room only" in consequence(group, divergence, speaks_of)
+    assert consequence(group, divergence, speaks_of) == BY_DIVERGENCE_POLICY
     assert "keeps the whole group from preempting" in policy_consequence(group, divergence, speaks_of)
     assert not refused(group, divergence, minor)
 

@@ -20,7 +20,7 @@ from podium.schedulerplugin import Outcome, Settings, plan
 from podium.schedulerplugin.preemption.naming import Veil
 from podium.schedulerplugin.preemption.obstacles import STRICT
 from podium.schedulerplugin.preemption.outcome import Plan, Semantics
-from podium.schedulerplugin.settings import Budgets
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy
 
 # The sentences around the reasons.
 EVEN_SO = "even without all that may be preempted: 0/"
@@ -162,6 +162,17 @@ def test_budgets_are_a_reason_only_where_they_are_strict(semantics: Semantics, *
         assert answer.outcome is Outcome.FITS_AFTER_PREEMPTION
         return
     assert answer.message == f"{EVEN_SO}4 nodes are available: 2 Insufficient cpu, 2 {STRICT}."
+
+
+def test_what_may_not_preempt_is_told_why_and_what_refuses_it() -> None:
+    """In sentences: kube-scheduler's words end with a full stop, and others are given one."""
+    cluster = [node("n1"), app("low", "x", 1, "n1", 4)]
+    mine = [group("g", 9, 1), gang("g", [None], 4, priority=0)]
+    answer = planned(cluster, mine, by=of("g"), divergence=DivergencePolicy.NO_PREEMPTION)
+    nodes = "0/1 nodes are available: 1 Insufficient cpu."
+    assert answer.message.endswith(f"the divergence policy is NoPreemption. {nodes}")
+    never = planned(cluster, pod("p", 4, 9, preemptionPolicy="Never"), by="p")
+    assert never.message == f"not eligible due to preemptionPolicy=Never. {nodes}"
 
 
 def test_a_group_is_told_of_all_nodes_without_all_that_may_be_preempted() -> None:

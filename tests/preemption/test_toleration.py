@@ -1,14 +1,18 @@
 """Preemption toleration, step by step as the plugin judges it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
+from tests.preemption.clusters import NOW
 from tests.scheduling.builders import pod
 
 from podium.api.core import PriorityClass
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.priority import TOLERATION_PREFIX
+from podium.schedulerplugin import can_tolerate_preemption
 from podium.schedulerplugin.preemption.toleration import (
     FOREVER,
     Exemption,
@@ -75,7 +79,7 @@ def test_what_a_class_grants(found: PriorityClass | None, name: str, granted: Ex
         pytest.param(gold("10000"), 9_000, SCHEDULED, -5, True, id="scheduled in the clock's future"),
         pytest.param(gold(None, "600"), VALUE + 1, SCHEDULED, 0, False, id="seconds alone never apply"),
         pytest.param(gold(None, "600"), VALUE, SCHEDULED, 0, True, id="but where the pod's integer is lower"),
-        pytest.param(gold("10000", "9223372036854775807"), 9_000, SCHEDULED, 10**12, True, id="no overflow"),
+        pytest.param(gold("10000", "9223372036854775807"), 9_000, SCHEDULED, 10**11, True, id="no overflow"),
         pytest.param(gold("x", "-1"), 10**9, SCHEDULED, 10**9, True, id="minimum that does not parse"),
         pytest.param(gold("x", "-1"), 10**9 + 1, SCHEDULED, 0, False, id="but not from a system class"),
         pytest.param(gold("10000", "x"), 9_999, SCHEDULED, 10**9, True, id="seconds that do not parse"),
@@ -85,11 +89,16 @@ def test_who_is_exempt(
     found: PriorityClass, priority: int, scheduled: int | None, after: int, expected: bool
 ) -> None:
     """`after` is in seconds after the pod was scheduled."""
+    status = running() if scheduled is not None else running(None)
+    victim = msgspec.structs.replace(status, spec=pod(priorityClassName="gold").spec)
+    now = datetime.fromtimestamp(SCHEDULED + after, UTC)
+    assert can_tolerate_preemption(victim, pod(priority=priority), {"gold": found}, now) is expected
     granted = exemption(found, "gold")
-    end = 0 if granted is None else granted.until(scheduled)
-    exempt = granted is not None and priority < granted.minimum and SCHEDULED + after < end
-    assert exempt is expected
-    assert end <= FOREVER
+    assert granted is None or granted.until(scheduled) <= FOREVER
+
+
+def test_a_victim_without_a_class_tolerates_nothing() -> None:
+    assert not can_tolerate_preemption(pod(), pod(priority=1), {}, NOW)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from podium.controllers.conditions import (
     judged,
 )
 from podium.divergence import GROUP_UNRESOLVED, judge
-from podium.explain import Server
+from podium.explain import BY_DIVERGENCE_POLICY, Server
 
 CLASSES: Mapping[str, PriorityClass] = {
     "gold": priority_class("gold", 1000),
@@ -214,7 +214,7 @@ CASES = [
         0,
         "The group names PriorityClass gold, but its priority was never resolved from it, as when a group is "
         "made while Podium's webhook is not there. It cannot be set later: delete the group and make it "
-        "again.",
+        f"again. {BY_DIVERGENCE_POLICY}",
     ),
     Case(
         "an unresolved group without members",
@@ -226,7 +226,7 @@ CASES = [
         0,
         "The group names PriorityClass gold, but its priority was never resolved from it, as when a group is "
         "made while the API server's Priority plugin is off. It cannot be set later: delete the group and "
-        "make it again.",
+        f"make it again. Until then Kubernetes takes its priority for 0. {BY_DIVERGENCE_POLICY}",
     ),
 ]
 
@@ -254,9 +254,11 @@ def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: Serv
 @pytest.mark.parametrize("group", [GOLD, pod_group(podium=True, priority=1000)], ids=["native", "Podium's"])
 def test_the_message_says_what_podiums_scheduler_does(group: PodGroup) -> None:
     found = of_priority(group, pod("a", scheduler="podium-scheduler"))
-    assert "0 (a). Podium's scheduler gives the group free room only: a group in doubt evicts nobody." in (
-        found.condition.message or ""
+    told = (
+        "0 (a). Podium's scheduler goes by its divergencePolicy: "
+        "NoPreemption, the default, gives the group free room only."
     )
+    assert told in (found.condition.message or "")
 
 
 def test_many_values_are_bounded_to_those_of_most_pods() -> None:

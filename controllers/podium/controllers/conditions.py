@@ -28,7 +28,7 @@ from podium.divergence import (
     sentence,
     unresolved,
 )
-from podium.explain import Server, because, consequence, policy_consequence
+from podium.explain import BY_DIVERGENCE_POLICY, Server, because, consequence, policy_consequence
 from podium.rules.podgroup import MAX_MESSAGE
 from podium.wording import count, cut, some
 
@@ -122,10 +122,11 @@ def _condition(group: PodGroup, kind: str, status: str, reason: str, message: st
 
 def _unresolved(group: PodGroup) -> str:
     missing = "the API server's Priority plugin is off" if group.native else "Podium's webhook is not there"
+    counts = "Until then Kubernetes takes its priority for 0. " if group.native else ""
     return (
         f"The group names PriorityClass {group.priority_class_name}, but its priority was never resolved "
         f"from it, as when a group is made while {missing}. It cannot be set later: delete the group and "
-        "make it again."
+        f"make it again. {counts}{BY_DIVERGENCE_POLICY}"
     )
 
 

@@ -188,7 +188,7 @@ def _admit(case: Case, rules: KindRules) -> Document:
     new = canonical(case, rules, case.request.object, unknown)
     for path in unknown:
         case.warnings.append(f"unknown field {go_quote(path)}")
-        case.note(UNKNOWN_FIELD, path, "The server does not know this field and drops it.")
+        case.note(UNKNOWN_FIELD, path, _unknown(path))
     old = stored(case, rules) if case.update else None
     meta = new["metadata"]
     if old is None:
@@ -211,6 +211,14 @@ def _admit(case: Case, rules: KindRules) -> Document:
     if old is None:
         storage.check_free(case, meta)
     return new
+
+
+def _unknown(path: str) -> str:
+    """Say what becomes of a field that the server does not know, and where it belongs if that is known."""
+    dropped = "The server does not know this field and drops it."
+    if path.endswith("schedulingPolicy.disruptionMode"):
+        return f"{dropped} KEP-5710 has it here, the API beside schedulingPolicy."
+    return dropped
 
 
 def _check_served(case: Case, rules: KindRules) -> None:

@@ -3,6 +3,7 @@
     >>> plan(state, ("team-a", "trainer"), datetime.now(UTC))   # a pending pod, or a GroupKey
 
 `Settings` are an administrator's choices, `Engine` is for who asks more than once, `Plan` is the answer. They
+`can_tolerate_preemption` says whether a pod's class holds a preemptor back. They
 are imported when they are asked for: who needs one of the parts does not pay for numpy.
 """
 
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from podium.schedulerplugin.engine import Engine, plan
     from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+    from podium.schedulerplugin.preemption.toleration import can_tolerate_preemption
     from podium.schedulerplugin.settings import Settings
 
-__all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "plan"]
+__all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "can_tolerate_preemption", "plan"]
 
 _HOMES = {
     "Engine": "engine",
@@ -23,6 +25,7 @@ _HOMES = {
     "Plan": "preemption.outcome",
     "Semantics": "preemption.outcome",
     "Settings": "settings",
+    "can_tolerate_preemption": "preemption.toleration",
 }
 
 

@@ -43,13 +43,13 @@ CASES = [
         "a Podium group in doubt may not preempt",
         "pod-priority-differs",
         [pod_group(priority=1000, podium=True), pod("odd", podium="train", scheduler="podium-scheduler")],
-        [(GROUP, "spec.priority", "evicts nobody")],
+        [(GROUP, "spec.priority", "NoPreemption, the default, gives the group free room only")],
     ),
     Case(
         "a native group that Podium's scheduler places is scheduled",
         "pod-priority-differs",
         [pod_group(priority=1000), pod("odd", group="train", scheduler="podium-scheduler")],
-        [(GROUP, "spec.priority", "0 (odd). Podium's scheduler gives the group free room only")],
+        [(GROUP, "spec.priority", "0 (odd). Podium's scheduler goes by its divergencePolicy")],
     ),
     Case(
         "a Podium group whose pods are another scheduler's",

@@ -6,6 +6,8 @@ end, which starts at its own first scheduling: members that are made again must 
 that may not preempt at all (preemptionPolicy Never) is refused before anybody asks here.
 """
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -59,6 +61,20 @@ def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
     else:
         read = toleration(found) or Toleration((found.value or 0) + 1, 0)
     return Exemption(read.minimum_preemptable_priority, read.seconds)
+
+
+def can_tolerate_preemption(
+    victim: Schedulable, preemptor: Schedulable, classes: Mapping[str, PriorityClass], now: datetime
+) -> bool:
+    """Return whether a pod that runs tolerates preemption by another: CanToleratePreemption of the proposal.
+
+    Both count as lone pods: of a member of a group the group's class, priority and time count in a plan.
+    """
+    name = victim.spec.priorityClassName or ""
+    granted = exemption(classes.get(name), name)
+    if granted is None or (preemptor.spec.priority or 0) >= granted.minimum:
+        return False
+    return seconds(now) < granted.until(scheduled_at(victim))
 
 
 def doubt(found: PriorityClass | None, class_name: str) -> str:
