@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
-from tests.preemption.clusters import LONE, NOW, NS, OURS, clusters, objects, state_of
-from tests.preemption.plain_cluster import Cluster, fits
-from tests.preemption.plain_preemption import eligible, plans, preemptor_of, promised, staying, units
+from tests.preemption.clusters import LONE, NOW, NS, OURS, clusters, objects, state_of, target
+from tests.preemption.plain_cluster import Cluster, fits, place
+from tests.preemption.plain_preemption import eligible, preemptor_of, promised, staying, units
 from tests.preemption.scene import HOST, ZONE, engine_of, gang, group, node, of, planned, pod
 from tests.preemption.test_budgets import budget
 from tests.preemption.test_priority_1_9 import apart, app, in_a_zone, near
@@ -251,28 +251,28 @@ def test_a_victim_is_told_which_filter_keeps_the_preemptor_from_standing_beside_
     assert [each.reason for each in answer.victims] == [f"the preemptor cannot stand beside it: {reason}"]
 
 
-@given(clusters().filter(lambda case: case[1] == LONE), st.sampled_from(Budgets))
-def test_budgets_are_the_reason_of_the_nodes_that_have_room_without_their_units(
+@given(clusters(), st.sampled_from(Budgets))
+def test_budgets_are_the_reason_only_of_what_fits_without_its_units(
     case: tuple[Cluster, str], budgets: Budgets
 ) -> None:
+    """For a pod on so many nodes as have room without it, for a group if it finds room in the cluster."""
     cluster, name = case
-    answer = plan(state_of(objects(cluster)), (NS, name), NOW, Settings(evict_only=OURS, budgets=budgets))
+    answer = plan(state_of(objects(cluster)), target(name), NOW, Settings(evict_only=OURS, budgets=budgets))
     event(answer.outcome)
     if answer.outcome is not Outcome.DOES_NOT_FIT:
         return
-    assert plans(cluster, name, strict=budgets is Budgets.STRICT)
     preemptor = preemptor_of(cluster, name)
-    gone = {
-        pod.name
-        for unit in units(cluster)
-        if eligible(cluster, unit, preemptor.priority)
-        for pod in unit.pods
-    }
+    may = [unit for unit in units(cluster) if eligible(cluster, unit, preemptor.priority)]
+    gone = {pod.name for unit in may for pod in unit.pods}
     others = {**staying(cluster), **promised(cluster, preemptor)}
     left = {name: at for name, at in others.items() if name not in gone}
-    roomy = [each.name for each in cluster.nodes if fits(cluster, left, preemptor.pods[0], each)]
-    event(f"{len(roomy)} nodes with budgets in the way")
-    assert counted(answer, STRICT) == len(roomy)
+    if name == LONE:
+        roomy = sum(fits(cluster, left, preemptor.pods[0], each) for each in cluster.nodes)
+        assert counted(answer, STRICT) == roomy
+    else:
+        roomy = len(place(cluster, left, preemptor.pods, preemptor.needed)) >= preemptor.needed
+        assert bool(counted(answer, STRICT)) is roomy
+    event(f"{name}: budgets {'are' if roomy else 'are not'} the reason")
     assert budgets is Budgets.STRICT or not roomy
 
 

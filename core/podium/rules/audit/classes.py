@@ -21,7 +21,8 @@ CLASS_MISSING = Rule(
     severity=Severity.ERROR,
     title="Live pods or groups name a PriorityClass that does not exist",
     why="What is stored keeps its integer, but no pod of that template can be made again: the API server "
-    "refuses it, so the next restart or eviction is for ever.",
+    "refuses it, so the next restart or eviction is for ever. Its preemption toleration is unknown, so "
+    "Podium's scheduler lets only system classes evict what names it.",
     source="kube-apiserver (Priority admission); deletion of a class in use is allowed",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
 )
