@@ -251,6 +251,19 @@ def test_a_victim_is_told_which_filter_keeps_the_preemptor_from_standing_beside_
     assert [each.reason for each in answer.victims] == [f"the preemptor cannot stand beside it: {reason}"]
 
 
+def test_an_explanation_leaves_the_engine_as_it_was() -> None:
+    """What was decided is remembered, though it is tried again what keeps the preemptor from its victim."""
+    engine = engine_of(
+        node("n1"), with_port("v", 1, node="n1", ago=60), [with_port(name, 9) for name in ("p", "twin")]
+    )
+    decision = engine.decide((NS, "p"), NOW)
+    assert engine.explain(decision, NOW).victims[0].reason.startswith("the preemptor cannot stand beside it:")
+    again = engine.decide((NS, "twin"), NOW)
+    assert again.chosen is not None
+    assert decision.chosen is not None
+    assert again.chosen.found.victims is decision.chosen.found.victims
+
+
 @given(clusters(), st.sampled_from(Budgets))
 def test_budgets_are_the_reason_only_of_what_fits_without_its_units(
     case: tuple[Cluster, str], budgets: Budgets

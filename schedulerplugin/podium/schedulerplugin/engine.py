@@ -116,7 +116,9 @@ class Engine:
 
     def explain(self, decision: Decision, now: datetime, said: Said = plainly) -> Plan:
         """Put a decision of that time into words; no object may have changed since."""
-        return Explainer(self, decision, seconds(now), said).plan()
+        explainer = Explainer(self, decision, seconds(now), said)
+        with self._trying():
+            return explainer.plan()
 
     def decide(
         self, target: Name | GroupKey, now: datetime, said: Said = plainly, deadline: Deadline = NEVER

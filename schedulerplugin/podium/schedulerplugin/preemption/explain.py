@@ -1,7 +1,8 @@
 """A decision in words: who goes, who stays and why, where the pods stand, what refused the other nodes.
 
-Nothing is decided or tried here. What was found on the way to a decision is put into sentences, and rows
-become names; whoever asks for a tenant has other objects named in another way (`naming`).
+Nothing is decided here. What was found on the way to a decision is put into sentences, and rows become names;
+a tenant has other objects named in another way (`naming`). Only the filter that keeps the preemptor from
+standing beside a victim is asked for again, in a trial of the engine's.
 """
 
 from collections import Counter

@@ -59,14 +59,14 @@ def of_pod(chain: Chain, planner: DomainPlanner) -> Obstacles:
     """Return what refuses a lone pod on each node without the units that may be preempted there."""
     stage, snapshot = planner.stage, chain.snapshot
     shape, leads = stage.shapes[0], np.flatnonzero(planner.potential)
-    lasting = _lasting(chain, planner, leads)
     with stage.trial():
         stage.lift(leads)
         if stage.plain:
             return without_all(chain, shape)
-        free = chain.mask(shape)
-        # Spread and affinity may refuse the pod because units went; what else refuses it now always does.
-        alone = chain.roomy(shape) & ~lasting if shape.spread or shape.pod_affinity else free
+        alone = free = chain.mask(shape)
+        if shape.spread or shape.pod_affinity:
+            # Both may refuse the pod because units went; what else refuses it now always does.
+            alone = chain.roomy(shape) & ~_lasting(chain, planner, leads)
         reasons = dict(chain.refused(shape, snapshot.alive & ~alone))
     elsewhere = []
     order = chain.by_name()
