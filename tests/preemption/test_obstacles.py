@@ -251,6 +251,23 @@ def test_a_victim_is_told_which_filter_keeps_the_preemptor_from_standing_beside_
     assert [each.reason for each in answer.victims] == [f"the preemptor cannot stand beside it: {reason}"]
 
 
+def test_a_victim_goes_for_its_room_only_where_that_is_the_reason() -> None:
+    """Room is short as things are, but once `big` has gone it is the port of `small` that is in the way."""
+    answer = planned(
+        node("n1"),
+        pod("big", 3, 1, node="n1", ago=60),
+        with_port("small", 1, node="n1", ago=60),
+        with_port("p", 9, 3),
+        by="p",
+    )
+    assert {each.name: each.reason for each in answer.victims} == {
+        "big": "its cpu on n1 is needed",
+        "small": (
+            "the preemptor cannot stand beside it: node(s) didn't have free ports for the requested pod ports"
+        ),
+    }
+
+
 def test_an_explanation_leaves_the_engine_as_it_was() -> None:
     """What was decided is remembered, though it is tried again what keeps the preemptor from its victim."""
     engine = engine_of(

@@ -8,7 +8,7 @@ standing beside a victim is asked for again, in a trial of the engine's.
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,16 @@ if TYPE_CHECKING:
 
 # Of units that were spared, so many are told: those on the preemptor's nodes, the most important first.
 _SPARED = 1000
-# So many of the preemptor's placements are asked what keeps them from standing beside a victim.
-_ASKED = 64
+# So many of the preemptor's placements are asked what refuses them beside a victim.
+_ASKED = 16
 _BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
+
+
+class _Beside(NamedTuple):
+    """Why a pod is refused, and whether for want of room: resources, or places for pods."""
+
+    why: str
+    room: bool
 
 
 class Explainer:
@@ -137,28 +144,45 @@ class Explainer:
                 if requests[resource[name]].item(row):
                     held.add(name)
                     nodes.add(self._node(node))
-        if not held:
-            return f"the preemptor cannot stand beside it{self._between(lead)}"
-        return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+        beside = self._beside.get(lead) if self._constrained or not held else None
+        if held and (beside is None or beside.room):
+            return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+        return "the preemptor cannot stand beside it" + ("" if beside is None else f": {beside.why}")
 
-    def _between(self, lead: int) -> str:
-        """Say which filter refuses the preemptor beside a unit; empty where several are the cause."""
+    @cached_property
+    def _constrained(self) -> bool:
+        """Whether more than room may refuse one of the preemptor's pods."""
+        snapshot, chain = self._snapshot, self._engine.placer.chain
+        shapes = {snapshot.shape.item(row) for row in self._decision.placed}
+        return not all(chain.plain(snapshot.shapes[each]) for each in shapes)
+
+    @cached_property
+    def _beside(self) -> dict[int, _Beside]:
+        """What refuses a pod of the preemptor if one victim stays, by lead; none if several are the cause."""
         snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
         assert chosen is not None
-        own, placed = units.members(lead), self._decision.placed
-        there = set(units.at[own].tolist())
-        kinds = {(snapshot.shape.item(row), node): node not in there for row, node in placed.items()}
-        asked = sorted(kinds, key=lambda kind: (kinds[kind], kind))[:_ASKED]
+        kinds = sorted({(snapshot.shape.item(row), node) for row, node in self._decision.placed.items()})
+        found = {}
         with snapshot.trial():
             snapshot.lift_many(units.all_members(chosen.found.victims))
-            before = list(map(self._why, asked))
-            snapshot.assume_many(own, units.at[own])
-            after = list(map(self._why, asked))
-        return next((f": {', '.join(why)}" for was, why in zip(before, after, strict=True) if why != was), "")
+            before = {kind: self._refused(*kind) for kind in kinds}
+            for lead in chosen.found.victims.tolist():
+                own = units.members(lead)
+                near = set(units.at[own].tolist())
+                with snapshot.trial():
+                    snapshot.assume_many(own, units.at[own])
+                    asked = [kind for kind in kinds if kind[1] in near] or kinds
+                    after = ((kind, self._refused(*kind)) for kind in asked[:_ASKED])
+                    refused = next((beside for kind, beside in after if beside != before[kind]), None)
+                if refused is not None:
+                    found[lead] = refused
+        return found
 
-    def _why(self, kind: tuple[int, int]) -> tuple[str, ...]:
-        shape, node = kind
-        return self._engine.placer.chain.why(self._snapshot.shapes[shape], node)
+    def _refused(self, shape_id: int, node: int) -> _Beside:
+        """Say what refuses a pod of a shape on a node."""
+        chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
+        why = chain.why(shape, node)
+        return _Beside(", ".join(why), why == chain.resources.reasons(shape, node))
 
     @cached_property
     def _wants(self) -> dict[int, set[str]]:
