@@ -19,6 +19,7 @@ from bench import (
     latency,
     pages,
     preemption,
+    regret,
     throughput,
     webhook,
 )
@@ -38,6 +39,7 @@ PARTS = {
     "controller": controller.measure,
     "preemption": preemption.measure,
     "constrained": constrained.measure,
+    "regret": regret.measure,
     "scheduler": gangs.measure,
     "eventloop": eventloop.measure,
     "pods": throughput.scheduling_basic,
