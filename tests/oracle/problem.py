@@ -16,6 +16,7 @@ from podium.api.times import seconds
 from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.devices import devices
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.filters.nodes import NodeAffinity
 from podium.schedulerplugin.preemption.naming import plainly
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import Units
@@ -143,7 +144,7 @@ def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Proble
             name: (budget.status.disruptionsAllowed or 0) if budget.status is not None else 0
             for name, budget in budgets.items()
         },
-        constraints=tuple(_constraints(engine, shapes, nodes)),
+        constraints=tuple(_constraints(engine, shapes)),
     )
 
 
@@ -187,18 +188,23 @@ def _work(engine: Engine, rows: Rows, now: int) -> int:
     return sum(number * max(now - start, 0) for number, start in held)
 
 
-def _constraints(engine: Engine, shapes: list[Shape], nodes: Collection[int]) -> Iterable[Even | Apart]:
+def _constraints(engine: Engine, shapes: list[Shape]) -> Iterable[Even | Apart]:
     """Give the constraints that pods of the preemptor have among themselves."""
+    affinity = NodeAffinity(engine.snapshot)
     for shape in dict.fromkeys(shapes):
+        # A node that is tainted or too small is a domain too, and stays the emptiest.
+        counted = np.flatnonzero(affinity.mask(shape) & engine.snapshot.alive).tolist()
         for constraint in shape.spread:
+            assert constraint.honor_affinity, "only the defaults are modelled"
+            assert not constraint.honor_taints, "only the defaults are modelled"
             selector = constraint.selector
             meant = [selector is not None and selector.matches(dict(each.labels)) for each in shapes]
             demands = tuple(at for at, each in enumerate(meant) if each)
-            yield Even(demands, _domains(engine, constraint.topology_key, nodes), constraint.max_skew)
+            yield Even(demands, _domains(engine, constraint.topology_key, counted), constraint.max_skew)
         for term in shape.pod_anti_affinity:
             meant = [term.matches(each.namespace, {}, dict(each.labels)) for each in shapes]
             demands = tuple(at for at, each in enumerate(meant) if each)
-            yield Apart(demands, _domains(engine, term.topology_key, nodes))
+            yield Apart(demands, _domains(engine, term.topology_key, counted))
 
 
 def _domains(engine: Engine, key: str, nodes: Collection[int]) -> tuple[frozenset[int], ...]:
