@@ -20,6 +20,7 @@ from bench import (
     pages,
     preemption,
     regret,
+    simulation,
     throughput,
     webhook,
 )
@@ -40,6 +41,7 @@ PARTS = {
     "preemption": preemption.measure,
     "constrained": constrained.measure,
     "regret": regret.measure,
+    "simulation": simulation.measure,
     "scheduler": gangs.measure,
     "eventloop": eventloop.measure,
     "pods": throughput.scheduling_basic,

@@ -20,7 +20,10 @@ class Criterion(StrEnum):
 
     VIOLATIONS = "violations"
     HIGHEST = "highest"
+    # Units, then pods, priority by priority.
     COUNTS = "counts"
+    # Work, priority by priority; or of all priorities in one sum.
+    WORK_BY_PRIORITY = "work by priority"
     WORK = "work"
 
 
@@ -48,7 +51,7 @@ class _Alike(NamedTuple):
 
 def least(problem: Problem, order: Sequence[Criterion] = ORDER) -> Least | None:
     """Return the least harm with which the preemptor fits, None if it fits by no means."""
-    model = _Model(problem, by_work=Criterion.WORK in order)
+    model = _Model(problem, by_work=not {Criterion.WORK, Criterion.WORK_BY_PRIORITY}.isdisjoint(order))
     if not model.places or model.program.minimize({}) is None:
         return None
     for criterion in order:
@@ -94,6 +97,9 @@ class _Model:
                 unit = sum(len(each.pods) for each in self.problem.units) + 1
                 for kinds in self._levels():
                     self._keep_least({self.going[kind]: unit + kind.pods for kind in kinds})
+            case Criterion.WORK_BY_PRIORITY:
+                for kinds in self._levels():
+                    self._keep_least({self.going[kind]: kind.work for kind in kinds if kind.work})
             case Criterion.WORK:
                 self._keep_least({at: kind.work for kind, at in self.going.items() if kind.work})
 

@@ -1,0 +1,432 @@
+"""Busy weeks on a cluster, simulated: what each way of preempting costs in accelerator-hours and in waiting.
+
+`python -m bench.simulation [--days N] [--nodes N] [--trace FILE] [--checkpoint SECONDS] [POLICY ...]` prints
+a line for each policy. A trace is CSV with a header: `submit` and `duration` in seconds, `gpus` (of one pod),
+`pods` (more than 1 is a gang, placed and preempted whole) and `priority`. Without one the jobs are generated
+from a seed.
+"""
+
+import argparse
+import csv
+import heapq
+import math
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from bench.results import Row, Section
+from tests.oracle.least import ORDER, Criterion, least
+from tests.oracle.problem import problem_of
+from tests.scheduling import builders
+
+from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.membership import GroupKey
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import Schedulable, SchedulableStatus
+from podium.errors import PodiumError
+from podium.findings import ObjectRef
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.settings import Settings
+from podium.state import State
+from podium.view import Name
+
+NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8
+HOUR, DAY = 3600, 24 * 3600
+DAYS, NODES = 14, 64
+_COLUMNS = ("submit", "duration", "gpus", "pods", "priority")
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+# The share of the cluster's accelerators that is asked for by each priority.
+LOAD = {1_000: 0.15, 100: 0.35, 0: 0.6}
+_NOTE = f"""
+{DAYS} days on {NODES} nodes of {PER_NODE} accelerators, seed 1. Jobs ask for {sum(LOAD.values()):.0%} of
+what the cluster has, in three priorities: pods of 1 to 8 accelerators, and gangs of 2 to 16 pods that are
+placed and preempted whole, with half of the accelerator-hours each; twice as many come by day as by night.
+A job that finds no room preempts if it may, else it waits, the highest priority first, then the oldest; a
+job that finds room passes it. A job that loses a pod loses its work since its start and waits again; there
+are no checkpoints. `whatif`'s engine makes every decision. The integer program takes the engine's placement
+where nobody has to go, and else the least harm: with fewest units and pods by priority, with the least work
+lost by priority, or with the least work lost in all.
+"""
+
+
+class Job(NamedTuple):
+    """So many pods alike that run together; times are in seconds since the beginning."""
+
+    name: str
+    submit: int
+    duration: int
+    gpus: int
+    pods: int
+    priority: int
+
+
+class Move(NamedTuple):
+    """A decision: the node of each pod that is placed, and the pods that go, by row."""
+
+    placed: Mapping[int, int]
+    victims: Iterable[int]
+
+
+class Policy(NamedTuple):
+    """A way to decide; `move` gives None where the job has to wait."""
+
+    settings: Settings
+    move: Callable[[Engine, Name | GroupKey, datetime], Move | None]
+
+
+class Result(NamedTuple):
+    """Accelerator-seconds that there were, that ran and that were lost; by priority evictions and waiting.
+
+    `evicted` counts pods, `waiting` is the mean of a job's seconds.
+    """
+
+    capacity: int
+    ran: int
+    lost: int
+    evicted: Mapping[int, int]
+    waiting: Mapping[int, float]
+
+
+def measure() -> Section:
+    """Simulate by every policy; takes about ten minutes."""
+    jobs = generated(DAYS * DAY, NODES)
+    rows = [Row(name, words(simulated(jobs, NODES, DAYS * DAY, name))) for name in POLICIES]
+    return Section("Simulation", rows, _NOTE)
+
+
+def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str, checkpoint: int = 0) -> Result:
+    """Simulate to an end; with `checkpoint` a job keeps its work in whole multiples of so many seconds."""
+    return _Simulation(nodes, POLICIES[policy], checkpoint).run(jobs, until)
+
+
+def generated(until: int, nodes: int, seed: int = 1) -> list[Job]:
+    """Make the jobs of a cluster up to a time, in the order of their submission."""
+    rng = random.Random(seed)
+    jobs = []
+    for priority, load in LOAD.items():
+        for gang in (False, True):
+            wanted, asked, kinds = load / 2 * nodes * PER_NODE * until, 0, []
+            while asked < wanted:
+                kinds.append(_kind(rng, gang=gang))
+                gpus, pods, duration = kinds[-1]
+                asked += gpus * pods * duration
+            jobs += [(_daily(rng, until), kind, priority) for kind in kinds]
+    jobs.sort()
+    return [
+        Job(f"job-{at:06d}", submit, duration, gpus, pods, priority)
+        for at, (submit, (gpus, pods, duration), priority) in enumerate(jobs)
+    ]
+
+
+def read_trace(path: Path) -> list[Job]:
+    """Read the jobs of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        try:
+            rows = [[int(float(row[column])) for column in _COLUMNS] for row in csv.DictReader(lines)]
+        except (KeyError, ValueError, TypeError) as error:
+            raise PodiumError(f"{path}: {error} (columns: {', '.join(_COLUMNS)})") from None
+    rows.sort()
+    return [
+        Job(f"job-{at:06d}", submit, duration, min(gpus, PER_NODE), pods, priority)
+        for at, (submit, duration, gpus, pods, priority) in enumerate(rows)
+        if min(duration, gpus, pods) > 0
+    ]
+
+
+def words(of: Result) -> str:
+    """Put a result into a line."""
+    levels = sorted(of.waiting, reverse=True)
+    evicted = ", ".join(f"{of.evicted[each]:,} at {each}" for each in levels if each in of.evicted)
+    waits = ", ".join(f"{of.waiting[each] / HOUR:.2f} h at {each}" for each in levels)
+    return (
+        f"lost {of.lost / of.ran:.1%} of {of.ran / HOUR:,.0f} GPU-hours that ran; "
+        f"useful {(of.ran - of.lost) / of.capacity:.1%} of the cluster; "
+        f"evicted pods {evicted or 0}; mean wait {waits}"
+    )
+
+
+def _by_rules(engine: Engine, target: Name | GroupKey, now: datetime) -> Move | None:
+    decision = engine.decide(target, now)
+    if decision.outcome not in {Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION}:
+        return None
+    if decision.chosen is None:
+        return Move(decision.placed, ())
+    grouped = isinstance(target, GroupKey)
+    units, _ = engine.units(for_group=grouped, now=int(now.timestamp()))
+    return Move(decision.placed, units.all_members(decision.chosen.found.victims).tolist())
+
+
+def _by_program(
+    order: tuple[Criterion, ...], engine: Engine, target: Name | GroupKey, now: datetime
+) -> Move | None:
+    decision = engine.decide(target, now)
+    if decision.outcome is Outcome.FITS or decision.wanted is None:
+        return Move(decision.placed, ())
+    found = least(problem_of(engine, target, now), order)
+    if found is None:
+        return None
+    # The pods of a job are alike, so it is one demand.
+    nodes = [node for (_, node), count in sorted(found.placed.items()) for _ in range(count)]
+    placed = dict(zip(decision.wanted.rows, nodes, strict=True))
+    return Move(placed, [pod.row for unit in found.units for pod in unit.pods])
+
+
+_WORK_FIRST = (Criterion.VIOLATIONS, Criterion.HIGHEST, Criterion.WORK, Criterion.COUNTS)
+_WORK_BY_PRIORITY = (Criterion.VIOLATIONS, Criterion.HIGHEST, Criterion.WORK_BY_PRIORITY, Criterion.COUNTS)
+POLICIES = {
+    **{str(each): Policy(Settings(semantics=each), _by_rules) for each in (Semantics.KEP, Semantics.V1_37)},
+    str(Semantics.V1_36): Policy(Settings(semantics=Semantics.V1_36), _by_rules),
+    "integer program": Policy(Settings(), partial(_by_program, ORDER)),
+    "integer program, work before counts": Policy(Settings(), partial(_by_program, _WORK_BY_PRIORITY)),
+    "integer program, work of all priorities before counts": Policy(
+        Settings(), partial(_by_program, _WORK_FIRST)
+    ),
+}
+
+
+class _Running(NamedTuple):
+    """A job that runs: since when, and how many of its pods on which nodes (rows)."""
+
+    since: int
+    nodes: Counter[int]
+
+
+class _Simulation:
+    """One cluster that goes on from event to event; the engine follows every change of its state."""
+
+    def __init__(self, nodes: int, policy: Policy, checkpoint: int) -> None:
+        self._policy = policy
+        self._checkpoint = checkpoint
+        self._state = State(native_served=True)
+        for at in range(nodes):
+            name = f"node-{at:04d}"
+            room = {GPU: PER_NODE, "cpu": 960, "pods": 110}
+            self._state.apply(builders.node(name, room, labels={"kubernetes.io/hostname": name}))
+        self._engine = Engine(self._state, policy.settings)
+        self._state.observe(self._engine.apply)
+        self._used: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+        self._nodes = nodes
+        self._left: dict[Job, int] = {}
+        self._waiting: dict[Job, int] = {}
+        self._running: dict[Job, _Running] = {}
+        self._jobs: dict[Name, Job] = {}
+        self._waited: Counter[Job] = Counter()
+        self._ends: list[tuple[int, Job, int]] = []
+        self._evicted: Counter[int] = Counter()
+        self._ran = self._lost = 0
+
+    def run(self, jobs: Iterable[Job], until: int) -> Result:
+        """Run all jobs to an end."""
+        for now, job in self._events(jobs, until):
+            if job is None:
+                self._try(now, self._waiting)
+            else:
+                self._submit(now, job)
+                self._try(now, [job])
+        for job, running in self._running.items():
+            self._ran += (until - running.since) * job.gpus * job.pods
+        for job, since in self._waiting.items():
+            self._waited[job] += until - since
+        submitted = Counter(job.priority for job in self._waited)
+        waited: Counter[int] = Counter()
+        for job, seconds in self._waited.items():
+            waited[job.priority] += seconds
+        waiting = {priority: waited[priority] / submitted[priority] for priority in submitted}
+        capacity = self._nodes * PER_NODE * until
+        return Result(capacity, self._ran, self._lost, self._evicted, waiting)
+
+    def _events(self, jobs: Iterable[Job], until: int) -> Iterator[tuple[int, Job | None]]:
+        """Give the times at which something happens: a job is submitted, or (None) others have ended."""
+        for job in jobs:
+            yield from self._ended(min(job.submit, until))
+            if job.submit >= until:
+                return
+            yield job.submit, job
+        yield from self._ended(until)
+
+    def _ended(self, until: int) -> Iterator[tuple[int, None]]:
+        while self._ends and self._ends[0][0] <= until:
+            now = self._ends[0][0]
+            changed = False
+            while self._ends and self._ends[0][0] == now:
+                _, job, since = heapq.heappop(self._ends)
+                if job in self._running and self._running[job].since == since:
+                    self._stop(now, job)
+                    changed = True
+            if changed:
+                yield now, None
+
+    def _try(self, now: int, jobs: Iterable[Job]) -> None:
+        """Place what can be, the most important first; those that go are tried again in their turn."""
+        todo = [(_rank(job), job) for job in jobs]
+        heapq.heapify(todo)
+        refused: set[tuple[int, int, int]] = set()
+        while todo:
+            _, job = heapq.heappop(todo)
+            kind = (job.gpus, job.pods, job.priority)
+            if kind in refused or job not in self._waiting:
+                continue
+            move = self._policy.move(self._engine, _target(job), _time(now)) if self._may_fit(job) else None
+            if move is None:
+                refused.add(kind)
+                continue
+            gone = {self._job_of(row) for row in move.victims}
+            for victim in gone:
+                self._evict(now, victim)
+            self._start(now, job, move.placed)
+            if gone:
+                # More may have become free than the job takes.
+                refused.clear()
+                todo = [(_rank(each), each) for each in self._waiting if _rank(each) > _rank(job)]
+                heapq.heapify(todo)
+
+    def _may_fit(self, job: Job) -> bool:
+        """Say whether room suffices where all of lower priority are gone."""
+        free = np.full(self._nodes, PER_NODE, np.int64)
+        for priority, used in self._used.items():
+            if priority >= job.priority:
+                free -= used
+        return int((free // job.gpus).sum()) >= job.pods
+
+    def _submit(self, now: int, job: Job) -> None:
+        self._left[job] = job.duration
+        self._wait(now, job)
+
+    def _wait(self, now: int, job: Job) -> None:
+        """Have a job wait whose pods are not there."""
+        self._waiting[job] = now
+        if job.pods > 1:
+            self._state.apply(_group(job))
+        for member in range(job.pods):
+            pod = _pod(job, member)
+            self._jobs[NS, pod.metadata.name or ""] = job
+            self._state.apply(pod)
+
+    def _start(self, now: int, job: Job, placed: Mapping[int, int]) -> None:
+        self._waited[job] += now - self._waiting.pop(job)
+        names = self._engine.snapshot.names
+        bound = [(self._engine.snapshot.pods[row], names[node]) for row, node in placed.items()]
+        nodes = Counter(placed.values())
+        for pod, node in bound:
+            assert pod is not None
+            spec = msgspec.structs.replace(pod.spec, nodeName=node)
+            status = SchedulableStatus(phase="Running", startTime=_text(now))
+            self._state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
+        self._running[job] = _Running(now, nodes)
+        self._count(job, nodes, 1)
+        heapq.heappush(self._ends, (now + self._left[job], job, now))
+
+    def _stop(self, now: int, job: Job) -> int:
+        """Take a job's pods away; give how long it ran."""
+        running = self._running.pop(job)
+        self._count(job, running.nodes, -1)
+        for member in range(job.pods):
+            name = NS, f"{job.name}-{member}"
+            self._state.remove(self._state.pods[name])
+            del self._jobs[name]
+        if job.pods > 1:
+            self._state.remove(self._state.groups[GroupKey(True, NS, job.name)])
+        ran = now - running.since
+        self._ran += ran * job.gpus * job.pods
+        return ran
+
+    def _evict(self, now: int, job: Job) -> None:
+        ran = self._stop(now, job)
+        saved = ran // self._checkpoint * self._checkpoint if self._checkpoint else 0
+        self._lost += (ran - saved) * job.gpus * job.pods
+        self._left[job] -= saved
+        self._evicted[job.priority] += job.pods
+        self._wait(now, job)
+
+    def _count(self, job: Job, nodes: Counter[int], sign: int) -> None:
+        used = self._used.setdefault(job.priority, np.zeros(self._nodes, np.int64))
+        for node, pods in nodes.items():
+            used[node] += sign * pods * job.gpus
+
+    def _job_of(self, row: int) -> Job:
+        pod = self._engine.snapshot.pods[row]
+        assert pod is not None
+        return self._jobs[NS, pod.metadata.name or ""]
+
+
+def _rank(job: Job) -> tuple[int, int]:
+    return -job.priority, job.submit
+
+
+def _target(job: Job) -> Name | GroupKey:
+    return GroupKey(True, NS, job.name) if job.pods > 1 else (NS, f"{job.name}-0")
+
+
+def _kind(rng: random.Random, *, gang: bool) -> tuple[int, int, int]:
+    """Draw accelerators of a pod, pods and seconds of a job."""
+    if gang:
+        hours = rng.lognormvariate(math.log(4), 1.0)
+        return rng.choice((4, 8, 8, 8)), rng.choice((2, 2, 4, 4, 8, 16)), int(min(max(hours, 0.2), 72) * HOUR)
+    hours = rng.lognormvariate(math.log(2), 1.2)
+    return rng.choice((1, 1, 1, 2, 2, 4, 8)), 1, int(min(max(hours, 0.1), 48) * HOUR)
+
+
+def _daily(rng: random.Random, until: int) -> int:
+    """Draw a time; twice as many are by day as by night."""
+    while True:
+        at = rng.randrange(until)
+        if rng.random() < (1.0 if at % DAY < DAY // 2 else 0.5):
+            return at
+
+
+def _pod(job: Job, member: int) -> Schedulable:
+    return builders.pod(
+        f"{job.name}-{member}",
+        {GPU: job.gpus, "cpu": job.gpus},
+        priority=job.priority,
+        group=job.name if job.pods > 1 else "",
+    )
+
+
+def _group(job: Job) -> PodGroup:
+    return PodGroup(
+        ref=ObjectRef("scheduling.k8s.io/v1beta1", "PodGroup", NS, job.name),
+        metadata=ObjectMeta(name=job.name, namespace=NS, uid=f"group-{job.name}"),
+        min_count=job.pods,
+        disruption_mode=DisruptionMode.POD_GROUP,
+        priority_class_name="",
+        priority=job.priority,
+        preemption_policy=None,
+        template_ref=None,
+    )
+
+
+def _time(now: int) -> datetime:
+    return BEGIN + timedelta(seconds=now)
+
+
+def _text(now: int) -> str:
+    return _time(now).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("policies", nargs="*", choices=[*POLICIES, []], metavar="POLICY")
+    parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--checkpoint", type=int, default=0, metavar="SECONDS")
+    given = parser.parse_args(arguments)
+    until = given.days * DAY
+    jobs = read_trace(given.trace) if given.trace else generated(until, given.nodes, given.seed)
+    for name in given.policies or POLICIES:
+        print(f"{name}: {words(simulated(jobs, given.nodes, until, name, given.checkpoint))}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
