@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,20 +40,21 @@ from podium.view import Name
 
 NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8
 HOUR, DAY = 3600, 24 * 3600
-DAYS, NODES = 14, 64
+DAYS, NODES, SEEDS = 7, 64, (1, 2, 3, 4)
 _COLUMNS = ("submit", "duration", "gpus", "pods", "priority")
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 # The share of the cluster's accelerators that is asked for by each priority.
 LOAD = {1_000: 0.15, 100: 0.35, 0: 0.6}
 _NOTE = f"""
-{DAYS} days on {NODES} nodes of {PER_NODE} accelerators, seed 1. Jobs ask for {sum(LOAD.values()):.0%} of
-what the cluster has, in three priorities: pods of 1 to 8 accelerators, and gangs of 2 to 16 pods that are
-placed and preempted whole, with half of the accelerator-hours each; twice as many come by day as by night.
-A job that finds no room preempts if it may, else it waits, the highest priority first, then the oldest; a
-job that finds room passes it. A job that loses a pod loses its work since its start and waits again; there
-are no checkpoints. `whatif`'s engine makes every decision. The integer program takes the engine's placement
-where nobody has to go, and else the least harm: with fewest units and pods by priority, with the least work
-lost by priority, or with the least work lost in all.
+{len(SEEDS)} times {DAYS} days on {NODES} nodes of {PER_NODE} accelerators, seeds {SEEDS[0]} to {SEEDS[-1]}.
+Jobs ask for {sum(LOAD.values()):.0%} of what the cluster has, in three priorities: pods of 1 to 8
+accelerators, and gangs of 2 to 16 pods that are placed and preempted whole, with half of the
+accelerator-hours each; twice as many come by day as by night. A job that finds no room preempts if it may,
+else it waits, the highest priority first, then the oldest; a job that finds room passes it. A job that
+loses a pod loses its work since its start and waits again; there are no checkpoints. `whatif`'s engine
+makes every decision. The integer program takes the engine's placement where nobody has to go, and else the
+least harm: with fewest units and pods by priority, with the least work lost by priority, or with the least
+work lost in all.
 """
 
 
@@ -83,23 +84,45 @@ class Policy(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Accelerator-seconds that there were, that ran and that were lost; by priority evictions and waiting.
+    """Accelerator-seconds that there were, that ran and that were lost.
 
-    `evicted` counts pods, `waiting` is the mean of a job's seconds.
+    By priority: the pods that were evicted, the seconds that jobs waited, and the jobs.
     """
 
     capacity: int
     ran: int
     lost: int
-    evicted: Mapping[int, int]
-    waiting: Mapping[int, float]
+    evicted: Counter[int]
+    waited: Counter[int]
+    jobs: Counter[int]
+
+    def plus(self, other: "Result") -> "Result":
+        """Return both results as one."""
+        return Result(
+            self.capacity + other.capacity,
+            self.ran + other.ran,
+            self.lost + other.lost,
+            self.evicted + other.evicted,
+            self.waited + other.waited,
+            self.jobs + other.jobs,
+        )
+
+    @property
+    def wait(self) -> dict[int, float]:
+        """The mean seconds that a job waited, by priority, the highest first."""
+        return {each: self.waited[each] / self.jobs[each] for each in sorted(self.jobs, reverse=True)}
 
 
 def measure() -> Section:
     """Simulate by every policy; takes about ten minutes."""
-    jobs = generated(DAYS * DAY, NODES)
-    rows = [Row(name, words(simulated(jobs, NODES, DAYS * DAY, name))) for name in POLICIES]
-    return Section("Simulation", rows, _NOTE)
+    return Section("Simulation", [Row(name, words(_weeks(name))) for name in POLICIES], _NOTE)
+
+
+def _weeks(policy: str) -> Result:
+    """Simulate a week of each seed."""
+    until = DAYS * DAY
+    results = [simulated(generated(until, NODES, seed), NODES, until, policy) for seed in SEEDS]
+    return reduce(Result.plus, results)
 
 
 def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str, checkpoint: int = 0) -> Result:
@@ -143,9 +166,8 @@ def read_trace(path: Path) -> list[Job]:
 
 def words(of: Result) -> str:
     """Put a result into a line."""
-    levels = sorted(of.waiting, reverse=True)
-    evicted = ", ".join(f"{of.evicted[each]:,} at {each}" for each in levels if each in of.evicted)
-    waits = ", ".join(f"{of.waiting[each] / HOUR:.2f} h at {each}" for each in levels)
+    evicted = ", ".join(f"{of.evicted[each]:,} at {each}" for each in of.wait if of.evicted[each])
+    waits = ", ".join(f"{each / HOUR:.2f} h at {priority}" for priority, each in of.wait.items())
     return (
         f"lost {of.lost / of.ran:.1%} of {of.ran / HOUR:,.0f} GPU-hours that ran; "
         f"useful {(of.ran - of.lost) / of.capacity:.1%} of the cluster; "
@@ -235,13 +257,12 @@ class _Simulation:
             self._ran += (until - running.since) * job.gpus * job.pods
         for job, since in self._waiting.items():
             self._waited[job] += until - since
-        submitted = Counter(job.priority for job in self._waited)
-        waited: Counter[int] = Counter()
+        waited = Counter[int]()
         for job, seconds in self._waited.items():
             waited[job.priority] += seconds
-        waiting = {priority: waited[priority] / submitted[priority] for priority in submitted}
         capacity = self._nodes * PER_NODE * until
-        return Result(capacity, self._ran, self._lost, self._evicted, waiting)
+        submitted = Counter(job.priority for job in self._waited)
+        return Result(capacity, self._ran, self._lost, self._evicted, waited, submitted)
 
     def _events(self, jobs: Iterable[Job], until: int) -> Iterator[tuple[int, Job | None]]:
         """Give the times at which something happens: a job is submitted, or (None) others have ended."""

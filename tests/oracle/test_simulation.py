@@ -29,7 +29,7 @@ def test_a_gang_that_is_preempted_loses_its_work_and_runs_again(policy: str) -> 
     assert (result.lost, result.evicted) == (4 * 8 * 6 * HOUR, {0: 4})
     assert result.ran == (4 * 8 * 6 + 8 * 1 + 4 * 8 * 10) * HOUR
     # It starts again when the urgent job has ended.
-    assert result.waiting == {0: 1 * HOUR, 10: 0}
+    assert result.wait == {0: 1 * HOUR, 10: 0}
 
 
 def test_work_before_the_last_checkpoint_is_kept() -> None:
@@ -42,7 +42,7 @@ def test_the_oldest_of_the_highest_priority_comes_first() -> None:
     """All want the whole cluster for an hour; the one of high priority does not wait."""
     jobs = [GANG._replace(name=f"job-{at}", duration=HOUR, priority=at // 2) for at in range(4)]
     result = simulated(jobs, NODES, DAY, "kep")
-    assert result.waiting == {1: 0.5 * HOUR, 0: 2.5 * HOUR}
+    assert result.wait == {1: 0.5 * HOUR, 0: 2.5 * HOUR}
     assert result.lost == 0
 
 
@@ -62,3 +62,11 @@ def test_a_trace_without_a_column_is_refused(tmp_path: Path) -> None:
     path.write_text("submit,duration\n0,1\n", encoding="utf-8")
     with pytest.raises(PodiumError, match="gpus"):
         read_trace(path)
+
+
+def test_results_of_several_weeks_are_summed_up() -> None:
+    first, second = (simulated(generated(DAY, NODES, seed), NODES, DAY, "kep") for seed in (1, 2))
+    both = first.plus(second)
+    assert (both.ran, both.lost) == (first.ran + second.ran, first.lost + second.lost)
+    assert both.evicted == first.evicted + second.evicted
+    assert both.jobs == first.jobs + second.jobs
