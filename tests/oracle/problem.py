@@ -14,9 +14,9 @@ import numpy as np
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.schedulerplugin.arrays import Rows
-from podium.schedulerplugin.devices import devices
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.filters.nodes import NodeAffinity
+from podium.schedulerplugin.preemption.harm import work_lost
 from podium.schedulerplugin.preemption.naming import plainly
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import Units
@@ -167,7 +167,8 @@ def _free(engine: Engine, names: Iterable[str], node: int) -> dict[str, int]:
 def _unit(engine: Engine, units: Units, lead: int, names: list[str], now: int) -> Unit:
     rows = units.members(lead)
     pods = tuple(_pods(engine, rows, names))
-    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, _work(engine, rows, now))
+    work = work_lost(units, np.array([lead]), now).item()
+    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, work)
 
 
 def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:
@@ -180,12 +181,6 @@ def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:
             if name in snapshot.resource
         )
         yield Pod(row, snapshot.node.item(row), amounts, next(iter(budgets), None))
-
-
-def _work(engine: Engine, rows: Rows, now: int) -> int:
-    snapshot = engine.snapshot
-    held = ((sum(devices([snapshot.pods[row]]).values()), snapshot.start.item(row)) for row in rows.tolist())
-    return sum(number * max(now - start, 0) for number, start in held)
 
 
 def _constraints(engine: Engine, shapes: list[Shape]) -> Iterable[Even | Apart]:
