@@ -189,10 +189,10 @@ def _by_program(
     order: tuple[Criterion, ...], engine: Engine, target: Name | GroupKey, now: datetime
 ) -> Move | None:
     decision = engine.decide(target, now)
-    if decision.outcome is Outcome.FITS or decision.wanted is None:
+    if decision.outcome is Outcome.FITS:
         return Move(decision.placed, ())
     found = least(problem_of(engine, target, now), order)
-    if found is None:
+    if found is None or decision.wanted is None:
         return None
     # The pods of a job are alike, so it is one demand.
     nodes = [node for (_, node), count in sorted(found.placed.items()) for _ in range(count)]
@@ -202,8 +202,10 @@ def _by_program(
 
 _WORK_FIRST = (Criterion.VIOLATIONS, Criterion.HIGHEST, Criterion.WORK_BY_PRIORITY, Criterion.COUNTS)
 POLICIES = {
-    **{str(each): Policy(Settings(semantics=each), _by_rules) for each in (Semantics.KEP, Semantics.V1_37)},
-    str(Semantics.V1_36): Policy(Settings(semantics=Semantics.V1_36), _by_rules),
+    **{
+        str(each): Policy(Settings(semantics=each), _by_rules)
+        for each in (Semantics.KEP, Semantics.V1_37, Semantics.V1_36)
+    },
     "integer program": Policy(Settings(), partial(_by_program, ORDER)),
     "integer program, work before counts": Policy(Settings(), partial(_by_program, _WORK_FIRST)),
 }

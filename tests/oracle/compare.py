@@ -7,6 +7,7 @@ every case, `--semantics` compares other rules, `--constrained` gangs that sprea
 import argparse
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -75,15 +76,26 @@ def compared(seed: int, case: Case, *rules: Semantics) -> list[Compared]:
 
 
 def harm_of(engine: Engine, problem: Problem, decision: Decision) -> Harm | None:
-    """Return the harm of a decision, None where it places nobody; the decision is that of the engine."""
+    """Return the harm of a decision, None where it places nobody; the decision is that of the engine.
+
+    What the decision evicts has to make the room that it places pods on.
+    """
     if decision.outcome not in _PLACED:
         return None
-    if decision.chosen is None:
-        return harm(problem, ())
-    grouped = decision.wanted is not None and decision.wanted.group is not None
-    units, _ = engine.units(for_group=grouped, now=int(NOW.timestamp()))
-    rows = frozenset(units.all_members(decision.chosen.found.victims).tolist())
-    return harm(problem, rows)
+    assert decision.wanted is not None, "somebody is placed"
+    units, _ = engine.units(for_group=decision.wanted.group is not None, now=int(NOW.timestamp()))
+    victims = () if decision.chosen is None else units.all_members(decision.chosen.found.victims).tolist()
+    assert len(decision.placed) >= problem.needed
+    room = {node: Counter(free) for node, free in problem.free.items()}
+    for pod in (pod for unit in problem.units for pod in unit.pods):
+        if pod.row in victims and pod.node in room:
+            room[pod.node].update(dict(pod.amounts))
+    snapshot = engine.snapshot
+    for row, node in decision.placed.items():
+        asked = dict(snapshot.shapes[snapshot.shape.item(row)].requests)
+        room[node].subtract(asked)
+        assert all(room[node][name] >= 0 for name in asked), (snapshot.names[node], room[node])
+    return harm(problem, victims)
 
 
 def regret(cases: Iterable[Compared]) -> Regret:
