@@ -87,7 +87,7 @@ def two_pods_or_a_group() -> list[Any]:
         node("n1"),
         node("n2"),
         node("n3", 0),
-        [group("g", 1, 1, whole=True), gang("g", ["n1", "n3", "n3"], 0), low("g-x", "n1", group="g")],
+        [group("g", 1, 1, whole=True), gang("g", ["n1", "n3", "n3"], 0, priority=1), low("g-x", "n1", group="g")],
         [low("b", "n2", 1, 2), low("c", "n2", 1, 2)],
         pod("high", 4, 5),
     ]

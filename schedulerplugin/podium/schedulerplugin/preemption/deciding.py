@@ -32,6 +32,8 @@ TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated no
 
 CLUSTER = Domain("the cluster")
 
+_PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+
 
 class Decider:
     """Decides for pods of one group, or a lone one, at `now` (seconds); `units` are the victims it has."""
@@ -46,7 +48,18 @@ class Decider:
         self._semantics = engine.settings.semantics
 
     def decide(self, found: Wanted, *, waits: bool = False) -> Decision:
-        """Decide for pods that are placed together; `waits`: they are known not to fit as things are."""
+        """Decide for pods that are placed together; `waits`: they are known not to fit as things are.
+
+        Under the specification's rules for all that are wished, if they can be placed, else for those needed.
+        """
+        if self._semantics is Semantics.KEP and found.wished > found.needed:
+            with self._snapshot.trial():
+                decision = self._decide(found._replace(needed=found.wished))
+            if decision.outcome in _PLACED:
+                return decision._replace(wanted=found)
+        return self._decide(found, waits=waits)
+
+    def _decide(self, found: Wanted, *, waits: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
         nominated = self._reserved(found.rows)
         # By the spec a better place than the reserved one may be taken; kube-scheduler looks for none.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
-from podium.api.groups import PodGroup
+from podium.api.groups import PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
 from podium.divergence import Divergence, disagreement, doubt, judge
@@ -27,8 +27,12 @@ from podium.wording import count, listed, some
 POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
 
 
+# An annotation on a group, `true`: members beyond minCount preempt like the others.
+FOR_ALL = f"{PODIUM_GROUP}/preempt-for-all-members"
+
+
 class Wanted(NamedTuple):
-    """Pending pods by row, in order, of which `needed` must be placed.
+    """Pending pods by row, in order, of which `needed` must be placed, and `wished` if that is possible.
 
     `barred` says why nothing may be evicted for them, empty if it may. `running` members count toward
     minCount already. `group` is None for a pod that is in none. `disputed` is the status of the group's
@@ -42,6 +46,7 @@ class Wanted(NamedTuple):
     group: PodGroup | None = None
     running: int = 0
     disputed: str = ""
+    wished: int = 0
 
 
 class Cause(StrEnum):
@@ -152,9 +157,15 @@ def _group(
     if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         priority = divergence.priority.lowest
         barred = f"{doubted}, and the divergence policy is NoPreemption"
+    needed = max(1, least - running)
+    # Pods of a basic group need each other no more than lone pods do.
+    for_all = group.min_count is None or (group.metadata.annotations or {}).get(FOR_ALL) == "true"
+    if not for_all and running >= least and settings.semantics is Semantics.KEP:
+        barred = f"{count(running, 'pod')} run and minCount is {least}, so no pod goes for one more member"
     if _forbids(group, ready, view.classes):
         barred = POLICY_NEVER
-    return Wanted(judged, max(1, least - running), priority, barred, group, running, disputed)
+    wished = len(judged) if for_all else needed
+    return Wanted(judged, needed, priority, barred, group, running, disputed, wished)
 
 
 def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> Refused | None:
