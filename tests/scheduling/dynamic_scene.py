@@ -10,6 +10,7 @@ from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
+from podium.schedulerplugin.filters.nominated import Nominated
 from podium.schedulerplugin.filters.podaffinity import ExistingAntiAffinity, PodAffinity, PodAntiAffinity
 from podium.schedulerplugin.filters.ports import HostPorts
 from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
@@ -40,11 +41,12 @@ class Filters:
     def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace] = NAMESPACES) -> None:
         self.snapshot = snapshot
         asked, nodes = Asked(snapshot), (NodeAffinity(snapshot), TaintToleration(snapshot))
-        near, far = PodAffinity(asked, namespaces), PodAntiAffinity(asked, namespaces)
+        self.nominated = Nominated(snapshot)
+        near, far = PodAffinity(asked, namespaces, self.nominated), PodAntiAffinity(asked, namespaces)
         existing = ExistingAntiAffinity(snapshot, namespaces)
         self.scores = PodScores(asked, namespaces, *nodes)
         self.by_namespace = (near, far, existing, self.scores)
-        spread = (TopologySpread(asked, *nodes), TopologyLabels(snapshot))
+        spread = (TopologySpread(asked, *nodes, self.nominated), TopologyLabels(snapshot))
         self.all = (HostPorts(snapshot), *spread, near, far, existing)
 
     def why(self, shape: Shape, node: str) -> list[str]:
@@ -117,22 +119,43 @@ class Scene:
         self.moved = {}
         self.check()
 
-    def check(self) -> None:
-        """Have every filter agree with the oracle on every pod and node."""
+    def nominate(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Count pods on nodes that are only reserved for them; then it is as if nothing had been."""
         self._filters = self._filters or Filters(self.snapshot)
-        standing = []
+        row = {name: at for (_, name), at in self.snapshot.pod_row.items()}
+        to = {name: node for name, node in moves if name in row and node in self.nodes}
+        self.moved = dict(to)
+        with self.snapshot.trial():
+            for name, node in to.items():
+                self.snapshot.assume(row[name], self.snapshot.row[node])
+            self._filters.nominated.begin(np.array([row[name] for name in to], np.intp))
+            self.check(absent=frozenset(to))
+        self._filters.nominated.end()
+        self.moved = {}
+        self.check()
+
+    def check(self, absent: frozenset[str] = frozenset()) -> None:
+        """Have every filter agree with the oracle on every pod and node; some pods may be `absent`."""
+        self._filters = self._filters or Filters(self.snapshot)
+        standing, certain = [], []
         for name, (which, node, terminating) in self.pods.items():
             node = self.moved.get(name, node)  # noqa: PLW2901 - where it counts now
             if node in self.nodes:
                 standing.append((self.plain(which, terminating=terminating), node))
+                certain += [] if name in absent else standing[-1:]
         labels = {name: namespace.metadata.labels or {} for name, namespace in NAMESPACES.items()}
         cluster = plain_dynamic.Cluster(self.nodes, standing, labels)
+        without = plain_dynamic.Cluster(self.nodes, certain, labels)
         nodes = list(self.nodes)
         rows = np.array([self.snapshot.row[node] for node in nodes], np.intp)
         for which, shape in enumerate(self.shapes):
             pod = self.plain(which)
             for node in nodes:
-                want = [SAYS[each] for each in plain_dynamic.refusals(cluster, pod, node)]
+                refused = {
+                    *plain_dynamic.refusals(cluster, pod, node),
+                    *plain_dynamic.refusals(without, pod, node),
+                }
+                want = [said for each, said in SAYS.items() if each in refused]
                 assert self._filters.why(shape, node) == want, (self.templates[which], node)
             near, even = self._filters.scores.affinity(shape, rows), self._filters.scores.spread(shape, rows)
             assert dict(zip(nodes, near, strict=True)) == plain_dynamic.affinity_scores(cluster, pod, nodes)

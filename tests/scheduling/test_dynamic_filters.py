@@ -183,6 +183,7 @@ STEPS = st.one_of(
     st.tuples(
         st.just("try"), st.lists(st.tuples(PODS, st.none() | PLACES), min_size=1, max_size=4), st.booleans()
     ),
+    st.tuples(st.just("nominate"), st.lists(st.tuples(PODS, PLACES), min_size=1, max_size=4)),
     st.tuples(st.just("check")),
 )
 
@@ -199,6 +200,8 @@ def _take(scene: Scene, step: tuple[Any, ...]) -> None:
             scene.drop_pod(name)
         case ("try", moves, at_once):
             scene.attempt(moves, at_once=at_once)
+        case ("nominate", moves):
+            scene.nominate(moves)
         case _:
             scene.check()
 

@@ -233,12 +233,18 @@ class Engine:
                 yield
         finally:
             self._planning = False
+            self.placer.chain.nominated.end()
 
     def _nominate(self, priority: int, rows: Collection[int]) -> None:
         """Count pods, but for these, on the nodes that are reserved for them, of no lower priority."""
         pods, nodes = self._nominated.counted(priority, rows)
+        self._assume_nominated(pods, nodes)
+
+    def _assume_nominated(self, pods: Rows, nodes: Int32s) -> None:
+        """Count nominated pods on nodes for the length of a trial."""
         if len(pods):
             self.snapshot.assume_many(pods, nodes)
+            self.placer.chain.nominated.begin(pods)
 
     def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
         """Follow a pod."""

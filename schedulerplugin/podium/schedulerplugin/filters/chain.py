@@ -28,6 +28,7 @@ from podium.schedulerplugin.filters.nodes import (
     TaintToleration,
     node_filters,
 )
+from podium.schedulerplugin.filters.nominated import Nominated
 from podium.schedulerplugin.filters.podaffinity import (
     ExistingAntiAffinity,
     PodAffinity,
@@ -99,8 +100,9 @@ class Chain:
         self.taints = next(each for each in nodes if isinstance(each, TaintToleration))
         self.resources = Resources(snapshot)
         self._ports = HostPorts(snapshot)
-        self.spread = TopologySpread(asked, self.node_affinity, self.taints)
-        self.near = PodAffinity(asked, namespaces)
+        self.nominated = Nominated(snapshot)
+        self.spread = TopologySpread(asked, self.node_affinity, self.taints, self.nominated)
+        self.near = PodAffinity(asked, namespaces, self.nominated)
         self._apart = PodAntiAffinity(asked, namespaces)
         self._existing = ExistingAntiAffinity(snapshot, namespaces)
         self._repelled = Brought(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)

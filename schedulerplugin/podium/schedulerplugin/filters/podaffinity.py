@@ -4,11 +4,12 @@ Three questions, in kube-scheduler's order. Affinity: one and the same pod must 
 value of each term's topology key; where no such pod is anywhere, a pod that matches its own terms may be the
 first. Anti-affinity: no pod that matches a term shares its key's value. Symmetry: no pod there has a term of
 anti-affinity that matches the newcomer. A node without the key is in no domain: affinity refuses it,
-anti-affinity does not. Pods that are being deleted count like others. Taking pods away cannot give a pod
-company, so preemption may resolve only what anti-affinity refuses.
+anti-affinity does not. Pods that are being deleted count like others. Pods that are only nominated are no
+company yet: affinity must hold without them too. Taking pods away cannot give a pod company, so preemption
+may resolve only what anti-affinity refuses.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from podium.api.core import Namespace
 from podium.api.selectors import Labels
 from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.filters.nominated import NOBODY, Nominated
 from podium.schedulerplugin.filters.tallies import (
     Asked,
     Carried,
@@ -40,10 +42,17 @@ class Near(NamedTuple):
 
 
 class _Company(NamedTuple):
-    """What a shape's affinity terms come to: a tally a key, and whether the pod matches all terms itself."""
+    """What a shape's affinity terms come to: `pods` by key, and whether the pod matches all terms itself."""
 
+    pods: tuple[Pods, ...]
     domains: tuple[Near, ...]
     matches_itself: bool
+
+    def alone(self, less: Sequence[Mapping[int, int]]) -> bool:
+        """Return whether the pod would be the first of its kind, with so many pods less in each tally."""
+        return self.matches_itself and not any(
+            tally.total - sum(fewer.values()) for (_, tally), fewer in zip(self.domains, less, strict=True)
+        )
 
 
 class PodAffinity:
@@ -52,45 +61,56 @@ class PodAffinity:
     PLUGIN = "InterPodAffinity"
     RESOLVABLE = False
 
-    def __init__(self, asked: Asked, namespaces: Namespaces) -> None:
+    def __init__(self, asked: Asked, namespaces: Namespaces, nominated: Nominated) -> None:
         self._snapshot = asked.snapshot
         self._asked = asked
         self._namespaces = namespaces
+        self._nominated = nominated
         self._plans = Plans(asked, self._company)
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows where a pod of the shape has the company it requires."""
         near = np.ones(len(self._snapshot.alive), np.bool_)
-        domains, alone = self._look(shape)
-        for key, tally in domains:
-            column = self._snapshot.columns.column(key)
-            near &= column >= 0 if alone else tally.by_domain().take(column) > 0
+        company = self._settled(shape)
+        for less in self._runs(company):
+            alone = company.alone(less)
+            for (key, tally), fewer in zip(company.domains, less, strict=True):
+                column = self._snapshot.columns.column(key)
+                near &= column >= 0 if alone else tally.by_domain_without(fewer).take(column) > 0
         return near
 
     def why(self, shape: Shape, row: int) -> str | None:
         """Give kube-scheduler's reason against a node row, or None."""
-        domains, alone = self._look(shape)
-        for key, tally in domains:
-            domain = self._snapshot.columns.column(key).item(row)
-            if domain < 0 or not (alone or tally.counts.get(domain)):
-                return "node(s) didn't match pod affinity rules"
+        company = self._settled(shape)
+        for less in self._runs(company):
+            alone = company.alone(less)
+            for (key, tally), fewer in zip(company.domains, less, strict=True):
+                domain = self._snapshot.columns.column(key).item(row)
+                if domain < 0 or not (alone or tally.counts.get(domain, 0) > fewer.get(domain, 0)):
+                    return "node(s) didn't match pod affinity rules"
         return None
 
     def alone(self, shape: Shape) -> bool:
         """Say whether a pod of a shape would be the first of the company that it requires."""
-        return self._look(shape)[1]
+        company = self._settled(shape)
+        return any(company.alone(less) for less in self._runs(company))
 
     def forget(self) -> None:
         """Read the namespaces anew: one came, went or changed its labels."""
         self._plans.forget()
 
-    def _look(self, shape: Shape) -> tuple[tuple[Near, ...], bool]:
-        """Give the domains to look at, and whether the pod would be the first of its kind."""
+    def _settled(self, shape: Shape) -> _Company:
         company = self._plans.of(shape)
         for _, tally in company.domains:
             tally.settle(self._snapshot.node_revision)
-        alone = company.matches_itself and not any(tally.total for _, tally in company.domains)
-        return company.domains, alone
+        return company
+
+    def _runs(self, company: _Company) -> Iterator[list[Mapping[int, int]]]:
+        """Give the pods to leave out of each tally: none, and then the nominated ones if some are company."""
+        yield [NOBODY] * len(company.domains)
+        less = [self._nominated.counted(company.pods, tally) for _, tally in company.domains]
+        if any(less):
+            yield less
 
     def _company(self, shape: Shape) -> _Company:
         pods = tuple(looked_for(term, self._namespaces) for term in shape.pod_affinity)
@@ -98,7 +118,7 @@ class PodAffinity:
         # A key that no node has refuses every node by itself.
         keys = next(({key: None} for key in keys if not self._snapshot.columns.has(key)), keys)
         domains = tuple(Near(key, ask_near(self._asked, pods, key)) for key in keys)
-        return _Company(domains, all(each.match(shape) for each in pods))
+        return _Company(pods, domains, all(each.match(shape) for each in pods))
 
 
 class PodAntiAffinity:

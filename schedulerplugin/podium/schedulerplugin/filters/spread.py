@@ -4,6 +4,7 @@ A node may take a pod if its domain would then hold at most maxSkew pods more th
 there are is the pod's own view: nodes with every key of its hard constraints, which its node affinity and (if
 asked for) its tolerations admit. Only pods there count, in the pod's namespace, none that is being deleted,
 and none at all for a selector that selects everything. Below minDomains domains the emptiest counts as empty.
+Pods that are only nominated may not come: the skew must be kept with them and without them.
 
 There are two questions. Is the skew kept in each constraint, up to the first whose label the node lacks? And
 has the node all the labels? Asked in this order they refuse a node with kube-scheduler's own reason; only the
@@ -11,12 +12,14 @@ first refusal is one that preemption may resolve.
 """
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
 from podium.schedulerplugin.filters.nodes import Kept, NodeAffinity, TaintToleration
+from podium.schedulerplugin.filters.nominated import NOBODY, Nominated
 from podium.schedulerplugin.filters.tallies import Asked, Plans, Pods, Question
 from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
@@ -33,9 +36,14 @@ class Levels(Tally):
         # How many domains hold so many pods: the least is at hand without a search through them.
         self._holding: Counter[int] = Counter()
 
-    def least(self, min_domains: int) -> int:
-        """Give the pods in the emptiest domain; none, as long as there are fewer domains than asked for."""
-        return self._least if self.domains_now >= min_domains else 0
+    def least(self, min_domains: int, less: Mapping[int, int] = NOBODY) -> int:
+        """Give the pods in the emptiest domain; none, as long as there are fewer domains than asked for.
+
+        It is as if some domains held so many pods less.
+        """
+        if self.domains_now < min_domains:
+            return 0
+        return min([self._least, *(self.counts.get(domain, 0) - fewer for domain, fewer in less.items())])
 
     def settle(self, revision: int) -> None:
         """Follow the nodes, and count the domains that they are in."""
@@ -115,15 +123,9 @@ class Limit(NamedTuple):
     spare: int
     min_domains: int
 
-    @property
-    def least(self) -> int:
-        """The pods in the emptiest domain."""
-        return self.tally.least(self.min_domains)
-
-    @property
-    def most(self) -> int:
-        """The pods that a domain may hold for one more to come."""
-        return self.spare + self.least
+    def most(self, less: Mapping[int, int] = NOBODY) -> int:
+        """Return the pods that a domain may hold for one more to come, with so many less in some domains."""
+        return self.spare + self.tally.least(self.min_domains, less)
 
 
 class TopologySpread:
@@ -132,10 +134,13 @@ class TopologySpread:
     PLUGIN = "PodTopologySpread"
     RESOLVABLE = True
 
-    def __init__(self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration) -> None:
+    def __init__(
+        self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration, nominated: Nominated
+    ) -> None:
         self._snapshot = asked.snapshot
         self._tallies = SpreadTallies(asked, affinity, taints)
         self._plans = Plans(asked, self._limits)
+        self._nominated = nominated
 
     def mask(self, shape: Shape) -> Bools:
         """Give the node rows whose domains may hold one pod of the shape more."""
@@ -146,7 +151,8 @@ class TopologySpread:
             limit.tally.settle(snapshot.node_revision)
             column = snapshot.columns.column(limit.key)
             labelled &= column >= 0
-            even &= ~labelled | (limit.tally.by_domain().take(column) <= limit.most)
+            for less in self.runs(limit):
+                even &= ~labelled | (limit.tally.by_domain_without(less).take(column) <= limit.most(less))
         return even
 
     def why(self, shape: Shape, row: int) -> str | None:
@@ -156,9 +162,17 @@ class TopologySpread:
             domain = self._snapshot.columns.column(limit.key).item(row)
             if domain < 0:
                 return None
-            if limit.tally.counts.get(domain, 0) > limit.most:
+            held = limit.tally.counts.get(domain, 0)
+            if any(held - less.get(domain, 0) > limit.most(less) for less in self.runs(limit)):
                 return "node(s) didn't match pod topology spread constraints"
         return None
+
+    def runs(self, limit: Limit) -> Iterator[Mapping[int, int]]:
+        """Give the pods to leave out by domain: none, and then the nominated ones if some count."""
+        yield NOBODY
+        less = self._nominated.counted((limit.pods,), limit.tally)
+        if less:
+            yield less
 
     def limits(self, shape: Shape) -> list[Limit]:
         """Give what the constraints of a shape come to."""

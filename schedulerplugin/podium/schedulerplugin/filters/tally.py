@@ -5,7 +5,7 @@ of nodes. A plan moves a hundred thousand pods at a time and then reads one or t
 bulk is only noted, and worked in before the answer is read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +99,14 @@ class Tally:
                     self._shift(before, -self.rows[row])
                 if now >= 0:
                     self._shift(now, self.rows[row])
+
+    def by_domain_without(self, less: Mapping[int, int]) -> Int32s:
+        """Return `by_domain` with so many pods less in some domains."""
+        if not less:
+            return self.by_domain()
+        array = self.by_domain().copy()
+        array[list(less)] -= np.array(list(less.values()), np.int32)
+        return array
 
     def by_domain(self) -> Int32s:
         """Give the pods by domain id, read only; the last entry, which the domain -1 finds, is 0."""

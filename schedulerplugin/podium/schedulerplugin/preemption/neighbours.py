@@ -128,11 +128,15 @@ class Neighbours:
         domains, numbers = np.unique(even.column[nodes[here]], return_counts=True)
         more = dict(zip(domains.tolist(), numbers.tolist(), strict=True))
         tally.settle(self._snapshot.node_revision)
+        most = limit.most()
         within = all(
-            tally.counts.get(domain, 0) + number + even.before[domain] <= limit.most
+            tally.counts.get(domain, 0) + number + even.before[domain] <= most
             for domain, number in more.items()
             if domain in even.before
         )
+        if within and more and self._chain.nominated.counted((limit.pods,), tally):
+            # It has to hold without the nominated pods too.
+            return None
         # More pods only ever raise the emptiest domain, which allows more.
         if within or self._stays_emptiest(even, more):
             return within
@@ -140,7 +144,8 @@ class Neighbours:
 
     def _stays_emptiest(self, even: _Even, more: Mapping[int, int]) -> bool:
         """Say whether a domain without members and without these pods is, and stays, the emptiest."""
-        tally, least = even.limit.tally, even.limit.least
+        tally = even.limit.tally
+        least = tally.least(even.limit.min_domains)
         if tally.domains_now < even.limit.min_domains:
             return True
         raised = even.hosts | more.keys()

@@ -170,8 +170,7 @@ class LiveEngine(Engine):
         if chain.plain(shape):
             return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
         with self._trying():
-            for row in counted:
-                self.snapshot.assume(row, node_row)
+            self._assume_nominated(np.array(counted, np.intp), np.full(len(counted), node_row, np.int32))
             return chain.fits(shape, node_row)
 
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:

@@ -1,0 +1,60 @@
+"""The pods that a decision counts on nodes only because these nodes are reserved for them.
+
+A nominated pod may come, or never. Filters that it can only make stricter (room, ports, anti-affinity) count
+it once. To affinity and spread it can be company, so a node has to pass them with the nominated pods and
+without them, as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do not move during a
+decision, so how many of them a tally counts is worked out once, and the second answer is a subtraction.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.filters.tallies import Pods
+from podium.schedulerplugin.filters.tally import Tally
+from podium.schedulerplugin.snapshot import Snapshot
+
+# Pods by domain: none.
+NOBODY: Mapping[int, int] = {}
+
+
+class Nominated:
+    """The nominated pods that count on a snapshot during one decision; none between decisions."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rows: Rows = np.zeros(0, np.intp)
+        # By the identity of a tally, which lasts while the tally is held.
+        self._known: dict[int, tuple[Tally, Mapping[int, int]]] = {}
+
+    def begin(self, rows: Rows) -> None:
+        """Set the pods; each is assumed on its node."""
+        self._rows, self._known = rows, {}
+
+    def end(self) -> None:
+        """Forget the pods."""
+        self.begin(np.zeros(0, np.intp))
+
+    def counted(self, pods: tuple[Pods, ...], tally: Tally) -> Mapping[int, int]:
+        """Return how many nominated pods a tally of `pods` counts, by domain; only domains with some."""
+        if not len(self._rows):
+            return NOBODY
+        known = self._known.get(id(tally))
+        if known is None:
+            known = self._known[id(tally)] = (tally, self._count(pods, tally))
+        return known[1]
+
+    def _count(self, pods: tuple[Pods, ...], tally: Tally) -> Mapping[int, int]:
+        snapshot, column = self._snapshot, tally.domains.column()
+        meant: dict[int, bool] = {}
+        counts: Counter[int] = Counter()
+        for row in self._rows.tolist():
+            shape_id, node = snapshot.shape.item(row), snapshot.node.item(row)
+            if shape_id not in meant:
+                meant[shape_id] = all(each.match(snapshot.shapes[shape_id]) for each in pods)
+            stays = tally.terminating or not snapshot.terminating.item(row)
+            if meant[shape_id] and stays and node >= 0 and column.item(node) >= 0:
+                counts[column.item(node)] += 1
+        return counts
