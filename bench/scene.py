@@ -16,7 +16,6 @@ import msgspec
 
 from podium.api.core import (
     Namespace,
-    NodeStatus,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
@@ -30,6 +29,7 @@ from podium.api.schedulable import (
     Schedulable,
     SchedulableNode,
     SchedulableNodeSpec,
+    SchedulableNodeStatus,
     SchedulableSpec,
     SchedulableStatus,
     Taint,
@@ -107,7 +107,7 @@ def node(index: int, pods: int) -> SchedulableNode:
     return SchedulableNode(
         metadata=ObjectMeta(name=name, uid=name, labels=labels),
         spec=SchedulableNodeSpec(taints=taints),
-        status=NodeStatus(allocatable=room),
+        status=SchedulableNodeStatus(allocatable=room),
     )
 
 

@@ -25,7 +25,9 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 def _node(name: str, zone: str, **spec: Any) -> Document:
     labels = {ZONE: zone, HOSTNAME: name, "corp.example/gpu": f"kind-{name}"}
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    status: Document = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    if name == "d":
+        status["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
             "status": status}  # fmt: skip
 
@@ -71,6 +73,7 @@ PENDING: dict[str, Document] = {
     "claimed": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
     "unclaimed": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "gone"}}]},
     "preempting": {"priority": 10, "container": {"resources": {"requests": {"cpu": "4"}}}},
+    "restarting": {"container": {"restartPolicyRules": [{"action": "RestartAllContainers"}]}},
     "too-large": {"container": {"resources": {"requests": {"cpu": "9"}}}},
 }  # fmt: skip
 PORT = {"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"}]}

@@ -266,6 +266,7 @@ def test_a_node_is_its_room_its_version_and_what_pods_choose_it_by() -> None:
         },
         "status": {
             "allocatable": {"cpu": "4"},
+            "declaredFeatures": ["VolumeBindMountOptions"],
             "addresses": [{"address": "10.0.0.1"}],
             "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "abc"},
         },
@@ -285,7 +286,11 @@ def test_a_node_is_its_room_its_version_and_what_pods_choose_it_by() -> None:
                 {"key": RENAME("corp.example/gold"), "value": RENAME("team-a"), "effect": "NoSchedule"}
             ],
         },
-        "status": {"allocatable": {"cpu": "4"}, "nodeInfo": {"kubeletVersion": "v1.36.3"}},
+        "status": {
+            "allocatable": {"cpu": "4"},
+            "declaredFeatures": ["VolumeBindMountOptions"],
+            "nodeInfo": {"kubeletVersion": "v1.36.3"},
+        },
     }
     kept = PLAIN.share(msgspec.convert(node, SchedulableNode))["metadata"]["labels"]
     assert kept == {"kubernetes.io/hostname": "n1.corp.example", "corp.example/rack": "r7"}

@@ -96,6 +96,11 @@ CASES = {
         [gone("other")],
         "high",
     ),
+    "a node declares a feature that the pod requires": Case(
+        [node("n1"), pod("a", hostNetwork=True, hostUsers=False)],
+        [comes(node("n1", features=["UserNamespacesHostNetworkSupport"]))],
+        "a",
+    ),
     "a pod goes whose class tolerated it": Case(
         [
             *(node("n1", 2), priority_class("patient", 0, minimum=100, seconds=-1)),

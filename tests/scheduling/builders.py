@@ -83,6 +83,7 @@ def node(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Mapping[str, str]] | None = None,
     unschedulable: bool | None = None,
+    features: Sequence[str] | None = None,
 ) -> SchedulableNode:
     """Make a node of 4 cpus, 16Gi and 110 pods; `allocatable` says what is different."""
     room = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
@@ -90,7 +91,7 @@ def node(
         {
             "metadata": {"name": name, "uid": name, "labels": dict(labels) if labels is not None else None},
             "spec": {"taints": list(taints) if taints is not None else None, "unschedulable": unschedulable},
-            "status": {"allocatable": room},
+            "status": {"allocatable": room, "declaredFeatures": features},
         },
         SchedulableNode,
     )

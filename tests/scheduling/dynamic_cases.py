@@ -37,6 +37,9 @@ A: dict[str, Any] = {"labels": {"app": "a"}}
 B: dict[str, Any] = {"labels": {"app": "b"}}
 ANYWHERE: dict[str, str] = {}
 NODES = {"m": {"zone": "1"}, "n": {"zone": "1"}, "o": {"zone": "2"}, "p": {}}
+# What nodes declare.
+FEATURES = {"n": ["RestartAllContainersOnContainerExits"]}
+RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
 
 
 class Case(NamedTuple):
@@ -51,6 +54,11 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "a feature is required of the node": Case(
+        [],
+        {"containers": [{**builders.container(), "restartPolicy": "Never", "restartPolicyRules": RULES}]},
+        dict.fromkeys("mop", "features"),
+    ),
     "a host port is taken once a node": Case([(port(80), "m")], port(80), {"m": "ports"}),
     "another protocol is another port": Case([(port(80), "m")], port(80, protocol="UDP"), ANYWHERE),
     "another address is another port": Case(

@@ -9,7 +9,7 @@ from tests.scheduling import builders, plain_dynamic
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
+from podium.schedulerplugin.filters.nodes import DeclaredFeatures, NodeAffinity, TaintToleration
 from podium.schedulerplugin.filters.nominated import Nominated
 from podium.schedulerplugin.filters.podaffinity import ExistingAntiAffinity, PodAffinity, PodAntiAffinity
 from podium.schedulerplugin.filters.ports import HostPorts
@@ -32,6 +32,7 @@ SAYS = {
     "affinity": "node(s) didn't match pod affinity rules",
     "anti-affinity": "node(s) didn't match pod anti-affinity rules",
     "existing": "node(s) didn't satisfy existing pods anti-affinity rules",
+    "features": "node(s) didn't match Pod's required features",
 }
 
 
@@ -47,7 +48,8 @@ class Filters:
         self.scores = PodScores(asked, namespaces, *nodes)
         self.by_namespace = (near, far, existing, self.scores)
         spread = (TopologySpread(asked, *nodes, self.nominated), TopologyLabels(snapshot))
-        self.all = (HostPorts(snapshot), *spread, near, far, existing)
+        features = DeclaredFeatures(snapshot)
+        self.all = (HostPorts(snapshot), *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
         """Give what every filter says against a node, each of which must say the same in its mask."""

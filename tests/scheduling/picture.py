@@ -28,7 +28,8 @@ def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str
             "used": _amounts(snapshot, snapshot.used, row),
             "scored": tuple(array.item(row) for array in snapshot.scored),
             "labels": {key: texts[key].get(columns.column(key).item(row)) for key in label_keys},
-            "taints": columns.taints_on(row),
+            "taints": columns.taints.of[row],
+            "features": columns.features.of[row],
             "pods": sorted(pod_name(snapshot, each) for each in snapshot.pods_on(row).tolist()),
         }
         for name, row in snapshot.row.items()
@@ -92,7 +93,7 @@ def check_free_rows(snapshot: Snapshot) -> None:
     """Hold that rows without an object hold nothing, and that each shape is some pod's."""
     dead = ~snapshot.alive
     assert int(snapshot.alive.sum()) == len(snapshot.row)
-    assert not any(snapshot.columns.taints_on(row) for row in np.flatnonzero(dead).tolist())
+    assert not any(snapshot.columns.taints.of[row] for row in np.flatnonzero(dead).tolist())
     for array in (*snapshot.allocatable.values(), *snapshot.used.values()):
         assert not array[dead].any()
     free = snapshot.home == NO_POD

@@ -51,9 +51,9 @@ def test_nodes_with_the_same_taints_share_a_set_and_none_is_the_first() -> None:
     made = columns(None, None, None)
     made.put(0, None, [GPU, SPOT])
     made.put(2, None, [GPU, SPOT])
-    assert made.taints.tolist() == [1, 0, 1]
-    assert made.taint_sets.of == {(): 0, (GPU, SPOT): 1}
-    assert [made.taints_on(row) for row in range(3)] == [(GPU, SPOT), (), (GPU, SPOT)]
+    assert made.taints.rows.tolist() == [1, 0, 1]
+    assert made.taints.ids.of == {(): 0, (GPU, SPOT): 1}
+    assert made.taints.of[:3] == [(GPU, SPOT), (), (GPU, SPOT)]
 
 
 def test_put_says_whether_anything_is_new() -> None:
@@ -126,8 +126,8 @@ def test_taints_that_follow_each_other_share_an_id() -> None:
     for number in range(1000):
         made.put(0, None, [Taint(key="ToBeDeleted", value=str(number), effect="NoSchedule")])
         made.put(0, None, None)
-    assert made.taint_sets.size == 2
-    assert made.taint_sets.of == {(): 0}
+    assert made.taints.ids.size == 2
+    assert made.taints.ids.of == {(): 0}
 
 
 class AnyPuts(RuleBasedStateMachine):
@@ -168,9 +168,9 @@ class AnyPuts(RuleBasedStateMachine):
                     column.rows.tolist()
                 )
                 assert column.ids.size <= len(self.said) + 1
-        sets = made.taint_sets
+        sets = made.taints.ids
         assert sets.of.keys() == {tuple(taints) for _, taints in self.said}
-        assert [sets.of[tuple(taints)] for _, taints in self.said] == made.taints.tolist()
+        assert [sets.of[tuple(taints)] for _, taints in self.said] == made.taints.rows.tolist()
         assert len(set(sets.of.values())) == len(sets.of)
         assert sets.size <= len(self.said) + 1
 

@@ -6,7 +6,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from tests.scheduling import builders
-from tests.scheduling.dynamic_cases import CASES, NODES, A, Case, affinity, anti_affinity, spread, term
+from tests.scheduling.dynamic_cases import (
+    CASES,
+    FEATURES,
+    NODES,
+    A,
+    Case,
+    affinity,
+    anti_affinity,
+    spread,
+    term,
+)
 from tests.scheduling.dynamic_scene import NAMESPACES, SAYS, Filters, Scene
 
 from podium.schedulerplugin.filters import tallies
@@ -19,7 +29,8 @@ def test_what_is_said_of_each_node(case: Case) -> None:
     """In kube-scheduler's words, and only what preemption might change is called resolvable."""
     snapshot = Snapshot()
     for name, labels in NODES.items():
-        snapshot.add_node(builders.node(name, labels={"host": name, **labels}))
+        said_of_itself = {"host": name, **labels}
+        snapshot.add_node(builders.node(name, labels=said_of_itself, features=FEATURES.get(name)))
     filters = Filters(snapshot)
     for number, (template, node) in enumerate(case.standing):
         snapshot.add_pod(builders.pod(f"pod-{number}", node=node, **template))
@@ -40,6 +51,7 @@ def test_only_what_pods_take_can_be_given_back() -> None:
         ("InterPodAffinity", False),
         ("InterPodAffinity", True),
         ("InterPodAffinity", True),
+        ("NodeDeclaredFeatures", False),
     ]
 
 

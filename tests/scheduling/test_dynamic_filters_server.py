@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.servers import ENOUGH, Server, exclusive
 from tests.fixtures.waiting import comes, until
 from tests.scheduling.builders import NS, container
-from tests.scheduling.dynamic_cases import CASES, NODES, Case
+from tests.scheduling.dynamic_cases import CASES, FEATURES, NODES, Case
 from tests.scheduling.dynamic_scene import NAMESPACES, SAYS
 
 from podium.controlplane.releases import RELEASES
@@ -133,7 +133,8 @@ def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
         for name, labels in NODES.items():
             room = {"cpu": "4", "memory": "4Gi", "pods": "110", only(name): "100"}
             metadata = {"name": name, "labels": {"host": name, **labels}}
-            create(server, "/api/v1/nodes", {"metadata": metadata, "status": {"allocatable": room}})
+            status = {"allocatable": room, "declaredFeatures": FEATURES.get(name)}
+            create(server, "/api/v1/nodes", {"metadata": metadata, "status": status})
         for name, namespace in NAMESPACES.items():
             labelled: dict[str, Any] = {"name": name, "labels": namespace.metadata.labels}
             create(server, "/api/v1/namespaces", {"metadata": labelled})

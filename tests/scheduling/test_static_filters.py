@@ -13,6 +13,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode, Taint
 from podium.schedulerplugin.filters import nodes as filters_of_nodes
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
+    DeclaredFeatures,
     NodeAffinity,
     NodeUnschedulable,
     StaticFilter,
@@ -64,7 +65,8 @@ def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
 def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
     """The first filter's words, in kube-scheduler's order, for why a pod may not have a node."""
     volumes = [each(snapshot) for each in VOLUME_FILTERS]
-    filters: list[StaticFilter | Resources] = [*node_filters(snapshot), Resources(snapshot), *volumes]
+    first, last = node_filters(snapshot), DeclaredFeatures(snapshot)
+    filters: list[StaticFilter | Resources] = [*first, Resources(snapshot), *volumes, last]
     row = snapshot.row[name]
     for each in filters:
         why = each.why(wanted, row)
@@ -328,6 +330,71 @@ def test_bound_volumes_must_be_within_reach() -> None:
         "abroad": "node(s) had no available volume zone",
         "nowhere": None,
     }
+
+
+RESTARTS = {
+    "name": "main",
+    "restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}],
+}
+MOUNTS = {"name": "main", "volumeMounts": [{"name": "a"}, {"name": "b", "bindMountOptions": ["noexec"]}]}
+REQUIRED: dict[str, tuple[Manifest, dict[int, tuple[str, ...]]]] = {
+    "nothing": ({}, {36: (), 37: ()}),
+    "a rule that restarts all containers": (
+        {"containers": [RESTARTS]},
+        dict.fromkeys((36, 37), ("RestartAllContainersOnContainerExits",)),
+    ),
+    "the rule of an init container": (
+        {"initContainers": [RESTARTS]},
+        dict.fromkeys((36, 37), ("RestartAllContainersOnContainerExits",)),
+    ),
+    "a rule that restarts one container": (
+        {"containers": [{"name": "main", "restartPolicyRules": [{"action": "Restart"}]}]},
+        {36: (), 37: ()},
+    ),
+    "a user namespace on the host's network": (
+        {"hostNetwork": True, "hostUsers": False},
+        dict.fromkeys((36, 37), ("UserNamespacesHostNetworkSupport",)),
+    ),
+    "a user namespace": ({"hostUsers": False}, {36: (), 37: ()}),
+    "the host's users on its network": ({"hostNetwork": True, "hostUsers": True}, {36: (), 37: ()}),
+    "options of a bind mount": ({"containers": [MOUNTS]}, {36: (), 37: ("VolumeBindMountOptions",)}),
+    "those of an init container": ({"initContainers": [MOUNTS]}, {36: (), 37: ("VolumeBindMountOptions",)}),
+    "those of an ephemeral container": (
+        {"ephemeralContainers": [MOUNTS]},
+        {36: (), 37: ("VolumeBindMountOptions",)},
+    ),
+    "several": (
+        {"containers": [RESTARTS, MOUNTS]},
+        {37: ("RestartAllContainersOnContainerExits", "VolumeBindMountOptions")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "want"), REQUIRED.values(), ids=REQUIRED)
+def test_features_are_inferred_as_each_release_does(spec: Manifest, want: dict[int, tuple[str, ...]]) -> None:
+    """In 1.35 the gate NodeDeclaredFeatures is off."""
+    for minor, features in {35: (), **want}.items():
+        assert shape_of(asks(**spec), Snapshot(minor).volumes, minor).features == features
+
+
+@pytest.mark.parametrize(
+    ("features", "want"),
+    [
+        (None, "node(s) didn't match Pod's required features"),
+        (["VolumeBindMountOptions"], "node(s) didn't match Pod's required features"),
+        (["RestartAllContainersOnContainerExits", "Unknown", "VolumeBindMountOptions"], None),
+    ],
+    ids=["none is declared", "one of two is declared", "all are declared"],
+)
+def test_a_node_must_declare_every_required_feature(features: list[str] | None, want: str | None) -> None:
+    """Also when it declares them later."""
+    wanted = asks(containers=[RESTARTS, MOUNTS])
+    snapshot = snapshot_of(has(features=features))
+    assert refusal(shape(wanted, snapshot), snapshot) == want
+    assert refusal(shape(asks(), snapshot), snapshot) is None
+    before = snapshot.objects[0]
+    snapshot.apply(before, has(features=["RestartAllContainersOnContainerExits", "VolumeBindMountOptions"]))
+    assert refusal(shape(wanted, snapshot), snapshot) is None
 
 
 def test_a_kept_mask_cannot_be_changed() -> None:

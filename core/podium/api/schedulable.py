@@ -11,6 +11,7 @@ from podium.api.core import (
     Container,
     Node,
     NodeSpec,
+    NodeStatus,
     Pod,
     PodSpec,
     PodStatus,
@@ -33,10 +34,30 @@ class ContainerPort(msgspec.Struct, gc=False):
     protocol: str | None = None
 
 
+class RestartRule(msgspec.Struct, gc=False):
+    """What a kubelet does when a container exits in a certain way."""
+
+    action: str | None = None
+
+
+class VolumeMount(msgspec.Struct, gc=False, omit_defaults=True):
+    """A mount of a volume; only options of the bind mount need a feature of the node."""
+
+    bindMountOptions: list[str] | None = None
+
+
 class SchedulableContainer(Container, gc=False):
-    """A container with its ports."""
+    """A container with its ports, and what needs features of the node."""
 
     ports: list[ContainerPort] | None = None
+    restartPolicyRules: list[RestartRule] | None = None
+    volumeMounts: list[VolumeMount] | None = None
+
+
+class EphemeralContainer(msgspec.Struct, gc=False):
+    """A container for debugging, which takes no resources of its own."""
+
+    volumeMounts: list[VolumeMount] | None = None
 
 
 class NodeSelectorRequirement(msgspec.Struct, gc=False):
@@ -165,6 +186,8 @@ class SchedulableSpec(PodSpec, gc=False):
     volumes: list[Volume] | None = None
     resourceClaims: list[Present] | None = None
     hostNetwork: bool | None = None
+    hostUsers: bool | None = None
+    ephemeralContainers: list[EphemeralContainer] | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):
@@ -235,10 +258,17 @@ class SchedulableNodeSpec(NodeSpec, gc=False):
     taints: list[Taint] | None = None
 
 
+class SchedulableNodeStatus(NodeStatus, gc=False):
+    """status of a node, with the features that pods may require."""
+
+    declaredFeatures: list[str] | None = None
+
+
 class SchedulableNode(Node):
     """A node as the scheduler sees it."""
 
     spec: SchedulableNodeSpec | None = None
+    status: SchedulableNodeStatus | None = None
 
 
 class PersistentVolumeClaimSpec(msgspec.Struct, gc=False):

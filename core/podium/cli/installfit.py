@@ -91,7 +91,7 @@ def _refusals(snapshot: Snapshot, deployment: Document) -> str:
             return ""
         by, why = refused
         if isinstance(by, TaintToleration):
-            taints = snapshot.columns.taints_on(node)
+            taints = snapshot.columns.taints.of[node]
             keys = sorted({each.key or "" for each in keeping_out(shape.tolerations, taints)})
             why = f"{why} {', '.join(keys)}"
         reasons[why] += 1

@@ -147,6 +147,9 @@ PLAIN_FIELDS = frozenset(
         "result",
         "agreement",
         "accelerators",
+        "action",
+        "bindMountOptions",
+        "declaredFeatures",
     )
 )
 

@@ -1,4 +1,4 @@
-"""Labels and taints of nodes, as integers by row: one column for each label key, one column of taint sets.
+"""Labels, taints and features of nodes, as integers by row: one column for each label key, and for each set.
 
 Selectors, affinity and spread compare the labels of thousands of nodes at once, but only for few keys. A
 column is therefore made when its key is first asked for, and only if a node has the key. Pods can name any
@@ -20,6 +20,7 @@ ABSENT_VALUE = -1
 
 _NO_LABELS: Mapping[str, str] = {}
 _NO_TAINTS: tuple[Taint, ...] = ()
+_NO_FEATURES: frozenset[str] = frozenset()
 
 T = TypeVar("T", bound=Hashable)
 
@@ -74,19 +75,45 @@ class _Column:
             self.ids.drop(before)
 
 
-class Columns:
-    """Labels and taints of nodes by row; arrays are as long as the snapshot's, and replaced when they grow.
+class Sets(Generic[T]):
+    """One set a row: `of`, and as ids in `rows`, which `ids` gives out; a row without a node has no items."""
 
-    `taints` holds ids of `taint_sets`; a set keeps the order of its node. An id may get another meaning when
-    a node changes.
+    def __init__(self, empty: T) -> None:
+        self.ids: Ids[T] = Ids()
+        self.rows: Int32s = np.zeros(0, np.int32)
+        self.of: list[T] = []
+        self._empty = empty
+
+    def grow(self, size: int) -> None:
+        """Make room for nodes up to a row."""
+        new = [self.ids.take(self._empty) for _ in range(size - len(self.of))]
+        self.rows = np.concatenate([self.rows, np.array(new, np.int32)])
+        self.of += [self._empty] * len(new)
+
+    def put(self, row: int, value: T) -> bool:
+        """Set the value of a row; return whether it is new."""
+        before = self.of[row]
+        if value == before:
+            return False
+        self.of[row] = value
+        self.rows[row] = self.ids.take(value)
+        self.ids.drop(before)
+        return True
+
+
+class Columns:
+    """Labels, `taints` and `features` of nodes by row; arrays are as long as the snapshot's.
+
+    Arrays are replaced when they grow. A set of taints keeps the order of its node. An id may get another
+    meaning when a node changes.
     """
 
     def __init__(self) -> None:
         # Grows when a label key comes to the nodes, or goes.
         self.key_revision = 0
-        self.taints: Int32s = np.zeros(0, np.int32)
-        self.taint_sets: Ids[tuple[Taint, ...]] = Ids()
-        self._taints: list[tuple[Taint, ...]] = []
+        self.taints = Sets(_NO_TAINTS)
+        # Those that a pod may require (see `features`).
+        self.features = Sets(_NO_FEATURES)
         self._labels: list[Mapping[str, str]] = []
         # How many nodes have each label key.
         self._nodes_with: Counter[str] = Counter()
@@ -110,36 +137,35 @@ class Columns:
         """Return whether a node has a label key."""
         return key in self._nodes_with
 
-    def taints_on(self, row: int) -> tuple[Taint, ...]:
-        """Return the taints of the node on a row."""
-        return self._taints[row]
-
     def grow(self, size: int) -> None:
-        """Make room for nodes up to a row; a row without a node has no taints."""
-        more = size - len(self._labels)
-        self.taints = np.concatenate(
-            [self.taints, np.array([self.taint_sets.take(_NO_TAINTS) for _ in range(more)], np.int32)]
-        )
-        self._taints += [_NO_TAINTS] * more
-        self._labels += [_NO_LABELS] * more
+        """Make room for nodes up to a row."""
+        self.taints.grow(size)
+        self.features.grow(size)
+        self._labels += [_NO_LABELS] * (size - len(self._labels))
         for column in (*self._columns.values(), self._nowhere):
             column.rows = grown(column.rows, size, ABSENT_VALUE)
         self._nowhere.rows.flags.writeable = False
 
-    def put(self, row: int, labels: Mapping[str, str] | None, taints: Sequence[Taint] | None) -> bool:
+    def put(
+        self,
+        row: int,
+        labels: Mapping[str, str] | None,
+        taints: Sequence[Taint] | None,
+        features: frozenset[str] = _NO_FEATURES,
+    ) -> bool:
         """Set what the node on a row says; return whether that is anything new."""
-        labels, taint_set = labels or _NO_LABELS, tuple(taints or _NO_TAINTS)
-        labels_before, set_before = self._labels[row], self._taints[row]
-        if labels_before == labels and set_before == taint_set:
-            return False
-        self._labels[row], self._taints[row] = labels, taint_set
-        self.taints[row] = self.taint_sets.take(taint_set)
-        self.taint_sets.drop(set_before)
-        for key in labels_before.keys() | labels.keys():
+        labels = labels or _NO_LABELS
+        labels_before, self._labels[row] = self._labels[row], labels
+        new = [
+            labels_before != labels,
+            self.taints.put(row, tuple(taints or ())),
+            self.features.put(row, features),
+        ]
+        for key in labels_before.keys() | labels.keys() if new[0] else ():
             before, value = labels_before.get(key), labels.get(key)
             if before != value:
                 self._relabel(row, key, before, value)
-        return True
+        return any(new)
 
     def _relabel(self, row: int, key: str, before: str | None, value: str | None) -> None:
         column = self._columns.get(key)

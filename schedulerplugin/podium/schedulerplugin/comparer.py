@@ -19,6 +19,7 @@ import numpy as np
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.schedulerplugin.columns import ABSENT_VALUE
 from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING, STRANDED
 from podium.schedulerplugin.podversions import start_of
 from podium.schedulerplugin.requests import allocatable
@@ -127,7 +128,9 @@ def _of_columns(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str
         value_id = ABSENT_VALUE if value is None else columns.values(key).of.get(value)
         yield from _differ(f"label {key}", columns.column(key).item(row), value_id)
     taints = tuple((node.spec.taints if node.spec else None) or ())
-    yield from _differ("taints", columns.taints.item(row), columns.taint_sets.of.get(taints))
+    yield from _differ("taints", columns.taints.rows.item(row), columns.taints.ids.of.get(taints))
+    features = columns.features.ids.of.get(declared(node))
+    yield from _differ("features", columns.features.rows.item(row), features)
 
 
 def _of_pods(engine: Engine, row: int) -> Iterator[str]:

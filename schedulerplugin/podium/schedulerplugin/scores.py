@@ -141,10 +141,10 @@ class Scores:
 
     def _unwanted(self, shape: Shape) -> Int32s:
         columns = self._snapshot.columns
-        table = np.zeros(columns.taint_sets.size, np.int32)
-        for taints, set_id in columns.taint_sets.of.items():
+        table = np.zeros(columns.taints.ids.size, np.int32)
+        for taints, set_id in columns.taints.ids.of.items():
             table[set_id] = _unwanted(shape, taints)
-        return table[columns.taints]
+        return table[columns.taints.rows]
 
     def _preferred(self, shape: Shape) -> Int32s:
         sums = np.zeros(len(self._snapshot.alive), np.int32)

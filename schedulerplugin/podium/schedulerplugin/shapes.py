@@ -24,6 +24,7 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
+from podium.schedulerplugin.features import required as required_features
 from podium.schedulerplugin.requests import LATEST, Unusable, effective, resized
 from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
 
@@ -88,7 +89,8 @@ class Shape(NamedTuple):
 
     `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. Of
     `node_required` one term must match; None asks for nothing. `volumes` and `zones` hold such alternatives
-    for every bound volume, of which each must be met. `preferred_pods` have a weight below zero where the
+    for every bound volume, of which each must be met. `features` are those that a node must declare (see
+    `features`). `preferred_pods` have a weight below zero where the
     pods are to be avoided. `node_name` is set by who plans for a pod that names a node it is not on yet.
     """
 
@@ -109,6 +111,7 @@ class Shape(NamedTuple):
     soft_spread: tuple[SpreadConstraint, ...] = ()
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
+    features: tuple[str, ...] = ()
     unusable: tuple[Unusable, ...] = ()
     missing: tuple[str, ...] = ()
     labelled: bool = False
@@ -144,6 +147,8 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes 
             spec.resources,
             spec.overhead,
             spec.hostNetwork,
+            spec.hostUsers,
+            spec.ephemeralContainers,
             spec.nodeSelector,
             spec.affinity,
             spec.tolerations,
@@ -171,7 +176,7 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
 
 
 def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
-    """Give the shape of a pod; `minor` is the kube-scheduler release whose sums count (see `requests`)."""
+    """Give the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
     return _Maker(pod, volumes).shape(minor)
 
 
@@ -217,6 +222,7 @@ class _Maker:
             soft_spread=self.spread("ScheduleAnyway"),
             volumes=reached.volumes,
             zones=reached.zones,
+            features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),
             labelled=bool(self.labels),

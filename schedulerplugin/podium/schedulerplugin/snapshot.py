@@ -18,6 +18,7 @@ from podium.api.selectors import Labels, Selector
 from podium.findings import ObjectRef
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
 from podium.schedulerplugin.columns import Columns
+from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.interning import Interning
 from podium.schedulerplugin.labels import NO_LABELS, VisibleLabels, touched
 from podium.schedulerplugin.overlay import (
@@ -51,11 +52,12 @@ class Problem(NamedTuple):
 class Snapshot(Overlay):
     """Nodes and pods by row; the arrays of room and of who counts where are the Overlay's.
 
-    By node row: `names`, `objects`, `unschedulable`, `columns` (labels and taints). By pod row: `pods`,
-    `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id in
-    `shapes` (never given twice). `row` and `pod_row` find rows. `node_revision` grows when a node came, went,
-    or changed its labels, taints or unschedulable mark; `revision` with every change. Finished pods are not
-    here. `minor` is the kube-scheduler release whose arithmetic counts (see `requests`).
+    By node row: `names`, `objects`, `unschedulable`, `columns` (labels, taints, features). By pod row:
+    `pods`, `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id
+    in `shapes` (never given twice). `row` and `pod_row` find rows. `node_revision` grows when a node came,
+    went, or changed its labels, taints, features or unschedulable mark; `revision` with every change.
+    Finished pods are not here. `minor` is the kube-scheduler release whose arithmetic counts (see
+    `requests`).
     """
 
     def __init__(self, minor: int = LATEST) -> None:
@@ -192,7 +194,8 @@ class Snapshot(Overlay):
         self.objects[row] = node
         self._set_room(row, node)
         spec = node.spec
-        changed = self.columns.put(row, node.metadata.labels, spec.taints if spec else None)
+        taints = spec.taints if spec else None
+        changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
         unschedulable = bool(spec and spec.unschedulable)
         if new or changed or self.unschedulable.item(row) != unschedulable:
             self.unschedulable[row] = unschedulable

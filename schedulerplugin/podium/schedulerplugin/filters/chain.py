@@ -22,6 +22,7 @@ from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.brought import Brought
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
+    DeclaredFeatures,
     Kept,
     NamedNodes,
     NodeAffinity,
@@ -106,11 +107,12 @@ class Chain:
         self._apart = PodAntiAffinity(asked, namespaces)
         self._existing = ExistingAntiAffinity(snapshot, namespaces)
         self._repelled = Brought(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
-        labels = TopologyLabels(snapshot)
-        self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels)
+        labels, features = TopologyLabels(snapshot), DeclaredFeatures(snapshot)
+        self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels, features)
         affinity = (self.near, self._apart, self._existing)
         self._ordered: tuple[_Filter, ...] = (
             *nodes, self._ports, self.resources, *volumes, self.spread, labels, *affinity,
+            features,
         )  # fmt: skip
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
@@ -289,7 +291,8 @@ def on_nodes(shape: Shape) -> tuple[object, ...]:
     """Give what of a shape decides which nodes suit it, whoever stands there."""
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
-    return shape.node_name, shape.tolerations, affinity, shape.volumes, shape.zones, labels
+    volumes = (shape.volumes, shape.zones)
+    return shape.node_name, shape.tolerations, affinity, volumes, shape.features, labels
 
 
 def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:

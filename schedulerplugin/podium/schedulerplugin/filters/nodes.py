@@ -1,4 +1,4 @@
-"""Which nodes a pod may have by what the nodes say of themselves: name, taints, labels, reach of volumes.
+"""Which nodes a pod may have by what the nodes say of themselves: name, taints, labels, volumes, features.
 
 Nothing here depends on other pods, so an answer holds until a node changes, and pods that ask the same share
 it: each filter keeps its masks by the part of a shape that it reads. A requirement is decided once for each
@@ -184,10 +184,10 @@ class TaintToleration(StaticFilter):
     def _passes(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
         tolerations = shape.tolerations + self._always
-        table = np.zeros(columns.taint_sets.size, np.bool_)
-        for taints, set_id in columns.taint_sets.of.items():
+        table = np.zeros(columns.taints.ids.size, np.bool_)
+        for taints, set_id in columns.taints.ids.of.items():
             table[set_id] = not keeping_out(tolerations, taints)
-        return table[columns.taints]
+        return table[columns.taints.rows]
 
 
 class NodeAffinity(StaticFilter):
@@ -231,6 +231,25 @@ class VolumeZone(StaticFilter):
 
     def _passes(self, shape: Shape) -> Bools:
         return _each(self._snapshot, shape.zones)
+
+
+class DeclaredFeatures(StaticFilter):
+    """Nodes whose kubelet declares every feature that a pod requires."""
+
+    PLUGIN = "NodeDeclaredFeatures"
+    REASON = "node(s) didn't match Pod's required features"
+
+    def _reads(self, shape: Shape) -> Hashable:
+        return shape.features
+
+    def _passes(self, shape: Shape) -> Bools:
+        if not shape.features:
+            return _everywhere(self._snapshot)
+        sets = self._snapshot.columns.features
+        table = np.zeros(sets.ids.size, np.bool_)
+        for features, set_id in sets.ids.of.items():
+            table[set_id] = features.issuperset(shape.features)
+        return table[sets.rows]
 
 
 VOLUME_FILTERS = (VolumeNodeAffinity, VolumeZone)

@@ -14,6 +14,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.divergence import reported
+from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
@@ -350,4 +351,5 @@ def _same_node(before: Readable | None, after: SchedulableNode) -> bool:
         before.spec == after.spec
         and before.metadata.labels == after.metadata.labels
         and offered[0] == offered[1]
+        and declared(before) == declared(after)
     )
