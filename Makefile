@@ -57,6 +57,7 @@ soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 roun
 record: $(DEV) ## Record the answers of real servers anew into tests/recorded/
 	$(BIN)/python -m tests.differential.record
 	$(BIN)/python -m tests.preemption.differential.record
+	$(BIN)/python -m tests.scheduling.podschema
 
 .PHONY: bench
 bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/RESULTS.md

@@ -97,12 +97,20 @@ def node(
     )
 
 
-def claim(name: str, volume: str | None = None, *, namespace: str = NS, **spec: Any) -> PersistentVolumeClaim:
-    """Make a claim, bound to a volume if one is given."""
+def claim(
+    name: str, volume: str | None = None, *, namespace: str = NS, owner: str = "", **spec: Any
+) -> PersistentVolumeClaim:
+    """Make a claim, bound to a volume if one is given, and created for a pod of the UID `owner`."""
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner, "controller": True}]
     annotations = {BIND_COMPLETED: "yes"} if volume is not None else None
     return msgspec.convert(
         {
-            "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "annotations": annotations,
+                "ownerReferences": owners if owner else None,
+            },
             "spec": {"volumeName": volume, **spec},
         },
         PersistentVolumeClaim,

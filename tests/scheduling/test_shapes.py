@@ -366,7 +366,17 @@ def test_zone_labels_that_name_an_empty_zone_are_ignored() -> None:
 def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
     made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}, *CLAIMED["volumes"], {"name": "config"}])
     assert claims_of(made) == ("web-0-tmp", "c")
-    assert shape(made, claim("web-0-tmp", "v"), claim("c", "v"), volume("v")).missing == ()
+    mine = claim("web-0-tmp", "v", owner=made.metadata.uid or "")
+    assert shape(made, mine, claim("c", "v"), volume("v")).missing == ()
+
+
+@pytest.mark.parametrize("owner", ["", "another-pod"])
+def test_an_ephemeral_claim_of_another_pod_is_not_used(owner: str) -> None:
+    """It has the name by chance, or is left over from a pod of the same name."""
+    made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}])
+    assert shape(made, claim("web-0-tmp", "v", owner=owner), volume("v")).missing == (
+        "the claim of volume tmp, which was not created for this pod",
+    )
 
 
 DELETED = msgspec.convert(

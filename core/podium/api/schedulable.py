@@ -171,6 +171,11 @@ class Volume(msgspec.Struct, gc=False):
     awsElasticBlockStore: Present | None = None
     iscsi: Present | None = None
     rbd: Present | None = None
+    # Disks that count towards the attach limits of CSI drivers (NodeVolumeLimits).
+    azureDisk: Present | None = None
+    cinder: Present | None = None
+    vsphereVolume: Present | None = None
+    portworxVolume: Present | None = None
 
 
 class SchedulableSpec(PodSpec, gc=False):

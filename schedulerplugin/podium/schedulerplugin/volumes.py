@@ -2,9 +2,10 @@
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether an
 unbound claim could be bound on a node takes storage classes, capacities and the binder itself, so a pod that
-has one is not judged; nor is one whose disk or claim must not be used twice.
+has one is not judged; nor is one whose disk or claim must not be used twice, or whose own disk counts towards
+an attach limit. Attach limits of bound claims are not known here: the kubelet applies them.
 
-Source: VolumeBinding, VolumeZone and VolumeRestrictions of kube-scheduler 1.37.
+Source: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of kube-scheduler 1.37.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,11 @@ _ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-_SINGLE_USE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+# Volumes that are disks: used once, or counted by attach limits.
+_DISKS = (
+    *("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"),
+    *("azureDisk", "cinder", "vsphereVolume", "portworxVolume"),
+)
 
 
 class Volumes:
@@ -42,7 +47,7 @@ class Reach(NamedTuple):
 
 def claims_of(pod: Schedulable) -> tuple[str, ...]:
     """Name the claims of a pod, in its namespace; the shape changes as they and their volumes do."""
-    return tuple(claim for _, claim in _claims(pod))
+    return tuple(claim for _, claim, _ in _claims(pod))
 
 
 def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
@@ -51,13 +56,13 @@ def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
     The words name the pod's volume and not its claim, so that the copies of a pod are alike.
     """
     for each in pod.spec.volumes or ():
-        for disk in _SINGLE_USE_DISKS:
+        for disk in _DISKS:
             if getattr(each, disk) is not None:
                 odd[f"the {disk} volume {each.name}"] = None
     volumes: set[Alternatives] = set()
     zones: set[Alternatives] = set()
-    for name, claim in _claims(pod):
-        volume = _bound(known, (pod.metadata.namespace or "", claim), name, odd)
+    for name, claim, owner in _claims(pod):
+        volume = _bound(known, (pod.metadata.namespace or "", claim), name, owner, odd)
         if volume is None:
             continue
         affinity = volume.spec.nodeAffinity if volume.spec is not None else None
@@ -69,12 +74,19 @@ def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
     return Reach(tuple(sorted(volumes)), tuple(sorted(zones)))
 
 
-def _bound(known: Volumes, key: Name, name: str, odd: dict[str, None]) -> PersistentVolume | None:
-    """Give the volume that a claim is bound to, if all is well with both."""
+def _bound(
+    known: Volumes, key: Name, name: str, owner: str | None, odd: dict[str, None]
+) -> PersistentVolume | None:
+    """Give the volume that a claim is bound to, if all is well with both.
+
+    `owner` is the UID of the pod that the claim must have been created for.
+    """
     claim = known.claims.get(key)
     volume = None
     if claim is None:
         why = f"the claim of volume {name}, which was not found"
+    elif owner is not None and not _created_for(claim, owner):
+        why = f"the claim of volume {name}, which was not created for this pod"
     elif claim.metadata.deletionTimestamp is not None:
         why = f"the claim of volume {name}, which is being deleted"
     elif not claim.bound or claim.spec is None:
@@ -89,14 +101,20 @@ def _bound(known: Volumes, key: Name, name: str, odd: dict[str, None]) -> Persis
     return volume
 
 
-def _claims(pod: Schedulable) -> list[tuple[str, str]]:
-    """Give (volume, claim) for the volumes that are claims; an ephemeral one is named after the pod."""
-    found: list[tuple[str, str]] = []
+def _created_for(claim: PersistentVolumeClaim, uid: str) -> bool:
+    controller = claim.metadata.controller()
+    return controller is not None and controller.uid == uid
+
+
+def _claims(pod: Schedulable) -> list[tuple[str, str, str | None]]:
+    """Give (volume, claim, owner) for the volumes that are claims; an ephemeral one is the pod's own."""
+    found: list[tuple[str, str, str | None]] = []
     for volume in pod.spec.volumes or ():
         if volume.persistentVolumeClaim is not None:
-            found.append((volume.name or "", volume.persistentVolumeClaim.claimName or ""))
+            found.append((volume.name or "", volume.persistentVolumeClaim.claimName or "", None))
         elif volume.ephemeral is not None:
-            found.append((volume.name or "", f"{pod.metadata.name}-{volume.name}"))
+            claim = f"{pod.metadata.name}-{volume.name}"
+            found.append((volume.name or "", claim, pod.metadata.uid or ""))
     return found
 
 
