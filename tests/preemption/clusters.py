@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 from hypothesis import strategies as st
-from tests.preemption.plain_cluster import Budget, Cluster, Group, Node, Patience, Pod, fits
+from tests.preemption.plain_cluster import GPU, Budget, Cluster, Group, Node, Patience, Pod, fits
 from tests.scheduling import builders
 
 from podium.api.core import PodDisruptionBudget, PriorityClass
@@ -25,7 +25,6 @@ NS = builders.NS
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECONDS = int(NOW.timestamp())
 GIB = 2**30
-GPU = "example.com/gpu"
 # The preemptors.
 GANG, LONE = "gang", "lone"
 MOST_PODS = 14

@@ -3,8 +3,11 @@
 Like that it is written from the documentation alone, with dictionaries and no code of Podium's.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+GPU = "example.com/gpu"
 
 # Where each pod stands, by the pod's name.
 Standing = Mapping[str, str]
@@ -129,7 +132,7 @@ def hates(pod: Pod, other: Pod) -> bool:
 
 
 def worth(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> int:
-    """Give what kube-scheduler makes of a node: emptier is better, and evener use of cpu and memory is."""
+    """Give what a node is worth: emptier is better, evener use of cpu and memory is, and packed GPUs are."""
     held = [cluster.pod(name) for name, at in standing.items() if at == node.name]
     emptiness, before, after = [], [], []
     for resource in ("cpu", "memory"):
@@ -139,7 +142,27 @@ def worth(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> int:
         before.append(min(used / room, 1.0))
         after.append(min((used + wanted) / room, 1.0))
     gain = evenness(after) - evenness(before)
-    return sum(emptiness) // 2 + 50 + (50 + gain) // 2
+    return sum(emptiness) // 2 + 50 + (50 + gain) // 2 + packed(held, pod, node)
+
+
+def packed(held: Sequence[Pod], pod: Pod, node: Node) -> int:
+    """Give what it is worth that GPUs of a node are used up, and that some are in use already."""
+    wanted = pod.requests.get(GPU, 0)
+    if not wanted:
+        return 0
+    used = sum(other.requests.get(GPU, 0) for other in held)
+    part = min(used + wanted, node.room[GPU]) * 100 // node.room[GPU]
+    return (part + (100 if used else 0)) // 2 * 4
+
+
+def rank(pod: Pod, node: Node) -> int:
+    """Give the place of a node among equals, by MurmurHash3's finalizer of both checksums."""
+    uid = pod.uid or f"{pod.namespace}-{pod.name}"
+    number = zlib.crc32(node.name.encode()) | zlib.crc32(uid.encode()) << 32
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        number ^= number >> 33
+        number = number * factor % 2**64
+    return number ^ number >> 33
 
 
 def evenness(parts: Sequence[float]) -> int:
@@ -157,7 +180,7 @@ def place(
         here = {**standing, **placed}
         takers = [node for node in cluster.nodes if fits(cluster, here, pod, node)]
         if takers:
-            best = min(takers, key=lambda node: (-worth(cluster, here, pod, node), node.name))
+            best = min(takers, key=lambda node: (-worth(cluster, here, pod, node), rank(pod, node)))
             placed[pod.name] = best.name
     return placed
 

@@ -1,5 +1,6 @@
 """A decision that runs out of time leaves the engine as it was, whichever of its checks ends it."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -102,7 +103,7 @@ def test_interrupted_placements_leave_the_engine_as_it_was() -> None:
     engine = LiveEngine(state_of([node("n1"), node("n2"), *(pod(name) for _, name in names)]))
     checks, placed = interrupted(engine, lambda deadline: engine.place_lone(names, deadline=deadline))
     assert checks > len(names)
-    assert [engine.snapshot.names[placed[name]] for name in names] == ["n1", "n2", "n1", "n2", "n1"]
+    assert sorted(Counter(placed[name] for name in names).values()) == [2, 3]
 
 
 def test_an_interrupted_next_decision_leaves_the_engine_as_it_was() -> None:

@@ -13,7 +13,7 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.live.switch import Switch
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode, differences
-from podium.schedulerplugin.scores import Strategy
+from podium.schedulerplugin.scores import Strategy, Weights
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
 KINDS = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
@@ -61,6 +61,15 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
         {"strategy": "MostAllocated"},
         USUAL._replace(engine=ENGINE._replace(strategy=Strategy.MOST_ALLOCATED)),
     ),
+    "weights": (
+        {"weights": {"memory": 0, "accelerators": 9, "nvidia.com/gpu": 2}},
+        USUAL._replace(
+            engine=ENGINE._replace(
+                weights=Weights(cpu=1, memory=0, accelerators=9, named=(("nvidia.com/gpu", 2),))
+            )
+        ),
+    ),
+    "no weights": ({"weights": {}}, USUAL),
     "preemption priority": (
         {"preemptionPriority": True},
         USUAL._replace(engine=ENGINE._replace(preemption_priority=True)),
@@ -100,6 +109,8 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no label": ({"reservedNodes": "a b"}, ("reservedNodes", "'a b' is no label, KEY or KEY=VALUE")),
     "no value": ({"reservedNodes": "a=b c"}, ("reservedNodes", "is no label")),
     "no namespace": ({"recordsNamespace": "A"}, ("recordsNamespace", "'A' is no namespace")),
+    "a weight of nothing known": ({"weights": {"gpu": 1}}, ("weights", "'gpu' is none of cpu, memory")),
+    "too much weight": ({"weights": {"cpu": 101}}, ("weights.cpu", "less than or equal to 100")),
     "no name": ({"schedulerName": ""}, ("schedulerName", "at least 1 character")),
     "another kind": ({"kind": "ControllerConfiguration"}, ("kind", "'SchedulerConfiguration'")),
 }

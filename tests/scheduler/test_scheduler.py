@@ -83,7 +83,7 @@ CASES = {
             *(node("n1", 1), node("n2", 1), running("low", "n1")),
             *(group("g", 10, 2), *gang("g", size=2, priority=10)),
         ],
-        {"g-0": "n1", "g-1": "n2"},
+        {"g-0": "n2", "g-1": "n1"},
         ["low"],
     ),
     "a gang that never fits evicts nobody": Case(

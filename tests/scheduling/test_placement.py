@@ -18,7 +18,8 @@ from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
 from podium.schedulerplugin.filters.tallies import Asked
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.podscores import PodScores
-from podium.schedulerplugin.scores import Scores, Strategy
+from podium.schedulerplugin.scores import UPSTREAM, Scores, Strategy, Weights
+from podium.schedulerplugin.settings import WEIGHTS
 from podium.schedulerplugin.snapshot import Snapshot
 
 A: dict[str, Any] = {"labels": {"app": "a"}}
@@ -67,6 +68,28 @@ def test_most_allocated_fills_one_node_after_the_other() -> None:
         *nodes, *pods("abcde", {"cpu": "1", "memory": "4Gi"}), pods="abcde", strategy=Strategy.MOST_ALLOCATED
     )
     assert got == {"a": "m", "b": "m", "c": "m", "d": "m", "e": "n"}
+
+
+GPU = "example.com/gpu"
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_whole_node_is_not_broken_up_while_a_used_one_has_room(strategy: Strategy) -> None:
+    """However full of cpu and memory the one is, and however empty the other."""
+    nodes = [node(name, {"cpu": "96", "memory": "768Gi", GPU: "8"}) for name in ("used", "whole")]
+    there = pod("there", {"cpu": "80", "memory": "600Gi", GPU: "7"}, node="used")
+    wanted = pods("ab", {"cpu": "1", "memory": "1Gi", GPU: "1"})
+    got = placed(*nodes, there, *wanted, pods="ab", strategy=strategy, weights=WEIGHTS)
+    assert got == {"a": "used", "b": "whole"}
+
+
+def test_the_strategy_still_decides_for_pods_without_accelerators() -> None:
+    nodes = [node(name, {GPU: "8"}) for name in "mn"]
+    there = pod("there", {"cpu": "1", GPU: "7"}, node="n")
+    web = pods("a", {"cpu": "1"})
+    assert placed(*nodes, there, *web, pods="a", weights=WEIGHTS) == {"a": "m"}
+    most = Strategy.MOST_ALLOCATED
+    assert placed(*nodes, there, *web, pods="a", weights=WEIGHTS, strategy=most) == {"a": "n"}
 
 
 def test_what_does_not_fit_is_left_out_and_the_rest_goes_on() -> None:
@@ -264,6 +287,7 @@ def test_a_node_that_gets_better_again_waits_for_its_turn(run: int, monkeypatch:
 
 ROOMS = st.fixed_dictionaries(
     {
+        GPU: st.sampled_from(["0", "0", "1", "4"]),
         "cpu": st.integers(1, 9).map(str),
         "memory": st.integers(1, 9).map(lambda size: f"{size}Gi"),
         "pods": st.integers(1, 9).map(str),
@@ -275,8 +299,10 @@ KINDS = st.fixed_dictionaries(
     optional={
         "cpu": st.sampled_from(["0", "100m", "1", "2"]),
         "memory": st.sampled_from(["100Mi", "1Gi", "3Gi"]),
+        GPU: st.sampled_from(["1", "2"]),
     },
 )
+ALL_WEIGHTS = st.sampled_from([UPSTREAM, WEIGHTS, Weights(2, 1, 1), Weights(0, 0, 9)])
 
 
 @given(
@@ -286,6 +312,7 @@ KINDS = st.fixed_dictionaries(
     runs=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 20)), min_size=1, max_size=4),
     many=st.sampled_from([1, 32]),
     strategy=st.sampled_from(Strategy),
+    weights=ALL_WEIGHTS,
 )
 def test_runs_of_pods_that_are_alike_are_placed_at_once_as_one_by_one(
     *,
@@ -295,19 +322,20 @@ def test_runs_of_pods_that_are_alike_are_placed_at_once_as_one_by_one(
     runs: list[tuple[int, int]],
     many: int,
     strategy: Strategy,
+    weights: Weights,
 ) -> None:
     """Also where a node gets better with a pod, and worse again: each pod goes where it would have gone."""
     wants = [kinds[which] for which, length in runs for _ in range(length)]
     snapshot = snapshot_of(
         *(node(f"n{at}", room) for at, room in enumerate(rooms)),
         *(
-            pod(f"held-{at}", {"cpu": str(cores), "memory": f"{size}Gi"}, node=f"n{where}")
+            pod(f"held-{at}", {"cpu": str(cores), "memory": f"{size}Gi", GPU: str(size)}, node=f"n{where}")
             for at, (where, cores, size) in enumerate(held)
         ),
         *(pod(f"p{at}", requests, labels={"index": str(at)}) for at, requests in enumerate(wants)),
     )
     placer, rows = (
-        Placer(snapshot, NAMESPACES, strategy),
+        Placer(snapshot, NAMESPACES, strategy, weights=weights),
         rows_of(snapshot, [f"p{at}" for at in range(len(wants))]),
     )
     with pytest.MonkeyPatch.context() as patch, snapshot.trial() as trial:
@@ -360,3 +388,76 @@ def test_a_batch_is_what_its_pods_are_one_by_one(
         assert (picture.nodes(town.snapshot, ()), picture.pods(town.snapshot)) == before
         with other.snapshot.trial():
             assert _batch(other, names, strategy, within) == want
+
+
+def test_many_pods_that_request_what_no_node_offers_are_placed_nowhere() -> None:
+    """They are as many as are placed at once."""
+    names = [f"p{at}" for at in range(100)]
+    snapshot = snapshot_of(node("n"), *(pod(name, {GPU: "1"}) for name in names))
+    with snapshot.trial():
+        assert Placer(snapshot, NAMESPACES).place_many(rows_of(snapshot, names)) == {}
+
+
+# --- ties -------------------------------------------------------------------------------------------------
+
+EQUAL = [node(f"n{at}") for at in range(8)]
+
+
+def chosen(names: Sequence[str], **settings: Any) -> dict[str, str]:
+    """Place each of these pods alone on equal nodes."""
+    found = {}
+    for name in names:
+        snapshot = snapshot_of(*EQUAL, pod(name, {"cpu": "1"}))
+        with snapshot.trial():
+            placer = Placer(snapshot, NAMESPACES, by_hash=True, **settings)
+            (row,) = placer.place_many(rows_of(snapshot, [name])).values()
+        found[name] = snapshot.names[row] or ""
+    return found
+
+
+def test_equal_nodes_are_taken_in_an_order_of_each_pods_own() -> None:
+    """It is the same in every process and on every machine, so these are literals."""
+    names = [f"train-{at}" for at in range(6)]
+    assert list(chosen(names).values()) == ["n7", "n5", "n4", "n0", "n6", "n1"]
+    many = chosen([f"p{at}" for at in range(400)])
+    counts = [list(many.values()).count(f"n{at}") for at in range(8)]
+    assert sum(counts) == 400
+    assert min(counts) > 25
+
+
+def test_a_pod_with_another_uid_takes_another_node_before_long() -> None:
+    """A Job's next pod has a name and a UID of its own."""
+    assert len(set(chosen([f"retry-{at}" for at in range(8)]).values())) > 1
+
+
+def test_scores_come_before_the_order() -> None:
+    """Only of nodes that are worth the same the pod has a choice."""
+    snapshot = snapshot_of(*EQUAL, node("roomy", {"cpu": "64", "memory": "256Gi"}), pod("a", {"cpu": "1"}))
+    with snapshot.trial():
+        placer = Placer(snapshot, NAMESPACES, by_hash=True)
+        assert list(placer.place_many(rows_of(snapshot, "a")).values()) == [snapshot.row["roomy"]]
+
+
+@given(names=st.lists(st.text("abcdef", min_size=1, max_size=6), min_size=1, max_size=6, unique=True))
+def test_the_order_does_not_hang_on_the_order_of_nodes(names: list[str]) -> None:
+    """Whichever node was read first."""
+    found = []
+    for nodes in (EQUAL, EQUAL[::-1]):
+        snapshot = snapshot_of(*nodes, *(pod(name, {"cpu": "1"}) for name in names))
+        with snapshot.trial():
+            got = Placer(snapshot, NAMESPACES, by_hash=True).place_many(rows_of(snapshot, names))
+        found.append({row: snapshot.names[node_row] for row, node_row in got.items()})
+    assert found[0] == found[1]
+
+
+def test_a_run_that_is_placed_at_once_takes_as_many_of_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pods share the order of the first, so only who gets which of equal nodes may differ."""
+    names = [f"p{at}" for at in range(20)]
+    counts = []
+    for run in (1, 64):
+        monkeypatch.setattr(placement, "_RUN", run)
+        snapshot = snapshot_of(*EQUAL, *(pod(name, {"cpu": "1", "memory": "4Gi"}) for name in names))
+        with snapshot.trial():
+            got = Placer(snapshot, NAMESPACES, by_hash=True).place_many(rows_of(snapshot, names))
+        counts.append(sorted(list(got.values()).count(row) for row in snapshot.row.values()))
+    assert counts == [[2] * 4 + [3] * 4] * 2

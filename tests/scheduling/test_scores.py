@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.scheduling.builders import Quantities, node, pod
 
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.schedulerplugin.scores import Scores, Strategy
+from podium.schedulerplugin.scores import UPSTREAM, Scores, Strategy, Weights
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -24,12 +24,18 @@ def snapshot_of(*objects: object) -> Snapshot:
     return snapshot
 
 
-def scored(kind: str, wanted: Schedulable, *objects: object, strategy: Strategy = LEAST) -> dict[str, int]:
+def scored(
+    kind: str,
+    wanted: Schedulable,
+    *objects: object,
+    strategy: Strategy = LEAST,
+    weights: Weights = UPSTREAM,
+) -> dict[str, int]:
     """One kind of score by node name, all nodes being in the choice."""
     snapshot = snapshot_of(*objects)
     shape = shape_of(wanted, snapshot.volumes)
     rows = np.flatnonzero(snapshot.alive)
-    points: list[int] = getattr(Scores(snapshot, strategy), kind)(shape, rows).tolist()
+    points: list[int] = getattr(Scores(snapshot, strategy, weights), kind)(shape, rows).tolist()
     return {str(snapshot.names[row]): value for row, value in zip(rows.tolist(), points, strict=True)}
 
 
@@ -72,6 +78,40 @@ def test_most_allocated_is_the_mean_part_that_gets_used() -> None:
     wanted = pod("p", room("1", "1Gi"))
     assert scored("allocated", wanted, node("n", room("3", "3Gi")), strategy=MOST) == {"n": 33}
     assert scored("allocated", wanted, node("n", room("3", "3Gi"))) == {"n": 66}
+
+
+GPU, NIC = "example.com/gpu", "example.com/nic"
+PACKED = Weights(accelerators=4)
+
+
+def test_resources_weigh_in_the_mean() -> None:
+    """25 of cpu and 75 of memory stay free."""
+    there = pod("there", room("1", "512Mi"), node="n")
+    wanted, size = pod("p", room("2", "512Mi")), node("n", room("4", "4Gi"))
+    assert scored("allocated", wanted, size, there, weights=Weights(3, 1)) == {"n": 37}
+    assert scored("allocated", wanted, size, there, weights=Weights(0, 1)) == {"n": 75}
+    assert scored("allocated", wanted, size, there, weights=Weights(0, 0)) == {"n": 0}
+
+
+def test_accelerators_are_packed_and_whole_nodes_left_whole() -> None:
+    """Half of 100 for a node of which some are in use, half for the part that is in use then; weighted."""
+    nodes = [node(name, {GPU: size}) for name, size in (("whole", "8"), ("used", "8"), ("small", "4"))]
+    there = pod("there", {GPU: "3"}, node="used")
+    wanted = pod("p", {GPU: "1"})
+    assert scored("packed", wanted, *nodes, there, weights=PACKED) == {"whole": 24, "used": 300, "small": 48}
+    assert scored("packed", wanted, *nodes, there) == dict.fromkeys(("whole", "used", "small"), 0)
+    assert scored("packed", pod("p", {"cpu": "1"}), *nodes, there, weights=PACKED) == dict.fromkeys(
+        ("whole", "used", "small"), 0
+    )
+
+
+def test_one_accelerator_can_have_a_weight_of_its_own() -> None:
+    """The mean is of those that the pod requests and that weigh anything."""
+    both = node("n", {GPU: "2", NIC: "4"})
+    wanted = pod("p", {GPU: "1", NIC: "1"})
+    assert scored("packed", wanted, both, weights=PACKED) == {"n": (25 * 4 + 12 * 4) // 2}
+    assert scored("packed", wanted, both, weights=PACKED._replace(named=((NIC, 1),))) == {"n": 56}
+    assert scored("packed", wanted, both, weights=PACKED._replace(named=((NIC, 0),))) == {"n": 100}
 
 
 def test_a_container_that_requests_nothing_counts_a_little() -> None:

@@ -99,7 +99,7 @@ def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     if kind == "array":
         return f"list of {_value(schema['items'], known)}"
     if isinstance(of := schema.get("additionalProperties"), Mapping):
-        return f"by rule {_value(of, known)}"
+        return f"by {schema.get('x-key', 'rule')} {_value(of, known)}"
     bounds = [f"from {schema['minimum']}"] if "minimum" in schema else []
     bounds += [f"to {schema['maximum']}"] if "maximum" in schema else []
     named = {"string": "text", "object": "what stands below"}.get(kind, kind)

@@ -15,6 +15,7 @@ import pydantic
 from podium.api.core import PODIUM_SCHEDULER
 from podium.cli.configfile import Strict, node_label, read_config, unquoted
 from podium.cli.inputs import STDIN_NAME
+from podium.cli.resourceweights import DEFAULT, ResourceWeights, weights_of
 from podium.rules.names import dns_label
 from podium.schedulerplugin.live.switch import Source
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -57,6 +58,8 @@ class SchedulerModel(Strict):
     """Whether a PodDisruptionBudget may be violated where nothing else helps."""
     strategy: Strategy = Strategy.LEAST_ALLOCATED
     """Which nodes are best: the emptiest, or the fullest."""
+    weights: ResourceWeights = DEFAULT
+    """What cpu and memory weigh in that, and accelerators in being packed: docs/scheduler.md."""
     preemptionPriority: pydantic.StrictBool = False
     """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
@@ -72,6 +75,7 @@ class SchedulerModel(Strict):
                 budgets=self.budgets,
                 divergence=self.divergencePolicy,
                 strategy=self.strategy,
+                weights=weights_of(self.weights),
                 evict_only=self.schedulerName if self.evict == "own" else None,
                 preemption_priority=self.preemptionPriority,
                 reserved=self.reservedNodes or "",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from podium.cli.whatifinput import Rules
     from podium.schedulerplugin.scheduling.settings import LiveSettings
+    from podium.schedulerplugin.scores import Weights
     from podium.schedulerplugin.settings import Settings
 
 
@@ -96,7 +97,17 @@ def words(settings: "Settings") -> str:
         "victims": f"pods of {settings.evict_only} only" if settings.evict_only else "pods of any scheduler",
         "budgets": settings.budgets,
         "strategy": settings.strategy,
+        "weights": _weights(settings.weights),
         "reservedNodes": settings.reserved,
         "preemptionPriority": "true" if settings.preemption_priority else "",
     }
     return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+
+
+def _weights(weights: "Weights") -> str:
+    """Name weights that are not the defaults; empty for those."""
+    from podium.schedulerplugin.settings import WEIGHTS  # noqa: PLC0415 - numpy takes 0.1 s to import
+
+    kinds = (("cpu", weights.cpu), ("memory", weights.memory), ("accelerators", weights.accelerators))
+    said = " ".join(f"{name}={weight}" for name, weight in (*kinds, *weights.named))
+    return "" if weights == WEIGHTS else said

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.cli.configfile import Strict, read_config
+from podium.cli.resourceweights import ResourceWeights, weights_of
 from podium.schedulerplugin.scores import Strategy
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
@@ -28,6 +29,8 @@ class WhatIfModel(Strict):
     """What a group may do whose pods have another priority: docs/preemption.md."""
     strategy: Strategy | None = None
     """Which nodes are best: the emptiest, or the fullest."""
+    weights: ResourceWeights | None = None
+    """What cpu and memory weigh in that, and accelerators in being packed: docs/scheduler.md."""
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
     """Victims are pods of this scheduler only; null is any scheduler, if it is written."""
     preemptionPriority: pydantic.StrictBool | None = None
@@ -43,6 +46,7 @@ def read_settings(path: str, base: Settings) -> Settings:
         budgets=model.budgets or base.budgets,
         divergence=model.divergencePolicy or base.divergence,
         strategy=model.strategy or base.strategy,
+        weights=weights_of(model.weights or {}, base.weights),
         evict_only=model.evictOnly if "evictOnly" in given else base.evict_only,
         preemption_priority=base.preemption_priority if priority is None else priority,
     )

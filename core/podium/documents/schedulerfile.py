@@ -20,7 +20,7 @@ PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
 _KIND = "SchedulerConfiguration"
 _PLANNED_WITH = (
     *("apiVersion", "kind", "schedulerName", "preemption", "semantics", "divergencePolicy", "budgets"),
-    *("strategy", "evict", "reservedNodes", "preemptionPriority"),
+    *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority"),
 )
 # Labels of nodes are not shared under pseudonyms.
 _PRIVATE = "reservedNodes"

@@ -39,6 +39,7 @@ from podium.schedulerplugin.preemption.stage import Preemptor, Stage
 from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
 from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
 from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import Name, View
@@ -60,7 +61,15 @@ class Engine:
         self.view = view
         self.settings = settings or Settings()
         self.snapshot = Snapshot(minor)
-        self.placer = Placer(self.snapshot, view.namespaces, self.settings.strategy, self.settings.reserved)
+        own = self.settings.semantics is Semantics.KEP
+        self.placer = Placer(
+            self.snapshot,
+            view.namespaces,
+            self.settings.strategy,
+            self.settings.reserved,
+            self.settings.weights if own else UPSTREAM,
+            by_hash=own,
+        )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.spending)
         self._groups = Membership[GroupKey]()
         # By the UID of the DaemonSet that pods name as theirs.

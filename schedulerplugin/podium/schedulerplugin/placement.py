@@ -1,4 +1,4 @@
-"""Where pods go: of the nodes that take one, the best, and of equals the one with the smallest name.
+"""Where pods go: of the nodes that take one, the best; of equals the smallest name, or the first by a hash.
 
 kube-scheduler places one pod at a time and looks at the nodes anew for each. Groups have hundreds of pods
 that are alike, and a plan places them many times over, so here the room and the worth of each node are kept
@@ -7,7 +7,8 @@ change elsewhere (spread, affinity, wishes for company) is asked anew for the po
 give the same as placing each pod alone.
 
 kube-scheduler breaks ties at random and looks at a sample of a large cluster; this looks at all of it and
-gives one answer, whatever the order in which nodes and pods were read.
+gives one answer, whatever the order in which nodes and pods were read. With `ties` each pod has an order of
+equal nodes (see `ties`); pods that are placed all at once share that of the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +23,10 @@ from podium.schedulerplugin.filters.brought import Brought
 from podium.schedulerplugin.filters.chain import Chain, on_nodes
 from podium.schedulerplugin.filters.tallies import Tallies
 from podium.schedulerplugin.podscores import PodScores
-from podium.schedulerplugin.scores import MAX, Scores, Strategy
+from podium.schedulerplugin.scores import MAX, UPSTREAM, Scores, Strategy, Weights
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.schedulerplugin.ties import Ties
 
 # What a node is worth that has no room; scores are never below 0.
 _FULL = -1
@@ -45,11 +47,15 @@ class Placer:
         namespaces: Mapping[str, Namespace],
         strategy: Strategy = Strategy.LEAST_ALLOCATED,
         reserved: str = "",
+        weights: Weights = UPSTREAM,
+        *,
+        by_hash: bool = False,
     ) -> None:
-        """`reserved` is as in Settings."""
+        """`reserved` is as in Settings; `by_hash` breaks ties by pod and node, not by the node's name."""
         self.chain = Chain(snapshot, namespaces, reserved)
         self.snapshot = snapshot
-        self.scores = Scores(snapshot, strategy)
+        self.scores = Scores(snapshot, strategy, weights)
+        self.ties = Ties(snapshot) if by_hash else None
         self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
         self._wished = Brought(
             snapshot,
@@ -179,23 +185,32 @@ class _Room:
                 self.worth[at] = _FULL
                 self._at[row] = -1
 
-    def take(self, number: int) -> Rows:
+    def take(self, number: int, pod_row: int) -> Rows:
         """Give the best row for each of so many pods one after the other, fewer where the room ends.
+
+        Of equals the first in the order of a pod, if each pod has one.
 
         With each pod more a row may be worth less or more, but who takes it at its least takes it again while
         it is worth more. So each next pod on a row counts with the least that the row was worth up to then,
         and what one by one takes are the largest of these numbers of all rows.
         """
-        width, top = len(self.rows), int(self.worth.max(initial=_FULL))
-        at = np.argsort(-self.worth, kind="stable")[:number]
-        at = at[self.worth[at] != _FULL]
-        least, spare = self.worth[at], np.zeros(width, np.int64)
-        spare[at] = self._placer.chain.resources.spare(self._shape, self.rows[at])
+        rows, worth_now = self.rows, self.worth
+        if not len(rows):
+            # Perhaps no node offers a resource that is requested.
+            return rows
+        if self._placer.ties is not None:
+            order = self._placer.ties.order(pod_row, rows)
+            rows, worth_now = rows[order], worth_now[order]
+        width, top = len(rows), int(worth_now.max(initial=_FULL))
+        at = np.argsort(-worth_now, kind="stable")[:number]
+        at = at[worth_now[at] != _FULL]
+        least, spare = worth_now[at], np.zeros(width, np.int64)
+        spare[at] = self._placer.chain.resources.spare(self._shape, rows[at])
         # How much a row is worth to its next pod, the row, and how many it has: in one number, best first.
         keys, first = np.zeros(0, np.int64), 0
         while len(at) and first < number:
             copies = np.arange(first, min(first + number // len(at), number))
-            here = np.repeat(self.rows[at], len(copies)), np.tile(copies, len(at))
+            here = np.repeat(rows[at], len(copies)), np.tile(copies, len(at))
             worth = self._placer.scores.allocation(self._shape, *here).reshape(len(at), len(copies))
             worth[copies >= spare[at][:, None]] = _FULL
             worth = np.minimum.accumulate(np.minimum(worth, least[:, None]), axis=1)
@@ -204,7 +219,7 @@ class _Room:
             # Rows that are not among the best with that many pods are not with more.
             deepest = keys[keys % number == copies[-1]] // number
             at, least = deepest % width, top - deepest // width
-        taken: Rows = self.rows[keys // number % max(width, 1)]
+        taken: Rows = rows[keys // number % width]
         return taken
 
     def _follow_many(self, rows: Rows) -> None:
@@ -227,13 +242,13 @@ class _Choice:
         # Whether nothing but the room of each node decides, so that one placement changes one node.
         self.by_room = self._plain and not self._company and not room.wishes
 
-    def best(self) -> int | None:
-        """Give the best row; the first of the largest is the one with the smallest name."""
+    def best(self, pod_row: int | None = None) -> int | None:
+        """Give the best row for a pod; without ties of its own, the smallest name of the largest worth."""
         room = self.room
         if not len(room.rows):
             return None
         if self.by_room:
-            at = int(room.worth.argmax())
+            at = self._first(room.worth, room.rows, pod_row)
             return None if room.worth.item(at) == _FULL else room.rows.item(at)
         choice = room.worth != _FULL
         if not self._plain:
@@ -246,8 +261,16 @@ class _Choice:
             worth += self._placer.scores.wishes(self._shape, rows)
         if self._company:
             worth += self._placer.pod_scores.total(self._shape, rows)
-        best: int = rows.item(int(worth.argmax()))
+        best: int = rows.item(self._first(worth, rows, pod_row))
         return best
+
+    def _first(self, worth: Int64s, rows: Rows, pod_row: int | None) -> int:
+        """Return the place of the largest worth, of several that of the first in the pod's order."""
+        at, ties = int(worth.argmax()), self._placer.ties
+        if ties is None or pod_row is None:
+            return at
+        equal = np.flatnonzero(worth == worth.item(at))
+        return at if len(equal) == 1 else equal.item(ties.first(pod_row, rows[equal]))
 
 
 class _Batch:
@@ -278,7 +301,7 @@ class _Batch:
         snapshot, choice = self._placer.snapshot, self._choice(run[0])
         choice.room.follow(self._changed)
         if choice.by_room and len(run) >= _RUN:
-            taken = choice.room.take(len(run))
+            taken = choice.room.take(len(run), run[0])
             rows = np.array(run[: len(taken)], np.intp)
             snapshot.assume_many(rows, taken.astype(np.int32))
             self._changed += taken.tolist()
@@ -287,7 +310,7 @@ class _Batch:
         for pod_row in run:
             self._deadline.check()
             choice.room.follow(self._changed)
-            node_row = choice.best()
+            node_row = choice.best(pod_row)
             if node_row is not None:
                 snapshot.assume(pod_row, node_row)
                 self._changed.append(node_row)

@@ -5,15 +5,20 @@ equal clusters both choose alike. Two kinds differ in cost. Those of allocation 
 change with every placement: a caller that keeps them asks again for the rows that changed. Those of wishes
 (labels, taints) are kept here until a node changes, and are scaled by the largest in the choice, as upstream
 does.
+
+One score is Podium's own: accelerators are packed, whatever the strategy says of cpu and memory. Spread out,
+they leave no whole node for a gang, and no other pod can use the ones between.
 """
 
 from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.schedulable import Taint
 from podium.schedulerplugin.arrays import Int32s, Int64s, Rows
+from podium.schedulerplugin.devices import is_device
 from podium.schedulerplugin.filters.nodes import Kept, matching, tolerates
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -25,7 +30,7 @@ TAINTS_WEIGHT = 3
 AFFINITY_WEIGHT = 2
 ALLOCATED_WEIGHT = 1
 BALANCED_WEIGHT = 1
-# The resources that allocation is judged by, each alike, in the order of Shape.scored and Snapshot.scored.
+# The resources that allocation is judged by, in the order of Shape.scored and Snapshot.scored.
 JUDGED = ("cpu", "memory")
 
 
@@ -36,12 +41,38 @@ class Strategy(StrEnum):
     MOST_ALLOCATED = "MostAllocated"
 
 
+class Weights(NamedTuple):
+    """What resources weigh: cpu and memory in their mean, each accelerator in the sum of all kinds.
+
+    `named` are weights of single accelerators, which prevail over `accelerators`.
+    """
+
+    cpu: int = 1
+    memory: int = 1
+    accelerators: int = 0
+    named: tuple[tuple[str, int], ...] = ()
+
+    def of(self, device: str) -> int:
+        """Return the weight of an accelerator."""
+        return dict(self.named).get(device, self.accelerators)
+
+
+# Those of kube-scheduler.
+UPSTREAM = Weights()
+
+
 class Scores:
     """The scores of one snapshot; rows are those of nodes that passed every filter for the shape."""
 
-    def __init__(self, snapshot: Snapshot, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        strategy: Strategy = Strategy.LEAST_ALLOCATED,
+        weights: Weights = UPSTREAM,
+    ) -> None:
         self._snapshot = snapshot
         self._strategy = strategy
+        self._weights = weights
         self._kept = Kept[Int32s](snapshot)
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
@@ -54,7 +85,9 @@ class Scores:
         It is as if so many `copies` of the pod stood there already.
         """
         allocated, balanced = self.allocated(shape, rows, copies), self.balanced(shape, rows, copies)
-        return allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
+        points = allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
+        devices = self._devices(shape)
+        return points + self._packed(devices, rows, copies) if devices else points
 
     def allocation_at(self, shape: Shape) -> Callable[[int], int]:
         """Give what says `allocation` of one row, good until an object is applied to the snapshot.
@@ -64,31 +97,46 @@ class Scores:
         snapshot, requests = self._snapshot, dict(shape.requests)
         emptier = self._strategy is Strategy.LEAST_ALLOCATED
         judged = [
-            (snapshot.allocatable[at].data, scored.data, extra, snapshot.used[at].data, requests.get(name, 0))
-            for name, scored, extra in zip(JUDGED, snapshot.scored, shape.scored, strict=True)
+            (
+                *(snapshot.allocatable[at].data, weight, scored.data, extra),
+                *(snapshot.used[at].data, requests.get(name, 0)),
+            )
+            for name, weight, scored, extra in zip(
+                JUDGED, self._weights[:2], snapshot.scored, shape.scored, strict=True
+            )
             if (at := snapshot.resource.get(name)) is not None
         ]
         balances = any(name in requests for name in JUDGED)
+        devices = [
+            (snapshot.allocatable[at].data, snapshot.used[at].data, amount, weight)
+            for at, amount, weight in self._devices(shape)
+        ]
 
         def worth(row: int) -> int:
-            points = 0
+            points = weights = packed = 0
             before: list[float] = []
             after: list[float] = []
-            for room, scored, extra, used, wanted in judged:
+            for room, weight, scored, extra, used, wanted in judged:
                 capacity = room[row]
                 if not capacity:
                     continue
                 free = capacity - scored[row] - extra
                 free = free if free > 0 else 0  # noqa: FURB136 # max() costs more than all else on the line
-                points += (free if emptier else capacity - free) * MAX // capacity
+                points += (free if emptier else capacity - free) * MAX // capacity * weight
+                weights += weight
                 held = used[row]
                 before.append(held / capacity)
                 after.append((held + wanted) / capacity)
-            allocated = points // len(before) if before else 0
+            for room, used, amount, weight in devices:
+                held = used[row]
+                part = min(held + amount, room[row]) * MAX // (room[row] or 1)
+                packed += (part + (MAX if held else 0)) // 2 * weight
+            packed = packed // len(devices) if devices else 0
+            allocated = (points // weights if weights else 0) * ALLOCATED_WEIGHT + packed
             if not balances:
-                return allocated * ALLOCATED_WEIGHT
+                return allocated
             balanced = MAX // 2 + (MAX // 2 + _evenness_at(after) - _evenness_at(before)) // 2
-            return allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
+            return allocated + balanced * BALANCED_WEIGHT
 
         return worth
 
@@ -105,14 +153,22 @@ class Scores:
         """
         snapshot = self._snapshot
         points = np.zeros(len(rows), np.int64)
-        judged = np.zeros(len(rows), np.int64)
-        for name, extra, scored in zip(JUDGED, shape.scored, snapshot.scored, strict=True):
+        weights = np.zeros(len(rows), np.int64)
+        judged = zip(JUDGED, self._weights[:2], shape.scored, snapshot.scored, strict=True)
+        for name, weight, extra, scored in judged:
             capacity = self._capacity(name, rows)
             free = np.maximum(capacity - scored[rows] - (copies + 1) * extra, 0)
             part = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
-            points += _percent(part, capacity)
-            judged += capacity > 0
-        return points // np.maximum(judged, 1)
+            points += _percent(part, capacity) * weight
+            weights += (capacity > 0) * weight
+        return points // np.maximum(weights, 1)
+
+    def packed(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
+        """Return what using up the accelerators of each node is worth, weighted; 0 for a pod without any.
+
+        Half of it is for a node of which some are in use already, lest a whole node is broken up.
+        """
+        return self._packed(self._devices(shape), rows, copies)
 
     def balanced(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Give how much evener each node's use of cpu and memory gets (NodeResourcesBalancedAllocation).
@@ -138,6 +194,26 @@ class Scores:
         """Give a large sum of the preferred terms that match the better score (NodeAffinity)."""
         key: Hashable = ("affinity", shape.node_preferred)
         return _scaled(self._kept.get(key, lambda: self._preferred(shape))[rows])
+
+    def _devices(self, shape: Shape) -> list[tuple[int, int, int]]:
+        """Return the accelerators that a pod requests: position, amount, weight."""
+        resource = self._snapshot.resource
+        return [
+            (resource[name], amount, weight)
+            for name, amount in shape.requests
+            if is_device(name) and name in resource and (weight := self._weights.of(name))
+        ]
+
+    def _packed(self, devices: list[tuple[int, int, int]], rows: Rows, copies: Int64s | int) -> Int64s:
+        points = np.zeros(len(rows), np.int64)
+        for at, amount, weight in devices:
+            held, capacity = (
+                self._snapshot.used[at][rows] + copies * amount,
+                self._snapshot.allocatable[at][rows],
+            )
+            part = _percent(np.minimum(held + amount, capacity), capacity)
+            points += (part + (held > 0) * MAX) // 2 * weight
+        return points // max(len(devices), 1)
 
     def _unwanted(self, shape: Shape) -> Int32s:
         columns = self._snapshot.columns

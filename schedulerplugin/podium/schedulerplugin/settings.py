@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.scores import Strategy
+from podium.schedulerplugin.scores import Strategy, Weights
 
 
 class Budgets(StrEnum):
@@ -26,8 +26,13 @@ class DivergencePolicy(StrEnum):
     HOLD = "Hold"
 
 
+# Under `kep`. To keep a whole node whole is worth 200 points of the sum of scores: more than cpu and memory
+# together can make up for (150), as much as a node affinity that a pod prefers.
+WEIGHTS = Weights(accelerators=4)
+
+
 class Settings(NamedTuple):
-    """How to plan.
+    """How to plan. `weights` count under `kep`: kube-scheduler's releases have their own.
 
     `evict_only` limits victims to pods of one schedulerName (None: of any). `preemption_priority` lets an
     annotation on a Podium group raise the priority at which it may be preempted. `reserved` is a label of
@@ -39,6 +44,7 @@ class Settings(NamedTuple):
     budgets: Budgets = Budgets.BEST_EFFORT
     divergence: DivergencePolicy = DivergencePolicy.USE_GROUP_PRIORITY
     strategy: Strategy = Strategy.LEAST_ALLOCATED
+    weights: Weights = WEIGHTS
     evict_only: str | None = None
     preemption_priority: bool = False
     reserved: str = ""

@@ -54,6 +54,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "divergencePolicy": lambda each: each.engine.divergence,
     "budgets": lambda each: each.engine.budgets,
     "strategy": lambda each: each.engine.strategy,
+    "weights": lambda each: each.engine.weights,
     "evict": lambda each: each.engine.evict_only is None,
     "reservedNodes": lambda each: each.engine.reserved,
     "preemptionPriority": lambda each: each.engine.preemption_priority,
