@@ -13,6 +13,7 @@ from tests.scheduler.objects import gang, running
 from tests.scheduler.rig import World, pod
 
 from podium.api.membership import key_of
+from podium.schedulerplugin import rejections
 from podium.schedulerplugin.scheduling.effects import Bind
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
@@ -212,6 +213,24 @@ def test_a_pod_that_a_kubelet_rejects_is_counted_and_its_group_planned_anew() ->
     world.run(pod("g-1", group="g"))
     assert world.rejected() == ["OutOfcpu"]
     assert world.bound()["g-1"] == "n1"
+
+
+def test_a_node_that_rejected_a_pod_is_avoided_by_the_next_one_for_some_minutes() -> None:
+    """A pod is made again by its Job, and n1 is the better node by far, but its kubelet rejects all."""
+    world = World(node("n1", 64), node("n2", 2))
+    for attempt in range(4):
+        world.run(pod(f"train-{attempt}"))
+        if attempt == 2:
+            world.later(rejections.SECONDS)
+        made = world.state.pods["team-a", f"train-{attempt}"]
+        rejected = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+        if made.spec.nodeName == "n1":
+            world.state.apply(
+                msgspec.structs.replace(made, status=msgspec.convert(rejected, type(made.status)))
+            )
+    world.run()
+    assert world.rejected() == ["UnexpectedAdmissionError"] * 2
+    assert world.bound() == {"train-0": "n1", "train-1": "n2", "train-2": "n2", "train-3": "n1"}
 
 
 def test_members_that_come_one_by_one_are_looked_at_together() -> None:

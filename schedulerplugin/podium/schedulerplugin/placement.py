@@ -23,6 +23,7 @@ from podium.schedulerplugin.filters.brought import Brought
 from podium.schedulerplugin.filters.chain import Chain, on_nodes
 from podium.schedulerplugin.filters.tallies import Tallies
 from podium.schedulerplugin.podscores import PodScores
+from podium.schedulerplugin.rejections import Rejections
 from podium.schedulerplugin.scores import MAX, UPSTREAM, Scores, Strategy, Weights
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -30,6 +31,8 @@ from podium.schedulerplugin.ties import Ties
 
 # What a node is worth that has no room; scores are never below 0.
 _FULL = -1
+# What a node is worth more than one that pods are to avoid: more than all other scores together.
+_WELCOME = 2**20
 # From so many changed nodes on, arrays are quicker than one by one.
 _MANY = 32
 # From so many pods that are alike on, they are quicker all at once than one by one.
@@ -56,6 +59,7 @@ class Placer:
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy, weights)
         self.ties = Ties(snapshot) if by_hash else None
+        self.rejections = Rejections()
         self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
         self._wished = Brought(
             snapshot,
@@ -149,7 +153,8 @@ class Placer:
 class _Room:
     """The nodes with room for pods that ask the same of nodes, in order of names, and what each is worth.
 
-    `worth` counts what depends on the node alone, and is _FULL where the room is gone.
+    `worth` counts what depends on the node alone, and is _FULL where the room is gone. Nodes that rejected
+    such pods come after all others.
     """
 
     def __init__(self, placer: Placer, shape: Shape, within: Bools | None, changes: int = 0) -> None:
@@ -161,7 +166,13 @@ class _Room:
         self.rows: Rows = order[open_rows[order]]
         self._at = np.full(len(open_rows), -1, np.int32)
         self._at[self.rows] = np.arange(len(self.rows), dtype=np.int32)
-        self.worth = placer.scores.allocation(shape, self.rows)
+        avoided = [chain.snapshot.row.get(name) for name in placer.rejections.nodes(shape)]
+        # By node row; nothing where no node is avoided.
+        self._welcome: Int64s | None = None
+        if avoided:
+            self._welcome = np.full(len(open_rows), _WELCOME, np.int64)
+            self._welcome[[row for row in avoided if row is not None]] = 0
+        self.worth = self._allocation(self.rows)
         taints = placer.scores.taints(shape, self.rows)
         # Wishes that are the same everywhere are so in every smaller choice, and decide nothing.
         self.wishes = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
@@ -180,7 +191,8 @@ class _Room:
             if at < 0:
                 continue
             if self._fits_at(row):
-                self.worth[at] = self._worth_at(row)
+                welcome = 0 if self._welcome is None else self._welcome.item(row)
+                self.worth[at] = self._worth_at(row) + welcome
             else:
                 self.worth[at] = _FULL
                 self._at[row] = -1
@@ -211,7 +223,7 @@ class _Room:
         while len(at) and first < number:
             copies = np.arange(first, min(first + number // len(at), number))
             here = np.repeat(rows[at], len(copies)), np.tile(copies, len(at))
-            worth = self._placer.scores.allocation(self._shape, *here).reshape(len(at), len(copies))
+            worth = self._allocation(*here).reshape(len(at), len(copies))
             worth[copies >= spare[at][:, None]] = _FULL
             worth = np.minimum.accumulate(np.minimum(worth, least[:, None]), axis=1)
             new = ((top - worth) * width + at[:, None]) * number + copies
@@ -226,8 +238,13 @@ class _Room:
         rows = rows[self._at[rows] >= 0]
         at = self._at[rows]
         room = self._placer.chain.roomy(self._shape)[rows]
-        self.worth[at] = np.where(room, self._placer.scores.allocation(self._shape, rows), _FULL)
+        self.worth[at] = np.where(room, self._allocation(rows), _FULL)
         self._at[rows[~room]] = -1
+
+    def _allocation(self, rows: Rows, copies: Int64s | int = 0) -> Int64s:
+        """Return what rows are worth by the node alone, as if so many copies of the pod stood there."""
+        worth = self._placer.scores.allocation(self._shape, rows, copies)
+        return worth if self._welcome is None else worth + self._welcome[rows]
 
 
 class _Choice:
@@ -328,7 +345,7 @@ class _Batch:
         return choice
 
     def _room(self, shape: Shape) -> _Room:
-        asks = (shape.requests, shape.scored, shape.node_preferred, *on_nodes(shape))
+        asks = (shape.namespace, shape.requests, shape.scored, shape.node_preferred, *on_nodes(shape))
         room = self._rooms.get(asks)
         if room is None:
             if len(self._rooms) * len(self._placer.snapshot.alive) >= _KEPT:

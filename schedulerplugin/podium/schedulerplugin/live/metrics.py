@@ -351,7 +351,7 @@ class Metrics:
         )
         self._rejected = self._counter(
             "rejected_pods",
-            "Pods of ours that a kubelet had no room for, by its reason.",
+            "Pods of ours that a kubelet rejected, by its reason.",
             reason=(*_REJECTIONS, "other"),
         )
         self._shadow = self._counter(

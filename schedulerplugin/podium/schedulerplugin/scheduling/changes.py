@@ -18,8 +18,9 @@ from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import protected
 from podium.schedulerplugin.preemption.toleration import exemption
+from podium.schedulerplugin.rejections import rejected_for
 from podium.schedulerplugin.requests import resized
-from podium.schedulerplugin.scheduling.effects import Key, PodRef
+from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entries import Entries
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -28,12 +29,9 @@ from podium.schedulerplugin.settings import Budgets
 from podium.state import Readable
 from podium.view import Name, group_of
 
-# A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
-_NO_ROOM = "OutOf"
-
 
 class Changes:
-    """What changed since somebody looked: `touched` entries, and `rejected` pods of ours, each with why.
+    """What changed since somebody looked: `touched` entries, and `rejected` pods of ours.
 
     `gated` says that all entries that are held back are to be looked at.
     """
@@ -43,7 +41,7 @@ class Changes:
     ) -> None:
         """`waits` says of an entry that it is in the queue."""
         self.touched: set[Key] = set()
-        self.rejected: list[tuple[PodRef, str]] = []
+        self.rejected: list[Schedulable] = []
         self.gated = False
         self._engine = engine
         self._hints = hints
@@ -199,11 +197,10 @@ class Changes:
                 self._hints.note_neighbour(after, left=False)
                 if self._entries.key(before) != self._entries.key(after):
                     self._hints.note_rules()
-        if after is not None and after.finished and not before.finished and self._entries.is_ours(after):
-            reason = (after.status.reason if after.status is not None else None) or ""
-            if reason.startswith(_NO_ROOM):
-                self.rejected.append((pod_ref(after), reason))
-                self.touched.add(self._entries.key(after))
+        ended = after is not None and after.finished and not before.finished
+        if after is not None and ended and self._entries.is_ours(after) and rejected_for(after):
+            self.rejected.append(after)
+            self.touched.add(self._entries.key(after))
 
     def _group(self, key: GroupKey) -> None:
         """Note a group that changed: its pods wait for it, or run and may be evicted now.

@@ -13,6 +13,7 @@ from itertools import takewhile
 import numpy as np
 
 from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
@@ -193,6 +194,10 @@ class LiveEngine(Engine):
         (self._memo.forget if self._nominated.of(row) else self._memo.forget_plans)()
         self.intents.nominate(pod, self.snapshot.uids[row], node)
         self._nominated.note(row)
+
+    def avoid(self, pod: Schedulable, seconds: float) -> None:
+        """Have pods that ask the same as a rejected one avoid its node from now on, for some minutes."""
+        self.placer.rejections.note(self.snapshot.shape_of(pod), pod.spec.nodeName or "", seconds)
 
     def doom(self, rows: Collection[int]) -> None:
         """Count pods as leaving from now on: they are told to go."""

@@ -17,6 +17,7 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Refused, Wanted
 from podium.schedulerplugin.preemption.terminating import LATE_SECONDS
+from podium.schedulerplugin.rejections import rejected_for
 from podium.schedulerplugin.scheduling import recovery, words
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.changes import Changes
@@ -453,9 +454,11 @@ class Scheduler:
         if changes.gated:
             changes.gated = False
             touched.update(self.queue.keys(Pool.GATED))
-        for pod, reason in changes.rejected:
-            effects.append(Rejected(pod, reason))
+        for pod in changes.rejected:
+            self.engine.avoid(pod, moment.seconds)
+            effects.append(Rejected(pod_ref(pod), rejected_for(pod)))
         changes.rejected.clear()
+        self.engine.placer.rejections.settle(moment.seconds)
         try:
             while touched:
                 self._look_at(touched.pop(), effects, moment)

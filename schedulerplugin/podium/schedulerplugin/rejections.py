@@ -1,0 +1,95 @@
+"""Nodes whose kubelets rejected pods not long ago, by what the pods ask of a node.
+
+A kubelet knows what no object says: its devices' health, NUMA alignment, attach limits. A pod that it
+rejected is made again by its owner, and by scores alone would go to the same node for ever. So pods that ask
+the same take any other node that fits, for some minutes. The next leader starts without this memory.
+"""
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.filters.chain import on_nodes
+from podium.schedulerplugin.shapes import Shape
+
+# For so many seconds a node is avoided, and so many rejections are remembered: the oldest make room.
+SECONDS = 300
+MOST = 4096
+
+# A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
+_NO_ROOM = "OutOf"
+# Its other reasons not to admit a pod (pkg/kubelet of 1.37), which it gives to no pod that ran.
+_NOT_ADMITTED = frozenset(
+    (
+        "AppArmor",
+        "EmptyPodSharedPoolError",
+        "InitContainerRestartPolicyForbidden",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeShutdown",
+        "PodFeatureUnsupported",
+        "PodLevelResourcesNotSupported",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "SupplementalGroupsPolicyNotSupported",
+        "SysctlForbidden",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    )
+)
+
+
+def rejected_for(pod: Schedulable) -> str:
+    """Return the reason for which a kubelet rejected a pod, empty for a pod that it did not reject."""
+    status = pod.status
+    reason = (status.reason if status is not None and status.phase == "Failed" else None) or ""
+    return reason if reason.startswith(_NO_ROOM) or reason in _NOT_ADMITTED else ""
+
+
+class Rejections:
+    """The nodes, by name, that pods are to avoid; times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        # Until when, the first to end first.
+        self._until: dict[tuple[int, str], float] = {}
+        self._nodes: dict[int, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def note(self, shape: Shape, node: str, seconds: float) -> None:
+        """Remember that a kubelet rejected a pod of a shape now."""
+        asked = _asked(shape)
+        self._drop((asked, node))
+        while len(self._until) >= MOST:
+            self._drop(next(iter(self._until)))
+        self._until[asked, node] = seconds + SECONDS
+        self._nodes.setdefault(asked, {})[node] = None
+
+    def settle(self, seconds: float) -> None:
+        """Forget what is over."""
+        while self._until:
+            first, until = next(iter(self._until.items()))
+            if until > seconds:
+                break
+            self._drop(first)
+
+    def nodes(self, shape: Shape) -> tuple[str, ...]:
+        """Return the nodes that pods of a shape are to avoid."""
+        return tuple(self._nodes.get(_asked(shape), ())) if self._nodes else ()
+
+    def _drop(self, key: tuple[int, str]) -> None:
+        if self._until.pop(key, None) is None:
+            return
+        asked, node = key
+        del self._nodes[asked][node]
+        if not self._nodes[asked]:
+            del self._nodes[asked]
+
+
+def _asked(shape: Shape) -> int:
+    """Return a hash of what a pod asks of a node: a pod may be a megabyte, and is gone by then."""
+    return hash((shape.namespace, shape.requests, *on_nodes(shape)))
