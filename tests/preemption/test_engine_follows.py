@@ -29,7 +29,8 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Plan, Semantics
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.schedulerplugin.scores import UPSTREAM
+from podium.schedulerplugin.settings import WEIGHTS, Budgets, DivergencePolicy, Settings
 from podium.state import State
 from podium.view import Name
 
@@ -91,6 +92,7 @@ settings_of = st.builds(
     semantics=st.sampled_from([Semantics.KEP, Semantics.KEP, *Semantics]),
     budgets=st.sampled_from(Budgets),
     divergence=st.sampled_from(DivergencePolicy),
+    weights=st.sampled_from([WEIGHTS, UPSTREAM]),
     evict_only=st.sampled_from([None, None, "default-scheduler"]),
     preemption_priority=st.booleans(),
 )
