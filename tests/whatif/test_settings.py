@@ -8,11 +8,14 @@ from tests.fixtures.calling import Podium, calling
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.schedulersettings import of_scheduler
+from podium.cli.whatiffile import read_settings
 from podium.documents.load import ClusterInfo, load_state
 from podium.documents.schedulerfile import SchedulerFile, of_config_map
 from podium.documents.split import split
 from podium.ops.dump import Recorder, lines
 from podium.ops.share import pseudonyms
+from podium.schedulerplugin.scores import Weights
+from podium.schedulerplugin.settings import Settings
 
 OURS = "podium-scheduler"
 DEFAULTS = f"(defaults of {OURS}"
@@ -84,6 +87,11 @@ def command(request: pytest.FixtureRequest) -> str:
         pytest.param(
             *(OWN + LONE + config_map("preemption: off"), "pod lone", (), FITS, "preemption off"),
             id="the mode is named",
+        ),
+        pytest.param(
+            *(OWN + LONE + config_map("weights: {memory: 0, nvidia.com/gpu: 2}"), "pod lone", (), FITS),
+            "weights cpu=1 memory=0 accelerators=4 nvidia.com/gpu=2",
+            id="weights that are not the defaults",
         ),
         pytest.param(
             *(FOREIGN + LONE + config_map("evict: nobody"), "pod lone", (), NOT),
@@ -184,3 +192,13 @@ def test_a_config_map_without_a_file_is_named(data: dict[str, str], problem: str
     assert found.problem
     assert problem in found.problem or problem == "config"
     assert of_config_map({"metadata": {"name": "other"}}) is None
+
+
+def test_weights_of_a_file_rule_over_those_of_the_scheduler_one_by_one(tmp_path: Path) -> None:
+    """Those that the file does not name are the scheduler's."""
+    path = tmp_path / "own.yaml"
+    head = "apiVersion: config.podium.dev/v1\nkind: WhatIfConfiguration\n"
+    path.write_text(f"{head}weights: {{memory: 3, example.com/nic: 0}}\n", encoding="utf-8")
+    base = Settings(weights=Weights(2, 2, 9, (("example.com/gpu", 5),)))
+    named = (("example.com/gpu", 5), ("example.com/nic", 0))
+    assert read_settings(str(path), base).weights == Weights(2, 3, 9, named)
