@@ -151,7 +151,8 @@ class Engine:
             if self.settings.semantics is Semantics.PODS and found.group is not None:
                 return decider.decide_each(found)
             decision = decider.decide(found, waits=kind is not None and self._memo.waits(kind))
-        if kind is not None:
+        # Of equal nodes each pod has an order of its own: where one is placed says nothing of the next.
+        if kind is not None and (decision.chosen is not None or not decision.placed):
             shape = self.snapshot.shapes[kind[0]]
             self._memo.keep(kind, decision, second, by_room=self.placer.chain.plain(shape))
         return decision

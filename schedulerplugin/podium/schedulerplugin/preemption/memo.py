@@ -9,7 +9,6 @@ as long as room is only taken, which is all that a burst of preemptions does bef
 from collections.abc import Mapping
 
 from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import Wanted
 
 # What of a lone pod decides: the id of its shape, its priority, and why it may not preempt.
@@ -51,12 +50,14 @@ class Memo:
         return known._replace(wanted=found, placed=_of(found, known.placed), chosen=chosen)
 
     def keep(self, kind: Kind, decision: Decision, second: int, *, by_room: bool) -> None:
-        """Keep what was decided; `by_room` says that only what other pods request is in such pods' way."""
+        """Keep what was decided for a pod that does not fit as things are.
+
+        `by_room` says that only what other pods request is in such pods' way.
+        """
         if second != self._second:
             self._second, self._known = second, {}
         self._known[kind] = decision
-        if decision.outcome is not Outcome.FITS:
-            self._waiting[kind] = by_room
+        self._waiting[kind] = by_room
 
 
 def _of(found: Wanted, placed: Mapping[int, int]) -> dict[int, int]:
