@@ -1,7 +1,7 @@
 """The planner does no more harm than the oracle allows, on generated clusters.
 
-`make soak` compares all SEEDS of them, the unit suite the first SAMPLE. What is asserted here holds for
-every case; how many cases reach the least is printed by `python -m tests.oracle.compare`.
+`make soak` compares all SEEDS of them, the unit suite the first SAMPLE. `python -m tests.oracle.compare`
+prints the cases that differ.
 """
 
 import os
@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from tests.oracle import clusters
-from tests.oracle.compare import Compared, compared
+from tests.oracle.compare import Compared, compared, regret
 
 from podium.schedulerplugin.preemption.outcome import Semantics
 
@@ -34,6 +34,14 @@ def test_no_plan_does_less_harm_than_the_least(semantics: Semantics) -> None:
         if each.plan is not None:
             assert each.least is not None, each
             assert each.least <= each.plan, each
+
+
+def test_the_harm_is_the_least_nearly_always() -> None:
+    """In 95 of 100 cases; no plan evicts more than 1.2 times the pods, and none is missed or needless."""
+    figures = regret([both[Semantics.KEP] for both in _sample()])
+    assert figures.equal >= 0.95 * figures.cases
+    assert (figures.missed, figures.needless) == (0, 0)
+    assert max(figures.ratios) <= 1.2
 
 
 def test_the_sample_has_all_sorts() -> None:

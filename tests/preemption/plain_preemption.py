@@ -1,4 +1,4 @@
-"""Workload-aware preemption once more, on small clusters and plain lists: an oracle.
+"""Workload-aware preemption once more, on small clusters and plain lists: a plan that none may be worse than.
 
 It is written from KEP-5710's "Preemption algorithm" and the rules Podium adds to it, step by step, with a
 linear scan for the minimal priority and no value kept from one step to the next, so that it is right by
@@ -157,6 +157,17 @@ def violations(cluster: Cluster, ordered: Sequence[Unit]) -> dict[str, int]:
     return found
 
 
+def harm(cluster: Cluster, victims: Iterable[Unit]) -> tuple[int, list[tuple[int, int, int]]]:
+    """Give the pods that budgets do not allow to go, and units and pods by priority from the highest."""
+    ordered = by_importance(cluster, victims)
+    levels = [
+        (priority, len(here), sum(len(unit.pods) for unit in here))
+        for priority, each in groupby(ordered, key=lambda unit: unit.priority)
+        for here in [list(each)]
+    ]
+    return sum(violations(cluster, ordered).values()), levels
+
+
 # --- the algorithm ----------------------------------------------------------------------------------------
 
 
@@ -180,7 +191,8 @@ def preemptor_of(cluster: Cluster, name: str) -> Preemptor:
     waiting = [pod for pod in members if pod.node is None]
     there = sum(pod.node is not None and not pod.leaving for pod in members)
     waiting.sort(key=lambda pod: (-pod.priority, pod.created, pod.name))
-    never = group.never or any(pod.never for pod in waiting)
+    # No unit goes for members beyond minCount.
+    never = group.never or any(pod.never for pod in waiting) or there >= group.least
     return Preemptor(tuple(waiting), max(1, group.least - there), group.priority, never)
 
 

@@ -87,7 +87,8 @@ def two_pods_or_a_group() -> list[Any]:
         node("n1"),
         node("n2"),
         node("n3", 0),
-        [group("g", 1, 1, whole=True), gang("g", ["n1", "n3", "n3"], 0, priority=1), low("g-x", "n1", group="g")],
+        [group("g", 1, 1, whole=True), gang("g", ["n1", "n3", "n3"], 0, priority=1)],
+        low("g-x", "n1", group="g"),
         [low("b", "n2", 1, 2), low("c", "n2", 1, 2)],
         pod("high", 4, 5),
     ]
@@ -184,7 +185,7 @@ def test_7_comes_after_the_first_five() -> None:
 def test_the_choice_is_that_among_the_plans_of_all_nodes(
     case: tuple[Cluster, str], semantics: Semantics
 ) -> None:
-    """Sums and bounds over all nodes find the least cost, and the nodes that have it, as planning each does."""
+    """Sums and bounds over all nodes find the least cost, and nodes that have it, as planning each does."""
     cluster, _ = case
     engine = Engine(state_of(objects(cluster)), Settings(semantics=semantics))
     snapshot = engine.snapshot

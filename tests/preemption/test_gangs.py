@@ -6,6 +6,7 @@ import pytest
 from tests.preemption.scene import gang, group, node, of, placed, planned, pod, told_to_go, victims
 
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.preemption.target import FOR_ALL
 
 
 def town(*lows: int) -> list[Any]:
@@ -64,15 +65,38 @@ def test_finished_members_do_not_count() -> None:
     assert plan.message == "waiting for minCount pods: 1 pod can be placed and 0 run, minCount is 2"
 
 
-def test_a_basic_group_needs_one() -> None:
+def test_a_basic_group_preempts_for_all_its_pods_at_once() -> None:
     plan = want(3, None, town(4, 4, 4))
+    assert len(victims(plan)) == len(placed(plan)) == 3
+
+
+def test_a_basic_group_needs_one() -> None:
+    plan = want(3, None, town(4))
     assert len(victims(plan)) == len(placed(plan)) == 1
 
 
-def test_a_group_that_reaches_min_count_already_still_places_a_new_pod() -> None:
-    runs = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
-    plan = want(2, 1, town(4, 4), node("n9", 8), runs)
-    assert len(victims(plan)) == len(placed(plan)) == 1
+RUNS = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
+
+
+def test_no_unit_goes_for_members_beyond_min_count() -> None:
+    plan = want(2, 1, town(4, 4), node("n9", 8), RUNS)
+    assert (plan.outcome, victims(plan)) == (Outcome.NOT_ELIGIBLE, [])
+    said = "2 pods run and minCount is 1, so no pod goes for one more member"
+    assert plan.message.startswith(said)
+
+
+def test_members_beyond_min_count_take_free_room() -> None:
+    plan = want(1, 1, node("n1", 4), node("n9", 8), RUNS)
+    assert (plan.outcome, len(placed(plan))) == (Outcome.FITS, 1)
+
+
+@pytest.mark.parametrize(("size", "taken"), [(2, 2), (3, 1)])
+def test_a_group_may_ask_that_units_go_for_all_its_members(size: int, taken: int) -> None:
+    """If there is no room for all of them, units go for what minCount needs."""
+    asks = group("high", 5, 1, annotations={FOR_ALL: "true"})
+    members = gang("high", [None] * size, 4, priority=5)
+    plan = planned(asks, members, town(4, 4), by=of("high"))
+    assert len(victims(plan)) == len(placed(plan)) == taken
 
 
 def test_nobody_goes_for_a_group_that_cannot_reach_min_count() -> None:

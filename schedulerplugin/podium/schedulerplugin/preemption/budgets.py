@@ -213,7 +213,9 @@ class BudgetIndex:
         )
         number = np.full(len(self.names), -1)
         number[scarce] = np.arange(len(scarce))
-        for owner, budget, pods in zip(owners.tolist(), number[budgets].tolist(), counts.tolist(), strict=True):
+        for owner, budget, pods in zip(
+            owners.tolist(), number[budgets].tolist(), counts.tolist(), strict=True
+        ):
             if budget >= 0:
                 charges[owner].append((budget, pods))
         return charges, self._allowed[scarce].tolist()

@@ -102,8 +102,7 @@ class OneKind:
         slots, left = self._most, self._free[node]
         for at, amount in self._asked:
             fit = left[at] // amount
-            if fit < slots:
-                slots = fit
+            slots = min(slots, fit)
         return max(slots, 0)
 
 
@@ -131,9 +130,7 @@ class SeveralKinds:
 
     def pods(self) -> int:
         """Return how many pods of the preemptor have room."""
-        alone = sum(
-            min(int(slots(self._free, kind).sum()), kind.number) for kind in self._kinds
-        )
+        alone = sum(min(int(slots(self._free, kind).sum()), kind.number) for kind in self._kinds)
         if alone < self._wanted:
             return alone
         best = 0
@@ -177,7 +174,9 @@ def _orders(kinds: list[Kind], largest: Int64s) -> Iterator[list[Kind]]:
     """Yield the orders in which kinds are packed: the largest first, then others while there are few."""
 
     def share(kind: Kind) -> float:
-        return max(amount / max(int(most), 1) for amount, most in zip(kind.amounts, largest.tolist(), strict=True))
+        return max(
+            amount / max(int(most), 1) for amount, most in zip(kind.amounts, largest.tolist(), strict=True)
+        )
 
     largest_first = sorted(kinds, key=share, reverse=True)
     yield largest_first

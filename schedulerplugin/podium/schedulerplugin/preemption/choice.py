@@ -190,7 +190,7 @@ class Chooser:
     def _by_sums(
         self, sums: Sums, level: Int64s, safe: Bools
     ) -> tuple[Score | None, list[int], dict[int, Found]]:
-        """Give the least cost among the nodes whose plans are sums, the nodes that have it, and plans made."""
+        """Give the least cost among the nodes whose plans are sums, nodes that have it, and plans made."""
         if not safe.any():
             return None, [], {}
         lowest = int(level[safe].min())

@@ -19,6 +19,7 @@ from podium.schedulerplugin.preemption.domain import Found
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.obstacles import Obstacles, of_pod, without_all
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.packing import place_packed
 from podium.schedulerplugin.preemption.stage import Domain, Preemptor
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.units import Units
@@ -203,7 +204,13 @@ class Decider:
             placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
             if len(placed) >= found.needed:
                 return placed, None
-            return None, self._refused(next(row for row in found.rows if row not in placed))
+            refusals = self._refused(next(row for row in found.rows if row not in placed))
+        if self._semantics is Semantics.KEP:
+            with snapshot.trial():
+                placed = place_packed(self._placer.chain, found.rows, found.needed, None, self._deadline)
+                if len(placed) >= found.needed:
+                    return placed, None
+        return None, refusals
 
     def _refused(self, row: int) -> Refusals:
         """Say what refuses a pod on each node."""

@@ -112,7 +112,9 @@ class DomainPlanner:
         if not len(ordered):
             return None
         strict = self._settings.budgets is Budgets.STRICT
-        least = least_harm(self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=self._effort)
+        least = least_harm(
+            self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=self._effort
+        )
         if least is None:
             return None
         victims = least.victims

@@ -30,7 +30,14 @@ class Least(NamedTuple):
 
 
 def least_harm(
-    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int, *, only_room: bool, effort: int
+    stage: Stage,
+    budgets: BudgetIndex,
+    domain: Domain,
+    ordered: Rows,
+    now: int,
+    *,
+    only_room: bool,
+    effort: int,
 ) -> Least | None:
     """Return the plan, None where the preemptor finds no place though all units have left.
 
@@ -41,7 +48,7 @@ def least_harm(
     if (one or stage.has_company) and not _fits_without(stage, domain, ordered):
         # The specification asks this first: no unit goes for a preemptor with affinity to one that may go.
         return None
-    found = _by_resources(stage, budgets, domain, ordered, now, effort)
+    found = _by_resources(stage, budgets, domain, ordered, now=now, effort=effort)
     if found is not None:
         with stage.trial():
             stage.lift(found)
@@ -54,14 +61,14 @@ def least_harm(
 
 
 def _by_resources(
-    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, now: int, effort: int
+    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, *, now: int, effort: int
 ) -> Rows | None:
     """Return the units to evict as far as resources decide, None where all of them are not enough."""
     kinds, units = stage.kinds(domain), stage.units
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets)
     found, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)
-    victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline, effort).least()
+    victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline, effort=effort).least()
     return None if victims is None else pool.leads[victims]
 
 
@@ -84,7 +91,7 @@ def _by_leaving(stage: Stage, domain: Domain, ordered: Rows, first: Rows) -> Lea
 
 
 def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | None:
-    """Return how many units have to leave, None where all are not enough; `failed` are known to be too few."""
+    """Return how many units have to leave, None if all are too few, as `failed` of them are known to be."""
 
     def fits(number: int) -> bool:
         return _fits_without(stage, domain, leaving[:number])

@@ -291,7 +291,7 @@ class Sums:
         return cost, lists.nodes[at[first == latest]]
 
     def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows]:
-        """Reprieve on every node, the most important first; return the least harm, and the nodes that have it.
+        """Reprieve on every node, the most important first; return the least harm, and its nodes.
 
         It holds for the same nodes as `cheapest`. A search on one node may find less.
         """

@@ -34,9 +34,7 @@ class Kinds(NamedTuple):
 
     def free(self, snapshot: Snapshot) -> list[Int64s]:
         """Return the free room of each resource by node, as things are."""
-        return [
-            snapshot.allocatable[at][self.nodes] - snapshot.used[at][self.nodes] for at in self.resources
-        ]
+        return [snapshot.allocatable[at][self.nodes] - snapshot.used[at][self.nodes] for at in self.resources]
 
 
 def asked(shape: Shape) -> Shape:

@@ -77,7 +77,9 @@ def narrowed(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Po
     return _on_cheapest_nodes(pool, units, kinds)
 
 
-def candidates(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now: int) -> tuple[list[Candidate], list[int]]:
+def candidates(
+    pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now: int
+) -> tuple[list[Candidate], list[int]]:
     """Return the candidates of a search, and how many more pods each budget that they name lets go."""
     held: list[list[Held]] = [[] for _ in pool.leads]
     pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
@@ -124,7 +126,7 @@ def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:
 
 
 def _within_budgets(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
-    """Return the units that may go without violating a budget, the least important first, if they are enough."""
+    """Return the units, the least important first, that budgets allow to go, if they are enough."""
     backwards = pool.leads[::-1]
     numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
     lawful = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
@@ -151,7 +153,7 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
         return pool
     priority = units.priority[pool.leads]
     levels, level = np.unique(priority, return_inverse=True)
-    # A unit of one priority outweighs all that one cluster has of the next; shares of a unit are for each pod.
+    # A unit outweighs all of lower priority on its nodes; each of its pods has a share of it.
     loss = (0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
     lost = np.bincount(pool.node, loss, len(kinds.nodes))
     everyone = np.ones(len(pool.leads), np.bool_)

@@ -44,6 +44,7 @@ class Search:
         needed: int,
         allowed: Sequence[int],
         deadline: Deadline,
+        *,
         effort: int = EFFORT,
     ) -> None:
         """`capacity` is that with all candidates gone. Without `effort` the first plan is the answer."""
@@ -166,13 +167,20 @@ class Search:
             return False
         taken = self._victims()
         self._effort += len(taken)
-        attempts: list[tuple[Key, list[int]]] = [(self._by_weight, []), (self._by_use, [])]
+        # Those that were to go return first, or only the dearest of them does before any of the set.
+        dearest = sorted(before, key=self._by_weight)[:1]
+        by_use = [*sorted(before, key=self._by_use), *sorted(group, key=self._by_use)]
+        attempts: list[tuple[list[int], list[int]]] = [
+            ([], [*sorted(before, key=self._by_weight), *sorted(group, key=self._by_weight)]),
+            ([], by_use),
+        ]
+        if len(group) > 1:
+            attempts.append(([], [*dearest, *sorted(group, key=self._by_use), *by_use]))
         if self._over:
-            attempts += [(self._by_use, before), (self._by_use, taken)]
-        for order, first in attempts:
+            attempts += [(before, by_use), (taken, by_use)]
+        for first, order in attempts:
             self._obey_budgets(sorted(first, key=lambda at: self._all[at].useful))
-            self._give_back(sorted(before, key=order))
-            self._give_back(sorted(group, key=order))
+            self._give_back(order)
             if self._score < score:
                 return True
             self._set(taken)

@@ -160,7 +160,7 @@ def _group(
     needed = max(1, least - running)
     # Pods of a basic group need each other no more than lone pods do.
     for_all = group.min_count is None or (group.metadata.annotations or {}).get(FOR_ALL) == "true"
-    if not for_all and running >= least and settings.semantics is Semantics.KEP:
+    if not for_all and running >= max(least, 1) and settings.semantics is Semantics.KEP:
         barred = f"{count(running, 'pod')} run and minCount is {least}, so no pod goes for one more member"
     if _forbids(group, ready, view.classes):
         barred = POLICY_NEVER

@@ -123,8 +123,9 @@ class Units:
     `lead` is NO_UNIT for pods in none, `at` the node row where a pod of a unit runs. `priority` is what a
     preemptor must exceed, `rank` 1 for a group, `size` the running members, `start` the earliest start
     (NO_START: none, which counts as now), `since` the time after which work would be lost, `key` orders by
-    UID, `guard` whether the unit may not be evicted, `apart` whether the unit is a member that its group goes without, and (`minimum`, `until`) the preemption
-    toleration: exempt from preemptors below the one before the other (seconds). Call `refresh` first.
+    UID, `guard` whether the unit may not be evicted, `apart` whether the unit is a member that its group goes
+    without, and (`minimum`, `until`) the preemption toleration: exempt from preemptors below the one before
+    the other (seconds). Call `refresh` first.
     """
 
     def __init__(  # noqa: PLR0917 - what an engine is made of, in its order
