@@ -7,7 +7,7 @@ this order, and less is better:
 2. the highest priority among the victims (the KEP's N), because a priority is a promise about order;
 3. for each priority from the highest: the units that go, then their pods, for a unit restarts as a whole;
 4. the work that is lost: accelerator-seconds since the start, or since the checkpoint that the workload
-   declares (`podversions.CHECKPOINT`); if these are equal, a later start of the most important victims is less;
+   declares (`podversions.CHECKPOINT`); if these are equal, a later start of the victims at the top is less;
 5. the pods that the victims would preempt in turn (the KEP's second principle; see `choice`).
 """
 
