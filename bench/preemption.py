@@ -42,7 +42,8 @@ shapes, of which half constrain nothing but resources and the rest have tolerati
 spread or anti-affinity; five priorities; 1,000 budgets over half of all apps, which allow 0 to 19
 disruptions. No node has room for what preempts, which asks for 8 cpus. Lone pods: {LONE} of all the
 shapes one after another; after each its victims go and it is bound, and the engine follows that (timed
-apart). Of gangs the same decision is made again, a pod of the cluster having been replaced in between.
+apart). Pods that fit on room that victims left are not counted. Of gangs the same decision is made again, a
+pod of the cluster having been replaced in between.
 Pods of one shape are alike; with distinct labels each carries one of its own, as those of an Indexed Job do.
 Placing is measured on empty nodes. A decision includes the first try without preemption; but for lone
 pods figures are of decision and explanation together.
@@ -95,10 +96,13 @@ def lone(nodes: int, pods: int, budgets: int, numbered: int = 0) -> dict[str, An
     decisions, plans, follows = [], [], []
     for pod in _labelled(scene.wanted(LONE, cpu=8_000), numbered):
         state.apply(pod)
-        answer = preempting(engine, (pod.metadata.namespace or "", pod.metadata.name or ""))
-        decisions.append(answer.decided)
-        plans.append(answer.decided + answer.worded)
-        follows.append(timed(partial(follow, state, answer.plan))[0])
+        answer = answered(engine, (pod.metadata.namespace or "", pod.metadata.name or ""))
+        followed = timed(partial(follow, state, answer.plan))[0]
+        # A victim may leave more room than its preemptor takes, and the next pod needs none then.
+        if answer.plan.victims:
+            decisions.append(answer.decided)
+            plans.append(answer.decided + answer.worded)
+            follows.append(followed)
     return {"decisions": decisions, "plans": plans, "follows": follows}
 
 

@@ -146,6 +146,11 @@ def test_the_order_of_members_makes_no_feasible_gang_infeasible(priority: int) -
     assert placed(plan) == {"new-0": "n2", "new-1": "n1"}
 
 
+@pytest.mark.parametrize("nodes", [[], [node("n1", 0)]])
+def test_members_of_different_sizes_find_no_place_without_nodes_for_them(nodes: list[Any]) -> None:
+    assert planned(nodes, MIXED, by=of("new")).outcome is Outcome.DOES_NOT_FIT
+
+
 def test_members_of_different_sizes_are_packed_on_what_victims_leave() -> None:
     plan = planned(NODES[:2], holder("a", "n1"), holder("b", "n2", 4), MIXED, by=of("new"))
     assert victims(plan) == ["a"]

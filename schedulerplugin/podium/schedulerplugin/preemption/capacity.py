@@ -113,7 +113,7 @@ class SeveralKinds:
     unlimited = False
 
     def __init__(self, free: list[Int64s], kinds: list[Kind]) -> None:
-        self._free = np.array(free, np.int64)
+        self._free = np.array(free, np.int64).reshape(len(free), len(kinds[0].nodes))
         self._kinds = kinds
         self._wanted = sum(kind.number for kind in kinds)
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
@@ -174,9 +174,8 @@ def _orders(kinds: list[Kind], largest: Int64s) -> Iterator[list[Kind]]:
     """Yield the orders in which kinds are packed: the largest first, then others while there are few."""
 
     def share(kind: Kind) -> float:
-        return max(
-            amount / max(int(most), 1) for amount, most in zip(kind.amounts, largest.tolist(), strict=True)
-        )
+        parts = zip(kind.amounts, largest.tolist(), strict=True)
+        return max((amount / max(int(most), 1) for amount, most in parts), default=0.0)
 
     largest_first = sorted(kinds, key=share, reverse=True)
     yield largest_first
