@@ -64,6 +64,7 @@ def _plan() -> Schema:
                 "additionalProperties": _WHOLE,
             },
             "violations": {"description": "How many pods against a PodDisruptionBudget.", **_WHOLE},
+            "acceleratorSeconds": {"description": "The work lost, in accelerator-seconds.", **_WHOLE},
             "milliseconds": {"description": "How long it took to carry out.", **_WHOLE},
             "agreement": _word("What the other scheduler did.", Agreement),
             "theirPods": {"description": "How many pods the other scheduler preempted.", **_WHOLE},

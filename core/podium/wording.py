@@ -12,6 +12,13 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def work(seconds: int) -> str:
+    """Say how much work: `12.5 accelerator-hours`, in seconds where it is less than 0.1 hours."""
+    if seconds < 360:
+        return count(seconds, "accelerator-second")
+    return f"{seconds / 3600:,.1f} accelerator-hours"
+
+
 def listed(parts: Sequence[str]) -> str:
     """Join as a sentence does: `a`, `a and b`, `a, b and c`."""
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

@@ -34,7 +34,9 @@ def unit(name: str, *pods: str, kind: str = "Pod") -> Unit:
 
 def evict(*units: Unit, key: Key = (NS, "high"), kind: str = "pod") -> Evict:
     who = Preemptor(kind, NS, key[-1], "uid-high", 10)
-    return Evict(key, who, ((PodRef(NS, "high", "uid-high"), "n1"),), units, "n1", "0/1 nodes", violations=2)
+    return Evict(
+        key, who, ((PodRef(NS, "high", "uid-high"), "n1"),), units, "n1", "0/1 nodes", violations=2, work=90
+    )
 
 
 def test_pods_and_what_they_hold() -> None:
@@ -56,6 +58,7 @@ def test_pods_and_what_they_hold() -> None:
         podCount=2,
         accelerators={GPU: 3},
         violations=2,
+        acceleratorSeconds=90,
     )
 
 

@@ -216,10 +216,20 @@ def test_in_any_order_all_that_was_written_last_is_there(steps: list[str]) -> No
 
 LOW = party("low"), party("other")
 LEFT = plan(
-    0, result=Result.FAILED, message=STOPPED, preemptor=party("high"), units=LOW, unitCount=2, podCount=1
+    0,
+    result=Result.FAILED,
+    message=STOPPED,
+    preemptor=party("high"),
+    units=LOW,
+    unitCount=2,
+    podCount=1,
+    violations=2,
+    acceleratorSeconds=90,
 )
-ENDED = plan(9, preemptor=party("high"), units=LOW[1:], unitCount=1, podCount=1)
-WHOLE = msgspec.structs.replace(ENDED, units=LOW, unitCount=2, podCount=2)
+ENDED = plan(9, preemptor=party("high"), units=LOW[1:], unitCount=1, podCount=1, acceleratorSeconds=50)
+WHOLE = msgspec.structs.replace(
+    ENDED, units=LOW, unitCount=2, podCount=2, violations=2, acceleratorSeconds=90
+)
 
 
 @pytest.mark.parametrize(
@@ -288,4 +298,4 @@ def test_what_was_left_counts_once() -> None:
     assert counted(store.records.values(), begun) == [begun + timedelta(seconds=9)] * 2
     assert unfinished(store.records.values(), begun) == []
     summary = summed(*store.plans())
-    assert summary.modes == (ModeSums("Enforced", 1, 0, 2, 2, {}, 0),)
+    assert summary.modes == (ModeSums("Enforced", 1, 0, 2, 2, {}, 2, 90),)

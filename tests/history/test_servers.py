@@ -52,6 +52,7 @@ LARGEST = plan(
     podCount=5000,
     accelerators={f"example.com/{at:0>63}": 8 for at in range(MAX_RESOURCES)},
     violations=3,
+    acceleratorSeconds=2**53,
     milliseconds=1,
     agreement=Agreement.OTHER_VICTIMS,
     theirPods=9,

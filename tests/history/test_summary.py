@@ -38,15 +38,22 @@ HIGH = group("research", "train", 4, 1000)
 
 def test_modes_are_never_added_together() -> None:
     summary = summed(
-        by(1, HIGH, group("a", "x", 3, 10), accelerators={GPU: 24}, violations=1),
-        by(2, HIGH, group("a", "y", 2, 10), mode=Mode.OBSERVED, accelerators={GPU: 16}),
+        by(1, HIGH, group("a", "x", 3, 10), accelerators={GPU: 24}, violations=2, acceleratorSeconds=86_400),
+        by(
+            2,
+            HIGH,
+            group("a", "y", 2, 10),
+            mode=Mode.OBSERVED,
+            accelerators={GPU: 16},
+            acceleratorSeconds=3_600,
+        ),
         by(3, HIGH, group("b", "z", 1, 5), mode=Mode.OBSERVED, accelerators={"google.com/tpu": 4}),
         by(4, HIGH, group("b", "z", 7, 5), mode=Mode.SHADOW, agreement=Agreement.SAME, theirPods=7),
     )
     assert summary.modes == (
-        ModeSums("Enforced", 1, 0, 1, 3, {GPU: 24}, 1),
-        ModeSums("Observed", 2, 0, 2, 3, {GPU: 16, "google.com/tpu": 4}, 0),
-        ModeSums("Shadow", 1, 0, 1, 7, {}, 0),
+        ModeSums("Enforced", 1, 0, 1, 3, {GPU: 24}, 2, 86_400),
+        ModeSums("Observed", 2, 0, 2, 3, {GPU: 16, "google.com/tpu": 4}, 0, 3_600),
+        ModeSums("Shadow", 1, 0, 1, 7, {}, 0, 0),
     )
     assert summary.plans == 4
     a, b = summary.victims
@@ -62,7 +69,7 @@ def test_a_failed_preemption_counts_the_pods_that_went() -> None:
         1, HIGH, group("a", "x", 3), result=Result.FAILED, podCount=1, accelerators={GPU: 24}, message="why"
     )
     summary = summed(failed)
-    assert summary.modes == (ModeSums("Enforced", 1, 1, 0, 1, {}, 0),)
+    assert summary.modes == (ModeSums("Enforced", 1, 1, 0, 1, {}, 0, 0),)
     assert summary.failed == (failed,)
     assert summary.victims == ()
 

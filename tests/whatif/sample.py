@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from podium.cli.render.whatif_words import Basis, WhatIf, bill
+from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.findings import Finding, ObjectRef, Severity
 from podium.schedulerplugin.preemption.outcome import (
+    HarmLevel,
     NodeReason,
     Outcome,
     Placed,
     Plan,
+    PlanHarm,
     Semantics,
     UnitPod,
     UnitVerdict,
@@ -49,6 +51,7 @@ def costly(hostile: str = "sweep") -> WhatIf:
         outcome=Outcome.FITS_AFTER_PREEMPTION,
         message="4 pods find room once 2 units of priority 100 or lower are gone.",
         minimalPriority=100,
+        harm=PlanHarm(4, (HarmLevel(100, 1, 4), HarmLevel(0, 1, 1)), 45_000),
         placements=tuple(Placed(f"team-a/train-{each}", f"node-{each}") for each in range(4)),
         victims=(group(hostile, 4, violates=True), single("lone", "node-0")),
         spared=(single("kept", "node-1", priority=50), single("far", "node-9")),
@@ -96,6 +99,7 @@ def large(units: int) -> WhatIf:
         outcome=Outcome.FITS_AFTER_PREEMPTION,
         message="It needs much.",
         minimalPriority=0,
+        harm=PlanHarm(0, (HarmLevel(0, units, units),), 0),
         placements=tuple(Placed(f"team-a/train-{each}", f"node-{each}") for each in range(units)),
         victims=tuple(single(f"victim-{each}", f"node-{each}") for each in range(units)),
         spared=tuple(single(f"spared-{each}", f"node-{each}") for each in range(units)),
@@ -112,7 +116,7 @@ def report(
     unknown: Sequence[str] = (),
 ) -> WhatIf:
     """Put a plan into its surroundings."""
-    return WhatIf(plan, preemptor, bill(plan.victims, accelerators or {}), basis(plan.semantics, unknown))
+    return WhatIf(plan, preemptor, accelerators or {}, basis(plan.semantics, unknown))
 
 
 def basis(semantics: Semantics = Semantics.KEP, unknown: Sequence[str] = ()) -> Basis:

@@ -18,6 +18,7 @@ KEYS = [
     "outcome",
     "message",
     "minimalPriority",
+    "harm",
     "placements",
     "victims",
     "spared",
@@ -51,7 +52,13 @@ def test_values_are_the_plans() -> None:
     assert document["victims"][0]["name"] == HOSTILE
     assert document["victims"][0]["violatesBudget"] is True
     assert document["outcome"] == "FitsAfterPreemption"
-    assert json.loads(as_json(whatif_document(sample.fits().plan)))["minimalPriority"] is None
+    assert document["harm"] == {
+        "violations": 4,
+        "levels": [{"priority": 100, "units": 1, "pods": 4}, {"priority": 0, "units": 1, "pods": 1}],
+        "acceleratorSeconds": 45_000,
+    }
+    free = json.loads(as_json(whatif_document(sample.fits().plan)))
+    assert (free["minimalPriority"], free["harm"]) == (None, None)
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))

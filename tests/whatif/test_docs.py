@@ -3,13 +3,18 @@
 import re
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from podium.cli.main import command
 from podium.cli.render import threat, whatif_page, whatif_table
 from podium.cli.whatiffile import WhatIfModel
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.wording import SHOWN
 
-DOCS = Path(__file__).parents[2].joinpath("docs", "whatif.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT.joinpath("docs", "whatif.md").read_text("utf-8")
+EXAMPLE = ROOT / "examples" / "preemption" / "cluster.yaml"
 CUTS = {
     "nodes with pods of the preemptor": (whatif_table.PLACED, whatif_page.CARDS),
     "pods of one kind on a node": (SHOWN, whatif_page.PODS),
@@ -41,3 +46,12 @@ def test_every_outcome_and_semantics_is_documented() -> None:
     """Each stands in the text as the wire has it."""
     for name in (*Outcome, *Semantics):
         assert f"`{name}`" in DOCS
+
+
+def test_the_harm_of_the_first_example_is_documented() -> None:
+    """The line is that of the command."""
+    done = CliRunner().invoke(
+        command, ["whatif", "-f", str(EXAMPLE), "--group", "research/train", "-o", "html"]
+    )
+    line = next(each for each in done.stdout.splitlines() if each.startswith("<p>Harm: "))
+    assert f"    {line.removeprefix('<p>').removesuffix('</p>')}\n" in DOCS

@@ -2,13 +2,15 @@
 
 import re
 
+import msgspec
 import pytest
 from tests.render.sample import HOSTILE
 from tests.whatif import sample
 
 from podium.cli.render import whatif_table as table
 from podium.cli.render.text import Layout
-from podium.cli.render.whatif_words import WhatIf
+from podium.cli.render.whatif_words import WhatIf, harm_line
+from podium.schedulerplugin.preemption.outcome import HarmLevel, PlanHarm
 
 
 def written(report: WhatIf, width: int = 120, *, colour: bool = False) -> list[str]:
@@ -25,8 +27,9 @@ OPENINGS = {
             ),
             "PodGroup team-a/train fits after preemption: 4 pods on nodes node-0, node-1, node-2 and 1 more.",
             (
-                "It costs others 1 group and 1 single pod of priority 100 or lower (5 pods, 32 "
-                "nvidia.com/gpu, 1 google.com/tpu); 1 of them against a PodDisruptionBudget."
+                "Harm: 1 unit (4 pods) of priority 100 and 1 unit (1 pod) of priority 0; "
+                "12.5 accelerator-hours of work lost on 32 nvidia.com/gpu, 1 google.com/tpu; "
+                "4 pods against a PodDisruptionBudget."
             ),
             "4 pods find room once 2 units of priority 100 or lower are gone.",
         ],
@@ -39,7 +42,7 @@ OPENINGS = {
                 "at 2026-11-21T10:13:19Z (the newest time in the input)."
             ),
             "Pod team-a/solo fits as the cluster is, on node node-3.",
-            "Nobody is preempted.",
+            "No pod is preempted.",
             "There is free room for it.",
         ],
     ),
@@ -51,7 +54,7 @@ OPENINGS = {
                 "--semantics), at 2026-11-21T10:13:19Z (the newest time in the input)."
             ),
             "PodGroup team-a/train does not fit.",
-            "Nobody is preempted.",
+            "No pod is preempted.",
             "0/3 nodes are available: 3 Insufficient cpu; no pod has a lower priority.",
             "Not known, and so left out: PodDisruptionBudget: not in the input.",
         ],
@@ -120,3 +123,60 @@ def test_colour_only_when_wanted() -> None:
         written(sample.hopeless(), colour=True)
     )
     assert "\x1b" not in "\n".join(written(sample.hopeless()))
+
+
+HARM = {
+    "one pod": ((0, [(0, 1, 1)], 0), {}, "1 unit (1 pod) of priority 0; no accelerators; no budget violated"),
+    "a group, and work": (
+        (0, [(0, 2, 9)], 45_000),
+        {"nvidia.com/gpu": 9},
+        (
+            "2 units (9 pods) of priority 0; 12.5 accelerator-hours of work lost on 9 nvidia.com/gpu; "
+            "no budget violated"
+        ),
+    ),
+    "work of a moment": (
+        (0, [(0, 1, 1)], 359),
+        {"google.com/tpu": 4},
+        (
+            "1 unit (1 pod) of priority 0; 359 accelerator-seconds of work lost on 4 google.com/tpu; "
+            "no budget violated"
+        ),
+    ),
+    "work that was saved": (
+        (2, [(-5, 1, 3)], 0),
+        {"nvidia.com/gpu": 3},
+        (
+            "1 unit (3 pods) of priority -5; no work lost on 3 nvidia.com/gpu; "
+            "2 pods against a PodDisruptionBudget"
+        ),
+    ),
+    "four priorities": (
+        (0, [(at, 1, 1) for at in (4, 3, 2, 1)], 0),
+        {},
+        (
+            "1 unit (1 pod) of priority 4, 1 unit (1 pod) of priority 3, 1 unit (1 pod) of priority 2 and "
+            "1 unit (1 pod) of priority 1; no accelerators; no budget violated"
+        ),
+    ),
+    "many priorities": (
+        (0, [(at, 2, 3) for at in range(50, 0, -1)], 0),
+        {},
+        (
+            "2 units (3 pods) of priority 50, 2 units (3 pods) of priority 49, "
+            "2 units (3 pods) of priority 48 and 94 units (141 pods) of lower priorities; "
+            "no accelerators; no budget violated"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "held", "line"), HARM.values(), ids=list(HARM))
+def test_the_harm_is_one_line(
+    parts: tuple[int, list[tuple[int, int, int]], int], held: dict[str, int], line: str
+) -> None:
+    """Of many priorities it names the highest."""
+    violations, levels, work = parts
+    harm = PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work)
+    plan = msgspec.structs.replace(sample.costly().plan, harm=harm)
+    assert harm_line(sample.report(plan, held)) == f"Harm: {line}."

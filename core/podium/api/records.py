@@ -84,8 +84,8 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """One plan. `time` is RFC 3339 in UTC; the words are those of Mode, Result and Agreement.
 
     `units` names at most MAX_UNITS of `unitCount`, with `podCount` pods in all, which hold `accelerators` by
-    resource. `milliseconds` is how long it took to carry out. `theirPods` is how many pods the other
-    scheduler preempted where a shadow planned.
+    resource. `violations` and `acceleratorSeconds` are its harm. `milliseconds` is how long it took to carry
+    out. `theirPods` is how many pods the other scheduler preempted where a shadow planned.
     """
 
     time: str
@@ -99,6 +99,7 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     podCount: int = 0
     accelerators: dict[str, int] = {}
     violations: int = 0
+    acceleratorSeconds: int = 0
     milliseconds: int = 0
     agreement: str = ""
     theirPods: int = 0

@@ -23,7 +23,7 @@ from podium.cli.render.text import Layout
 from podium.cli.render.whatif_data import whatif_document
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_table import whatif_table
-from podium.cli.render.whatif_words import Basis, Surroundings, WhatIf, bill
+from podium.cli.render.whatif_words import Basis, Surroundings, WhatIf
 from podium.cli.schedulersettings import Chosen, choose_settings, of_file
 from podium.cli.whatifinput import Moment, Rules, Target
 from podium.documents.load import Loaded, collector_paused
@@ -174,7 +174,7 @@ def report_of(made: Plan, target: Target, view: View, basis: Basis) -> WhatIf:
     return WhatIf(
         plan=made,
         preemptor=whatifinput.words(target),
-        bill=bill(made.victims, accelerators(made, view.pods)),
+        held=accelerators(made, view.pods),
         basis=basis,
     )
 
@@ -182,9 +182,10 @@ def report_of(made: Plan, target: Target, view: View, basis: Basis) -> WhatIf:
 def _code(report: WhatIf, max_victims: int | None) -> int:
     if report.plan.outcome not in _GOOD:
         return EXIT_FINDINGS
-    if max_victims is None or report.bill.pods <= max_victims:
+    harm = report.plan.harm
+    if max_victims is None or harm is None or harm.pods <= max_victims:
         return 0
-    pods = count(report.bill.pods, "pod")
+    pods = count(harm.pods, "pod")
     click.echo(f"podium: {pods} would be preempted, more than --max-victims {max_victims:,}", err=True)
     return EXIT_FINDINGS
 

@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
+import numpy as np
+
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import Owner
 from podium.api.groups import PodGroup
@@ -22,11 +24,12 @@ from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
-from podium.schedulerplugin.preemption.choice import Chooser
+from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.explain import Explainer
+from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored
 from podium.schedulerplugin.preemption.memo import Kind, Memo
 from podium.schedulerplugin.preemption.naming import Said, plainly
@@ -229,6 +232,18 @@ class Engine:
         # What victims would preempt in turn is an estimate.
         again = partial(self.chooser, now=now, deadline=deadline, effort=0)
         return Chooser(planner, self.placer, table, self.budgets, again=again)
+
+    def harm(self, chosen: Chosen, units: Units, now: int) -> Harm:
+        """Return the harm of a preemption decided at `now` (seconds), whatever the semantics.
+
+        `units` are those it was decided with; no object may have changed since.
+        """
+        found = chosen.found
+        if isinstance(found.cost, Harm):
+            return found.cost
+        numbers = np.repeat(np.arange(len(found.victims)), units.size[found.victims])
+        violations = self.budgets.violations(units.all_members(found.victims), numbers)
+        return harm(units, found.victims, int(violations.sum()), now)
 
     def _as_group(self, found: Wanted) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS

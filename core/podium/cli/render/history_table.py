@@ -6,7 +6,7 @@ from podium.api.records import Mode, Party, RecordedPlan
 from podium.cli.render.text import Layout
 from podium.cli.render.words import amounts, visible
 from podium.schedulerplugin.scheduling.summary import Amount, ModeSums, Share, Summary
-from podium.wording import count, listed
+from podium.wording import count, listed, work
 
 # How much of each list the table shows; docs/history.md names these numbers.
 SHARES = 10
@@ -49,8 +49,10 @@ def mode_line(sums: ModeSums) -> str:
     parts = [f"{_DID[sums.mode]} {units} in {count(sums.plans, 'plan')}"]
     if sums.failed:
         parts.append(f"{sums.failed:,} failed")
-    if sums.violating:
-        parts.append(f"{sums.violating:,} against a PodDisruptionBudget")
+    if sums.acceleratorSeconds:
+        parts.append(f"{work(sums.acceleratorSeconds)} of work lost")
+    if sums.violations:
+        parts.append(f"{count(sums.violations, 'pod')} against a PodDisruptionBudget")
     return f"{'; '.join(parts)}."
 
 

@@ -16,6 +16,7 @@ def whatif_document(plan: Plan) -> dict[str, Any]:
         outcome=str(plan.outcome),
         message=plan.message,
         minimalPriority=plan.minimalPriority,
+        harm=None if plan.harm is None else msgspec.to_builtins(plan.harm),
         placements=[msgspec.to_builtins(placed) for placed in plan.placements],
         victims=[_unit(unit) for unit in plan.victims],
         spared=[_unit(unit) for unit in plan.spared],

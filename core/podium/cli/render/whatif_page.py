@@ -6,7 +6,7 @@ from podium.cli.render.html import first_of, section, table, text, tiles, whole
 from podium.cli.render.whatif_words import (
     Surroundings,
     WhatIf,
-    cost_line,
+    harm_line,
     nodes_heading,
     outcome_line,
     pods_words,
@@ -61,22 +61,22 @@ def _header(report: WhatIf) -> str:
 
 def verdict(report: WhatIf, heading: str) -> str:
     """Write the lines that open a plan, and its numbers; `heading` is the element of the outcome."""
-    plan, bill = report.plan, report.bill
+    plan, harm = report.plan, report.plan.harm
     unknown = unknown_line(report.basis)
     good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
     numbers = [
         ("info", "pod", "placed", len(plan.placements)),
-        ("blocked", "unit", "preempted", bill.units),
-        ("blocked", "pod", "preempted", bill.pods),
-        ("blocked", "accelerator", "they hold", sum(bill.accelerators.values())),
-        ("warning", "unit", "against a budget", bill.violating),
+        ("blocked", "unit", "preempted", harm.units if harm else 0),
+        ("blocked", "pod", "preempted", harm.pods if harm else 0),
+        ("blocked", "accelerator", "they hold", sum(report.held.values())),
+        ("warning", "pod", "against a budget", harm.violations if harm else 0),
     ]
     return "\n".join(
         [
             f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
             f'<{heading} class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</{heading}>',
             f'<p class="caution">{text(unknown)}</p>' if unknown else "",
-            f"<p>{text(cost_line(report))}</p>",
+            f"<p>{text(harm_line(report))}</p>",
             f"<p>{text(plan.message)}</p>",
             tiles(numbers),
         ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import (
     WhatIf,
-    cost_line,
+    harm_line,
     nodes_heading,
     outcome_line,
     pods_words,
@@ -33,7 +33,7 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
     plan = report.plan
     layout.paragraph(visible(rules_line(report.basis)), style="dim")
     layout.paragraph(visible(outcome_line(report)), style=_STYLES.get(plan.outcome, "bold"))
-    layout.paragraph(visible(cost_line(report)))
+    layout.paragraph(visible(harm_line(report)))
     layout.paragraph(visible(plan.message))
     if unknown := unknown_line(report.basis):
         layout.paragraph(visible(unknown), style="warning")

@@ -4,13 +4,22 @@ The first tells the outcome and where, the second whom it costs, the third why, 
 name in them is somebody else's word, so a format passes what it takes from here through its own escaping.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from podium.cli.render.words import amounts
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics, UnitPod, UnitVerdict
-from podium.wording import count, listed, some
+from podium.schedulerplugin.preemption.outcome import (
+    HarmLevel,
+    Outcome,
+    Plan,
+    Semantics,
+    UnitPod,
+    UnitVerdict,
+)
+from podium.wording import count, listed, some, work
+
+# Priorities that the harm line names; those below are summed up.
+_LEVELS = 3
 
 SEMANTICS: Mapping[Semantics, str] = {
     Semantics.KEP: "KEP-5710 as Podium's scheduler follows it",
@@ -24,15 +33,6 @@ _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.DOES_NOT_FIT: "does not fit",
     Outcome.NOT_ELIGIBLE: "is not eligible",
 }
-
-
-class Bill(NamedTuple):
-    """What a preemption costs others; `violating` counts the units whose budget it violates."""
-
-    units: int
-    pods: int
-    accelerators: Mapping[str, int]
-    violating: int
 
 
 class Basis(NamedTuple):
@@ -59,11 +59,14 @@ class Surroundings(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """A plan and what a reader has to know of it; `preemptor` is in a person's words."""
+    """A plan and what a reader has to know of it.
+
+    `preemptor` is in a person's words. `held` are the accelerators of the victims, by resource.
+    """
 
     plan: Plan
     preemptor: str
-    bill: Bill
+    held: Mapping[str, int]
     basis: Basis
 
 
@@ -94,18 +97,31 @@ def outcome_line(report: WhatIf) -> str:
     return f"{said}: {count(len(plan.placements), 'pod')} on {where}."
 
 
-def cost_line(report: WhatIf) -> str:
-    """Say whom it costs."""
-    plan, bill = report.plan, report.bill
-    if not plan.victims:
-        return "Nobody is preempted."
-    held = [count(bill.pods, "pod"), *amounts(bill.accelerators)]
-    kinds = Counter("group" if unit.kind == "PodGroup" else "single pod" for unit in plan.victims)
-    units = listed([count(kinds[kind], kind) for kind in ("group", "single pod") if kinds[kind]])
-    below = "" if plan.minimalPriority is None else f" of priority {plan.minimalPriority} or lower"
-    violating = f"{bill.violating:,} of them against a PodDisruptionBudget"
-    against = violating if bill.violating else "no budget violated"
-    return f"It costs others {units}{below} ({', '.join(held)}); {against}."
+def harm_line(report: WhatIf) -> str:
+    """Say what the plan costs others: units and pods by priority, work, budgets."""
+    harm = report.plan.harm
+    if harm is None:
+        return "No pod is preempted."
+    held = ", ".join(amounts(report.held))
+    lost = f"{work(harm.acceleratorSeconds)} of work lost" if harm.acceleratorSeconds else "no work lost"
+    on = f"{lost} on {held}" if held else "no accelerators"
+    against = f"{count(harm.violations, 'pod')} against a PodDisruptionBudget"
+    budgets = against if harm.violations else "no budget violated"
+    return f"Harm: {_levels(harm.levels)}; {on}; {budgets}."
+
+
+def _levels(levels: Sequence[HarmLevel]) -> str:
+    """Say how many units and pods of each priority; of many priorities the highest."""
+    shown = levels if len(levels) <= _LEVELS + 1 else levels[:_LEVELS]
+    parts = [f"{_victims(level.units, level.pods)} of priority {level.priority}" for level in shown]
+    if rest := levels[len(shown) :]:
+        units, pods = sum(level.units for level in rest), sum(level.pods for level in rest)
+        parts.append(f"{_victims(units, pods)} of lower priorities")
+    return listed(parts)
+
+
+def _victims(units: int, pods: int) -> str:
+    return f"{count(units, 'unit')} ({count(pods, 'pod')})"
 
 
 def nodes_heading(plan: Plan) -> str:
@@ -124,10 +140,3 @@ def pods_words(pods: Sequence[UnitPod]) -> str:
     """Say how many pods a unit has, and on which nodes."""
     nodes = {pod.node for pod in pods}
     return f"{len(pods):,} on {some(nodes)}"
-
-
-def bill(victims: Iterable[UnitVerdict], accelerators: Mapping[str, int]) -> Bill:
-    """Add up what victims cost; `accelerators` is what their pods hold together."""
-    victims = tuple(victims)
-    pods = sum(len(unit.pods) for unit in victims)
-    return Bill(len(victims), pods, accelerators, sum(unit.violatesBudget for unit in victims))

@@ -14,7 +14,7 @@ from podium.cli.render.words import amounts
 from podium.cli.site.frame import Here, Surroundings, object_link, page, pager, select, sliced
 from podium.schedulerplugin.scheduling.summary import Summary
 from podium.why.departing import Known, named
-from podium.wording import count
+from podium.wording import count, work
 
 # Units that a row names; docs/ui.md names the number.
 UNITS = 10
@@ -109,6 +109,8 @@ def _end(plan: RecordedPlan, known: Known) -> str:
     parts = [count(plan.podCount, "pod"), *amounts(plan.accelerators)]
     if plan.domain:
         parts.append("across the cluster" if plan.domain == "cluster" else f"on node {plan.domain}")
+    if plan.acceleratorSeconds:
+        parts.append(f"{work(plan.acceleratorSeconds)} of work lost")
     if plan.violations:
         parts.append(f"{count(plan.violations, 'pod')} against a PodDisruptionBudget")
     if plan.milliseconds:

@@ -21,7 +21,16 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domain import Fate
 from podium.schedulerplugin.preemption.naming import Said
 from podium.schedulerplugin.preemption.obstacles import Obstacles
-from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Placed, Plan, UnitPod, UnitVerdict
+from podium.schedulerplugin.preemption.outcome import (
+    HarmLevel,
+    NodeReason,
+    Outcome,
+    Placed,
+    Plan,
+    PlanHarm,
+    UnitPod,
+    UnitVerdict,
+)
 from podium.schedulerplugin.preemption.protection import class_findings
 from podium.schedulerplugin.preemption.target import Wanted
 from podium.schedulerplugin.preemption.toleration import FOREVER, scheduled_at
@@ -73,12 +82,21 @@ class Explainer:
             outcome=decision.outcome,
             message=self._message(),
             minimalPriority=None if chosen is None else chosen.found.minimal,
+            harm=self._harm(),
             placements=tuple(self._placements()),
             victims=() if chosen is None else tuple(map(self._victim, chosen.found.victims.tolist())),
             spared=tuple(self._spared()),
             nodes=() if refusals is None else tuple(NodeReason(*each) for each in refusals.reasons),
             findings=tuple(self._findings()),
         )
+
+    def _harm(self) -> PlanHarm | None:
+        chosen = self._decision.chosen
+        if chosen is None:
+            return None
+        harm = self._engine.harm(chosen, self._units, self._now)
+        levels = tuple(HarmLevel(*level) for level in harm.levels)
+        return PlanHarm(harm.violations, levels, harm.work)
 
     def _message(self) -> str:
         decision = self._decision

@@ -62,6 +62,35 @@ class UnitVerdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class HarmLevel(msgspec.Struct, frozen=True):
+    """The victims of one priority: units, and their pods."""
+
+    priority: int
+    units: int
+    pods: int
+
+
+class PlanHarm(msgspec.Struct, frozen=True):
+    """What a plan costs others (`harm`); levels come from the highest priority down.
+
+    `violations` are pods evicted beyond what budgets allow. `acceleratorSeconds` is the work lost.
+    """
+
+    violations: int
+    levels: tuple[HarmLevel, ...]
+    acceleratorSeconds: int
+
+    @property
+    def pods(self) -> int:
+        """The pods that go."""
+        return sum(level.pods for level in self.levels)
+
+    @property
+    def units(self) -> int:
+        """The units that go."""
+        return sum(level.units for level in self.levels)
+
+
 class NodeReason(msgspec.Struct, frozen=True):
     """Why so many nodes are no place for the preemptor, with some of their names."""
 
@@ -71,12 +100,16 @@ class NodeReason(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one preemptor; `minimalPriority` is N of the spec, None where nothing is preempted."""
+    """The answer for one preemptor.
+
+    `minimalPriority` is N of the spec. It and `harm` are None where nothing is preempted.
+    """
 
     semantics: Semantics
     outcome: Outcome
     message: str
     minimalPriority: int | None = None
+    harm: PlanHarm | None = None
     placements: tuple[Placed, ...] = ()
     victims: tuple[UnitVerdict, ...] = ()
     spared: tuple[UnitVerdict, ...] = ()

@@ -86,8 +86,8 @@ class Evict(NamedTuple):
     """One preemption: the nodes reserved for the preemptor's pods, and whose room they take.
 
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
-    name, or `cluster`. `resumed` says that an earlier process of ours began it, `again` that this one
-    did, and does not know who is going already.
+    name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
+    earlier process of ours began it, `again` that this one did, and does not know who is going already.
     """
 
     key: Key
@@ -98,6 +98,7 @@ class Evict(NamedTuple):
     message: str
     cleared: tuple[PodRef, ...] = ()
     violations: int = 0
+    work: int = 0
     resumed: bool = False
     again: bool = False
 

@@ -249,6 +249,7 @@ def planned(evict: Evict, view: View, at: datetime, mode: Mode) -> RecordedPlan:
         podCount=len(pods),
         accelerators=dict(held),
         violations=evict.violations,
+        acceleratorSeconds=evict.work,
     )
 
 
@@ -365,6 +366,7 @@ def _whole(earlier: RecordedPlan, later: RecordedPlan) -> RecordedPlan:
         podCount=earlier.podCount + later.podCount,
         accelerators=earlier.accelerators,
         violations=earlier.violations,
+        acceleratorSeconds=earlier.acceleratorSeconds,
     )
 
 

@@ -16,7 +16,7 @@ from podium.note import Note
 from podium.schedulerplugin.scheduling.conditions import group_of
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef
 from podium.view import View
-from podium.wording import count
+from podium.wording import count, work
 
 SCHEDULED: Final = "Scheduled"
 FAILED: Final = "FailedScheduling"
@@ -38,7 +38,8 @@ def preempted(view: View, evict: Evict) -> Note:
     """Tell of a preemption, about its first unit: the group if it is one that the view has, else its pod."""
     preemptor, unit = evict.preemptor, evict.units[0]
     gone = f"{count(len(evict.victims), 'pod')} in {count(len(evict.units), 'unit')}"
-    text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}"
+    lost = f", {work(evict.work)} lost" if evict.work else ""
+    text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}{lost}"
     group = group_of(view, unit)
     note = _of_pod(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
     # Who takes the plan over counts only the victims that are left.

@@ -42,6 +42,7 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
     assert chosen is not None
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
     found = chosen.found
+    harm = engine.harm(chosen, units, now)
     return Evict(
         key=key,
         preemptor=preemptor(engine, wanted),
@@ -50,7 +51,8 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
         domain=CLUSTER if found.domain.node is None else found.domain.name,
         message=message,
         cleared=tuple(ref_at(engine, row) for row in outranked(engine, wanted, decision)),
-        violations=found.cost.violations,
+        violations=harm.violations,
+        work=harm.work,
     )
 
 

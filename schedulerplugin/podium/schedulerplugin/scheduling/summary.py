@@ -27,7 +27,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class ModeSums(msgspec.Struct, frozen=True):
-    """All plans of one mode; `violating` is how many went against a PodDisruptionBudget."""
+    """All plans of one mode; `violations` and `acceleratorSeconds` are their harm."""
 
     mode: str
     plans: int
@@ -35,7 +35,8 @@ class ModeSums(msgspec.Struct, frozen=True):
     units: int
     pods: int
     accelerators: dict[str, int]
-    violating: int
+    violations: int
+    acceleratorSeconds: int
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -130,21 +131,22 @@ def _amount(plan: RecordedPlan) -> Amount:
 
 def _sums(mode: Mode, plans: Iterable[RecordedPlan]) -> ModeSums:
     held: dict[str, int] = {}
-    number = failed = units = pods = violating = 0
+    number = failed = units = pods = violations = work = 0
     for plan in plans:
         if plan.mode != mode:
             continue
         number += 1
-        violating += plan.violations > 0
         pods += plan.podCount
         if plan.result == Result.FAILED:
             # Of its victims it is not known which went.
             failed += 1
             continue
         units += plan.unitCount
+        violations += plan.violations
+        work += plan.acceleratorSeconds
         for name, amount in plan.accelerators.items():
             held[name] = held.get(name, 0) + amount
-    return ModeSums(mode, number, failed, units, pods, held, violating)
+    return ModeSums(mode, number, failed, units, pods, held, violations, work)
 
 
 def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, ...]:
