@@ -66,7 +66,15 @@ def test_modes_are_never_added_together() -> None:
 def test_a_failed_preemption_counts_the_pods_that_went() -> None:
     """Which of its units they were of is not known, nor what they held."""
     failed = by(
-        1, HIGH, group("a", "x", 3), result=Result.FAILED, podCount=1, accelerators={GPU: 24}, message="why"
+        1,
+        HIGH,
+        group("a", "x", 3),
+        result=Result.FAILED,
+        podCount=1,
+        accelerators={GPU: 24},
+        violations=1,
+        acceleratorSeconds=60,
+        message="why",
     )
     summary = summed(failed)
     assert summary.modes == (ModeSums("Enforced", 1, 1, 0, 1, {}, 0, 0),)

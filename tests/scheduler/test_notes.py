@@ -46,6 +46,11 @@ PREEMPTIONS = {
     "a group": (evict(GROUP), "PodGroup", "on node cluster, 2 pods in 1 unit"),
     "a group before others": (evict(GROUP, LONE), "PodGroup", "on node cluster, 3 pods in 2 units"),
     "a pod before others": (evict(LONE, GROUP), "Pod", "on node cluster, 3 pods in 2 units"),
+    "work that is lost": (
+        evict(GROUP)._replace(work=45_000),
+        "PodGroup",
+        "on node cluster, 2 pods in 1 unit, 12.5 accelerator-hours lost",
+    ),
 }
 
 
