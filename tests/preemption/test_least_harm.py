@@ -10,6 +10,7 @@ from tests.scheduling import builders
 
 from podium.schedulerplugin.podversions import CHECKPOINT
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.packing import MOST_KINDS
 from podium.schedulerplugin.settings import Budgets
 
 GPU = "nvidia.com/gpu"
@@ -155,6 +156,17 @@ def test_members_of_different_sizes_are_packed_on_what_victims_leave() -> None:
     plan = planned(NODES[:2], holder("a", "n1"), holder("b", "n2", 4), MIXED, by=of("new"))
     assert victims(plan) == ["a"]
     assert placed(plan) == {"new-0": "n2", "new-1": "n1"}
+
+
+def test_members_of_too_many_sizes_are_placed_in_their_order() -> None:
+    """A tenant chooses the number of sizes, and packing takes time for each."""
+    cpus = range(1, MOST_KINDS + 2)
+    sizes = [builders.pod(f"new-{cpu:02}", {"cpu": cpu}, priority=9, group="new") for cpu in cpus]
+    cluster = [holder("low", "n1", 0), group("new", 9, len(sizes)), sizes]
+    roomy = planned(node("n1", 1 + sum(cpus)), cluster, by=of("new"))
+    assert (len(placed(roomy)), victims(roomy)) == (len(sizes), [])
+    full = planned(node("n1", sum(cpus)), cluster, by=of("new"))
+    assert (len(placed(full)), victims(full)) == (len(sizes), ["low"])
 
 
 # More than resources decides: one pod a host, and pods that repel the preemptor.

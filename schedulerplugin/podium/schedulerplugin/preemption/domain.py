@@ -1,9 +1,9 @@
-"""Preemption in one domain: the algorithm of KEP-5710, the same for a pod on a node and a gang on a cluster.
+"""Preemption in one domain, the same for a pod on a node and a gang on a cluster.
 
-All units of lower priority are taken away; if the preemptor fits then, as many as possible are given back:
-first those whose loss would violate a budget, then (the spec's minimal priority N) all above the lowest
-priority that suffices, then one by one, the most important first, where the preemptor still fits beside them.
-What was decided about each unit is kept on the way, so an explanation is no second path.
+Under `kep` the plan is that of least harm (`leastharm`). kube-scheduler's releases take all units of lower
+priority away; if the preemptor fits then, as many as possible are given back where it still fits beside them:
+first those whose loss would violate a budget, then the others, the most important first. What was decided
+about each unit is kept on the way, so an explanation is no second path.
 """
 
 from enum import StrEnum
@@ -30,7 +30,7 @@ class Fate(StrEnum):
     TAKEN = "taken"
     # The preemptor fits beside it.
     STAYS = "stays"
-    # The same, and it was asked first, for its loss would violate a budget.
+    # The same, and its loss would violate a budget.
     BUDGET = "budget"
     # The preemptor fits without any unit of so high a priority.
     ABOVE = "above"
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     earliest: int
 
 
-# What plans are compared by: podium's own score, or that of kube-scheduler's releases. One run has one kind.
+# What plans are compared by: harm under `kep`, the steps of kube-scheduler under its releases' rules.
 Score = Harm | Cost
 
 

@@ -55,7 +55,7 @@ def least_harm(
             placed = stage.place(domain)
         if placed is not None:
             return Least(placed, found)
-    if only_room and found is None and domain.node is not None:
+    if found is None and (only_room or stage.monotone):
         return None
     return _by_leaving(stage, domain, ordered, found if found is not None else ordered[:0])
 
@@ -63,8 +63,10 @@ def least_harm(
 def _by_resources(
     stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, *, now: int, effort: int
 ) -> Rows | None:
-    """Return the units to evict as far as resources decide, None where all of them are not enough."""
+    """Return the units to evict as far as resources decide, None if all are too few, or kinds too many."""
     kinds, units = stage.kinds(domain), stage.units
+    if kinds is None:
+        return None
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets)
     found, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)

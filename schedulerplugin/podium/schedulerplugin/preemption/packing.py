@@ -18,6 +18,8 @@ from podium.schedulerplugin.preemption.capacity import Kind, SeveralKinds
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
+# Of a preemptor with more kinds of pods none are packed: time grows with the kinds, which a tenant chooses.
+MOST_KINDS = 32
 _HOST = "kubernetes.io/hostname"
 
 
@@ -42,13 +44,15 @@ def asked(shape: Shape) -> Shape:
     return shape._replace(labels=(), scored=(0, 0))
 
 
-def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> Kinds:
-    """Return the kinds of the `needed` pods that ask for least, the first of equals."""
+def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> Kinds | None:
+    """Return the kinds of the `needed` pods that ask for least, the first of equals; None if too many."""
     snapshot = chain.snapshot
     by_shape: dict[Shape, list[int]] = {}
     for row in _smallest(snapshot, rows, needed):
         shape = snapshot.shapes[snapshot.shape.item(row)]
         by_shape.setdefault(asked(shape) if chain.plain(shape) else shape, []).append(row)
+    if len(by_shape) > MOST_KINDS:
+        return None
     masks = [chain.static(snapshot.shapes[snapshot.shape.item(each[0])]) for each in by_shape.values()]
     if within is not None:
         masks = [mask & within for mask in masks]
@@ -73,7 +77,7 @@ def place_packed(
     """Pack pods of several kinds, and assume those that every filter accepts; return node rows by pod row."""
     found = kinds_of(chain, rows, needed, within)
     placed: dict[int, int] = {}
-    if len(found.kinds) < 2:
+    if found is None or len(found.kinds) < 2:
         return placed
     snapshot = chain.snapshot
     left = {id(kind): list(mine) for kind, mine in zip(found.kinds, found.rows, strict=True)}

@@ -156,11 +156,11 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
     # A unit outweighs all of lower priority on its nodes; each of its pods has a share of it.
     loss = (0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
     lost = np.bincount(pool.node, loss, len(kinds.nodes))
-    everyone = np.ones(len(pool.leads), np.bool_)
+    empty = pool.room(np.ones(len(pool.leads), np.bool_))
     chosen = np.zeros(len(kinds.nodes), np.bool_)
     for kind in kinds.kinds:
         now = slots(pool.free, kind)
-        gain = slots(pool.room(everyone), kind) - now
+        gain = slots(empty, kind) - now
         price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]

@@ -6,7 +6,7 @@ or all that keep one node from being free, and gives back others that are worth 
 bounded by a number, not by time, so the same cluster has the same answer.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -15,9 +15,6 @@ from podium.schedulerplugin.preemption.capacity import Capacity, Held
 
 # How many pods are moved to improve a plan. A pod takes a microsecond.
 EFFORT = 25_000
-
-
-Key = Callable[[int], tuple[float, ...]]
 
 
 class Candidate(NamedTuple):
@@ -76,7 +73,7 @@ class Search:
         return self._over, self._weight
 
     def _best_start(self) -> list[int]:
-        """Return the best of several ways to give units back, from all that are gone."""
+        """Return what is left to evict after the best of several ways to give units back."""
         everyone = range(len(self._all))
         by_weight = sorted(everyone, key=self._by_weight)
         by_use = sorted(everyone, key=self._by_use)
@@ -157,7 +154,7 @@ class Search:
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
-        before, score, room = self._victims(), self._score, self._capacity.pods()
+        score, room = self._score, self._capacity.pods()
         for at in group:
             self._go(at)
         if pair and self._capacity.pods() == room and self._capacity.unlimited:
@@ -166,6 +163,7 @@ class Search:
                 self._back(at)
             return False
         taken = self._victims()
+        before = sorted(self._gone.difference(group))
         self._effort += len(taken)
         # Those that were to go return first, or only the dearest of them does before any of the set.
         dearest = sorted(before, key=self._by_weight)[:1]

@@ -104,8 +104,8 @@ class Stage:
             kept.keep()
         return placed
 
-    def kinds(self, domain: Domain) -> Kinds:
-        """Return the pods that are to be placed by kind, on the nodes of a domain."""
+    def kinds(self, domain: Domain) -> Kinds | None:
+        """Return the pods that are to be placed by kind, on the nodes of a domain; None if too many."""
         within = domain.within
         if domain.node is not None:
             within = np.zeros(len(self.snapshot.alive), np.bool_)
