@@ -28,7 +28,7 @@ from podium.schedulerplugin.shapes import Shape
 # Of plans that cost the same, so many are looked at for what their victims would do next.
 FORESIGHT = 8
 # So many nodes are searched for a plan of less harm than sums along their pods show.
-_SEARCHED = 16
+_SEARCHED = 8
 
 
 class Chosen(NamedTuple):

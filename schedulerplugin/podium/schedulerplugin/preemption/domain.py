@@ -16,7 +16,7 @@ from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.leastharm import least_harm
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.search import EFFORT
+from podium.schedulerplugin.preemption.search import EFFORT, NODE_EFFORT
 from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
 
@@ -109,26 +109,41 @@ class DomainPlanner:
         return found
 
     def _of_least_harm(self, domain: Domain, ordered: Rows, *, only_room: bool) -> Found | None:
+        """Return the plan of least harm; one that violates budgets only if no plan was found without."""
+        found = self._searched(domain, ordered, only_room=only_room)
+        if found is not None and found.cost.violations:
+            safe = ordered[self._violations(ordered) == 0]
+            other = self._searched(domain, safe, only_room=only_room)
+            if other is not None and other.cost < found.cost:
+                held = ordered[~np.isin(ordered, safe)]
+                other.fates.update(dict.fromkeys(held.tolist(), self._by_budget))
+                found = other
+            if found.cost.violations and self._settings.budgets is Budgets.STRICT:
+                return None
+        return found
+
+    @property
+    def _by_budget(self) -> Fate:
+        return Fate.STRICT if self._settings.budgets is Budgets.STRICT else Fate.BUDGET
+
+    def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool) -> Found | None:
         if not len(ordered):
             return None
-        strict = self._settings.budgets is Budgets.STRICT
+        effort = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)
         least = least_harm(
-            self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=self._effort
+            self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
         )
         if least is None:
             return None
         victims = least.victims
         violations = self._violations(victims)
         cost = harm(self.units, victims, int(violations.sum()), self.now)
-        if strict and cost.violations:
-            return None
         fates = dict.fromkeys(ordered.tolist(), Fate.STAYS)
         minimal = cost.highest if cost.highest is not None else -SHIFT
         above = ordered[self.units.priority[ordered] > minimal]
         fates.update(dict.fromkeys(above.tolist(), Fate.ABOVE))
-        by_budget = Fate.STRICT if strict else Fate.BUDGET
         held = self._budgets.holding(ordered, victims, self.units)
-        fates.update(dict.fromkeys(held.tolist(), by_budget))
+        fates.update(dict.fromkeys(held.tolist(), self._by_budget))
         fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
         violating = frozenset(victims[violations > 0].tolist())
         return Found(domain, least.placed, victims, minimal, violating, cost, fates)
