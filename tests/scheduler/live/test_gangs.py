@@ -6,6 +6,8 @@ import pytest
 from tests.fixtures.proxy import Refuse, Where
 from tests.scheduler.world import Yard, pod_of
 
+from podium.schedulerplugin.preemption.target import FOR_ALL
+
 pytestmark = pytest.mark.server
 
 
@@ -66,7 +68,7 @@ def test_pods_are_made_before_their_group(yard: Yard) -> None:
 
 
 def test_pods_that_join_late(yard: Yard) -> None:
-    """One takes free room; the next has room made for it, alone, for its gang runs already."""
+    """One takes free room; for the next no pod goes until the group asks for all of its members."""
     yard.nodes(3)
     names = yard.gang("gang", 1, least=1)
     yard.until_bound(names)
@@ -74,7 +76,11 @@ def test_pods_that_join_late(yard: Yard) -> None:
     assert yard.touched() == []
     free = {"n0", "n1", "n2"} - {yard.where(pod) for pod in yard.pods().values()}
     yard.pod("low", 4, 1, node=free.pop())
-    yard.until_bound(yard.members("gang", 1, 4, 5, first=2))
+    (late,) = yard.members("gang", 1, 4, 5, first=2)
+    yard.until_said(late, "no pod goes for one more member")
+    assert yard.touched() == []
+    yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {FOR_ALL: "true"}}})
+    yard.until_bound([late])
     assert yard.evicted() == ["low"]
 
 

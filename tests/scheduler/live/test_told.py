@@ -73,7 +73,7 @@ def test_one_event_tells_of_a_plan(yard: Yard) -> None:
         "Binding",
         f"Successfully assigned {yard.name}/high to {node}",
     )
-    yard.pod("late", 4, 1)
+    yard.pod("large", 5, 1)
     yard.until(lambda: events(yard, "FailedScheduling"), "the refusal is told")
     assert any("0/2 nodes are available" in each["note"] for each in events(yard, "FailedScheduling"))
 
