@@ -58,14 +58,14 @@ def test_a_group_says_how_it_fares(yard: Yard) -> None:
 
 def test_one_event_tells_of_a_plan(yard: Yard) -> None:
     """With the preemptor's UID; Scheduled and FailedScheduling are told of pods, in upstream's form."""
-    yard.nodes(2)
-    yard.running_gang("low", ["n0", "n0", "n1", "n1"], 2, 1, whole=True)
+    yard.nodes(1)
+    yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     made = yard.pod("high", 2, 5)
     node = yard.full(yard.until_bound(["high"])["high"])
     yard.until(lambda: events(yard, "Preempted"), "the plan is told")
     (told,) = events(yard, "Preempted")
     uid = made["metadata"]["uid"]
-    assert told["note"] == f"Preempted by pod {uid} on node {node}, 4 pods in 1 unit"
+    assert told["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit"
     assert (told["regarding"]["kind"], told["regarding"]["name"]) == ("PodGroup", "low")
     yard.until(lambda: events(yard, "Scheduled"), "the bind is told")
     (bound,) = events(yard, "Scheduled")
@@ -75,7 +75,7 @@ def test_one_event_tells_of_a_plan(yard: Yard) -> None:
     )
     yard.pod("large", 5, 1)
     yard.until(lambda: events(yard, "FailedScheduling"), "the refusal is told")
-    assert any("0/2 nodes are available" in each["note"] for each in events(yard, "FailedScheduling"))
+    assert any("0/1 nodes are available" in each["note"] for each in events(yard, "FailedScheduling"))
 
 
 def test_a_window_waits_for_new_nodes_first(yard: Yard) -> None:
