@@ -42,12 +42,16 @@ def test_a_lone_pod_is_taken_one_priority_above_its_own() -> None:
     found = threatened(node(cpu=4), pod("low", 3, 7, node="n1", ago=60))
     assert (found.minimal, found.later, found.protection) == (8, 8, "")
     (room,) = found.rooms
-    assert (room.node, room.without["cpu"], room.frees["cpu"]) == ("n1", 1000, 3000)
+    assert (room.node, room.spared["cpu"], room.without["cpu"], room.frees["cpu"]) == ("n1", 1000, 1000, 3000)
     assert (found.kind, found.one_by_one, [each.name for each in found.pods]) == ("Pod", 0, ["low"])
 
 
-def test_less_important_units_go_first() -> None:
-    """What pods of lower priority and those that started later hold is had without it."""
+SPARED = {Semantics.KEP: (4000, 6000), Semantics.V1_37: (5000, 5000)}
+
+
+@pytest.mark.parametrize(("semantics", "cpu"), SPARED.items(), ids=[str(each) for each in SPARED])
+def test_other_units_go_first(semantics: Semantics, cpu: tuple[int, int]) -> None:
+    """Pods of lower priority go first; in the releases those that started later do, too."""
     found = threatened(
         node(cpu=9),
         pod("low", 2, 5, node="n1", ago=60),
@@ -55,8 +59,10 @@ def test_less_important_units_go_first() -> None:
         pod("lower", 3, 4, node="n1", ago=90),
         pod("earlier", 1, 5, node="n1", ago=90),
         pod("higher", 1, 6, node="n1", ago=10),
+        semantics=semantics,
     )
-    assert found.rooms[0].without["cpu"] == 1000 + 1000 + 3000
+    (room,) = found.rooms
+    assert (room.spared["cpu"], room.without["cpu"]) == cpu
 
 
 def test_a_group_goes_as_a_whole() -> None:
@@ -164,18 +170,26 @@ def test_a_class_that_is_gone_leaves_the_system_classes() -> None:
     )
 
 
-def test_a_budget_has_others_asked_first() -> None:
-    """A unit that would violate a budget is given back before all that would not."""
+def test_a_budget_spares_a_unit_as_long_as_others_suffice() -> None:
+    """Others of its priority go first then, unless they violate a budget, too."""
     objects = [
-        node(cpu=6),
+        node(cpu=8),
         pod("low", 2, 5, node="n1", ago=60, labels={"app": "web"}),
         pod("same", 2, 5, node="n1", ago=90),
+        pod("other", 2, 5, node="n1", ago=90, labels={"app": "other"}),
     ]
-    assert threatened(objects).rooms[0].without["cpu"] == 2000
+    other = budget("other", 0, app="other")
+
+    def spared(*budgets: PodDisruptionBudget) -> int:
+        return threatened(objects, *budgets).rooms[0].spared["cpu"]
+
+    assert spared() == 2000
     found = threatened(objects, budget("web", 0))
     assert found.budgets == (Budgeted("web", 0, 1),)
     assert found.budgets[0].violated
-    assert found.rooms[0].without["cpu"] == 4000
+    assert found.rooms[0].spared["cpu"] == found.rooms[0].without["cpu"] == 6000
+    assert spared(budget("web", 0), other) == 4000
+    assert spared(budget("web", 1)) == 2000
     assert not threatened(objects, budget("web", 1)).budgets[0].violated
 
 
@@ -254,13 +268,14 @@ def crowds(draw: st.DrawFn) -> list[Any]:
 
 @given(crowds(), st.sampled_from(list(Semantics)), st.integers(1, 24))
 def test_the_engine_does_what_is_said(objects: list[Any], semantics: Semantics, ask: int) -> None:
-    """A lone pod of that size and integer takes the unit; a smaller one, or of less priority, does not."""
+    """A pod of that size and priority preempts the unit; a smaller one, or one of less priority, does not."""
     settings = Settings(semantics=semantics)
     engine = Engine(state_of(objects), settings)
     found = threat(engine, (NS, "unit"), NOW)
     assert found.minimal is not None
     room = found.rooms[0]
-    without, most = room.without["cpu"], room.without["cpu"] + room.frees["cpu"]
+    most = room.without["cpu"] + room.frees["cpu"]
+    assert semantics is Semantics.KEP or room.spared == room.without
     names = {each.name for each in found.pods}
 
     def taken(priority: int) -> bool:
@@ -268,8 +283,8 @@ def test_the_engine_does_what_is_said(objects: list[Any], semantics: Semantics, 
         made = Engine(state_of([*objects, wants]), settings).plan((NS, "high"), NOW)
         return any(each.name in names for victim in made.victims for each in victim.pods)
 
-    if ask * 1000 <= without:
+    if ask * 1000 <= room.spared["cpu"]:
         assert not taken(found.minimal)
-    elif ask * 1000 <= most:
+    elif room.without["cpu"] < ask * 1000 <= most:
         assert taken(found.minimal)
     assert not taken(found.minimal - 1)

@@ -28,8 +28,9 @@ GIB = 2**30
 def threat(**fields: Any) -> Threat:
     """Make the answer for a gang of two on two nodes that have the same."""
     pods = (UnitPod("sweep-0", "n1"), UnitPod("sweep-1", "n2"))
-    without, frees = (
+    spared, without, frees = (
         {"cpu": 1500, "memory": 3 * GIB, "nvidia.com/gpu": 0},
+        {"cpu": 2500, "memory": 3 * GIB, "nvidia.com/gpu": 1},
         {
             "cpu": 8000,
             "memory": 64 * GIB,
@@ -50,7 +51,7 @@ def threat(**fields: Any) -> Threat:
         "later": 101,
         "tolerations": (),
         "budgets": (),
-        "rooms": tuple(Room(name, without, frees) for name in ("n1", "n2")),
+        "rooms": tuple(Room(name, spared, without, frees) for name in ("n1", "n2")),
         "classes": (("research", 1000), ("urgent", 5000)),
     }
     return Threat(**{**given, **fields})
@@ -75,26 +76,26 @@ class Case:
 
 WHO = "PodGroup team-b/sweep (priority 100, 2 pods on n1, n2)"
 SIZE = (
-    "A single pod takes it that wants more of something than its node has without it (on n1 more than 0 "
-    "nvidia.com/gpu and up to 8); a group, where it cannot reach its minCount otherwise."
+    "On n1 a pod that requests more than 1 nvidia.com/gpu and up to 9 preempts it. Up to 0 does not; between "
+    "them the least harm decides. A group preempts it if the group cannot reach its minCount otherwise."
 )
 CASES = {
     "open": Case(
         threat(),
         f"{WHO} can be preempted by priority 101 or higher, of the classes here research (1000) and above.",
-        f"The group goes as a whole. {SIZE}",
+        f"The group is preempted as a whole. {SIZE}",
         "No toleration and no budget protects it.",
     ),
     "nobody has it": Case(
         threat(classes=(), kind="Pod", one_by_one=2),
         f"{WHO[:3]}{WHO[8:]} can be preempted by priority 101 or higher, which no class here has.",
-        f"2 members of the group go one by one; this is the first to go. {SIZE}",
+        f"2 members of the group are preempted one by one; this is the first. {SIZE}",
         "No toleration and no budget protects it.",
     ),
     "held": Case(
         threat(tolerations=(HELD,), minimal=2000, budgets=(Budgeted("sweep", 1, 2),)),
         f"{WHO} can be preempted by priority 2000 or higher, of the classes here research (1000) and above.",
-        f"The group goes as a whole. {SIZE}",
+        f"The group is preempted as a whole. {SIZE}",
         "Its PriorityClass holds back priorities below 2000 until 2026-11-21T16:00:00Z; without that 101 "
         "is enough. Its loss would violate PodDisruptionBudget sweep: it is spared as long as taking others "
         "helps.",
@@ -120,9 +121,9 @@ def test_nodes_that_have_the_same_share_a_row() -> None:
     rows = [line.split("  ") for line in lines(threat())]
     found = [[cell.strip() for cell in row if cell.strip()] for row in rows if row[0] == "n1, n2"]
     assert found == [
-        ["n1, n2", "cpu", "1500m", "8", "9500m"],
-        ["n1, n2", "memory", "3Gi", "64Gi", "67Gi"],
-        ["n1, n2", "nvidia.com/gpu", "0", "8", "8"],
+        ["n1, n2", "cpu", "1500m", "2500m", "10500m"],
+        ["n1, n2", "memory", "3Gi", "3Gi", "67Gi"],
+        ["n1, n2", "nvidia.com/gpu", "0", "1", "9"],
     ]
 
 
@@ -177,7 +178,7 @@ def test_json_is_the_contract() -> None:
     ]
     assert (value["kind"], value["unit"]["name"]) == ("ThreatReport", "sweep")
     assert [each["until"] for each in value["tolerations"]] == [None, "2026-11-21T16:00:00Z"]
-    assert value["nodes"][0]["without"]["cpu"] == "1500m"
+    assert [value["nodes"][0][name]["cpu"] for name in ("spared", "without")] == ["1500m", "2500m"]
     assert yaml.safe_load(as_yaml(document)) == value
 
 

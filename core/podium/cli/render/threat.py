@@ -53,6 +53,7 @@ def threat_document(threat: Threat) -> dict[str, Any]:
         nodes=[
             {
                 "node": room.node,
+                "spared": {name: amount(name, value) for name, value in room.spared.items()},
                 "without": {name: amount(name, value) for name, value in room.without.items()},
                 "frees": {name: amount(name, value) for name, value in room.frees.items()},
             }
@@ -137,20 +138,25 @@ def size_line(threat: Threat) -> str:
     first = ""
     if threat.one_by_one:
         units = count(threat.one_by_one, "member")
-        first = f"{units} of the group go one by one; this is the first to go. "
+        first = f"{units} of the group are preempted one by one; this is the first. "
     elif threat.kind == "PodGroup":
-        first = "The group goes as a whole. "
-    pod = f"A single pod takes it that wants more of something than its node has without it{_size(threat)}"
-    return f"{first}{pod}; a group, where it cannot reach its minCount otherwise."
+        first = "The group is preempted as a whole. "
+    group = "A group preempts it if the group cannot reach its minCount otherwise."
+    return f"{first}{_size(threat)}{group}"
 
 
 def _size(threat: Threat) -> str:
-    """Give the size that matters on the first node: in accelerators where it holds some, else in cpu."""
+    """Return the size that decides on the first node: in accelerators where it holds some, else in cpu."""
     for room in threat.rooms:
         for name in sorted(room.frees, key=lambda name: ("/" not in name, name)):
-            without, frees = room.without[name], room.frees[name]
+            spared, without, frees = room.spared[name], room.without[name], room.frees[name]
             least, most = amount(name, without), amount(name, without + frees)
-            return f" (on {room.node} more than {least} {name} and up to {most})"
+            size = (
+                f"On {room.node} a pod that requests more than {least} {name} and up to {most} preempts it. "
+            )
+            if spared == without:
+                return size
+            return f"{size}Up to {amount(name, spared)} does not; between them the least harm decides. "
     return ""
 
 
@@ -181,8 +187,8 @@ _List = tuple[str, Sequence[str], list[Sequence[str]], int, Sequence[int]]
 def _lists(threat: Threat) -> Iterator[_List]:
     """Give each list: heading, names of columns, rows, how many are shown, columns of numbers."""
     rooms = list(_rooms(threat.rooms))
-    columns = ("Nodes", "Resource", "Without it", "It frees", "Together")
-    yield "What its nodes have", columns, rooms, NODES, (2, 3, 4)
+    columns = ("Nodes", "Resource", "Spared up to", "Preempted above", "And up to")
+    yield "Requests of a pod on its nodes", columns, rooms, NODES, (2, 3, 4)
     tolerations = [_toleration(each) for each in threat.tolerations]
     yield "Tolerations", ("Pod", "Below", "Until"), tolerations, TOLERATIONS, (1,)
     budgets = [_budget(each) for each in threat.budgets]
@@ -195,13 +201,13 @@ def _rooms(rooms: Sequence[Room]) -> Iterator[Sequence[str]]:
     """Give a row a resource; nodes that have the same share their rows."""
     alike: dict[tuple[tuple[str, int], ...], list[Room]] = {}
     for room in rooms:
-        alike.setdefault((*room.without.items(), *room.frees.items()), []).append(room)
+        alike.setdefault((*room.spared.items(), *room.without.items(), *room.frees.items()), []).append(room)
     for same in alike.values():
         nodes = some(room.node for room in same)
-        without, frees = same[0].without, same[0].frees
-        for name in frees:
-            both = amount(name, without[name] + frees[name])
-            yield nodes, name, amount(name, without[name]), amount(name, frees[name]), both
+        room = same[0]
+        for name in room.frees:
+            limits = (room.spared[name], room.without[name], room.without[name] + room.frees[name])
+            yield nodes, name, *(amount(name, limit) for limit in limits)
 
 
 def _toleration(held: Held) -> Sequence[str]:

@@ -1,9 +1,11 @@
 """The other direction: what priority and size would evict a pod or group that runs, and what protects it.
 
-It asks the engine's own units, order of importance and budgets, so the answer is that of the plan which would
-take the unit: a lone pod takes it where it has the priority, and asks on its node for more than what is free
-there and what the units give up that are asked after it (KEP-5710: first those are given back whose loss
-would violate a budget, then the others in order of importance).
+The answer uses the engine's own units, order of importance and budgets, so it agrees with the plan that
+would preempt the unit. kube-scheduler's releases give units back in a fixed order: those that violate a
+budget first, then by importance. So one amount on a node decides: what is free there, and what the units
+free that are given back later. `kep` chooses the least harm, so two amounts count. The unit is spared for
+certain up to what is free and what units of lower priority free. It is preempted for certain above what is
+free and what all other units free. Between the two the sizes of the units decide.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +19,7 @@ from podium.api.membership import GroupKey
 from podium.api.times import LAST_SECOND, seconds
 from podium.errors import PodiumError
 from podium.priority import NEVER, SYSTEM_CLASSES
-from podium.schedulerplugin.arrays import Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.domain import charge
@@ -59,14 +61,15 @@ class Budgeted(msgspec.Struct, frozen=True):
 
 
 class Room(msgspec.Struct, frozen=True):
-    """A node of the unit: what a lone pod gets there without the unit, and what the unit frees.
+    """A node of the unit, and how much a lone pod of the minimal priority requests when it preempts the unit.
 
-    `without` is what is free and what the units hold that go before this one: below zero where pods hold more
-    than the node has. A pod that asks for no more leaves the unit alone; one that asks for more of some, and
-    for no more of any than both together, takes the unit.
+    A pod that requests no more than `spared` does not preempt the unit. A pod that requests more than
+    `without` of a resource, and no more of any than `without` and `frees` together, does. The two are equal
+    except under `kep`. Both are below zero where pods hold more than the node has.
     """
 
     node: str
+    spared: Amounts
     without: Amounts
     frees: Amounts
 
@@ -193,23 +196,30 @@ def _budgets(engine: Engine, rows: Rows) -> Iterator[Budgeted]:
 
 
 def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> Iterator[Room]:
-    """Give the nodes of a unit, by name, with what goes before it and with it."""
+    """Yield the nodes of a unit, by name."""
     snapshot = units.snapshot
     own = units.members(lead)
     potential = _potential(units, lead, minimal, now)
     rows = units.all_members(potential)
     owners = np.repeat(potential, units.size[potential])
     for node in sorted(set(units.at[own].tolist()), key=lambda row: snapshot.names[row] or ""):
-        here = np.unique(owners[units.at[rows] == node])
-        before = units.all_members(_before(engine, units, lead, units.ordered(here, now)))
+        ordered = units.ordered(np.unique(owners[units.at[rows] == node]), now)
         frees = _sum(units, own[units.at[own] == node])
-        given = _sum(units, before[units.at[before] == node])
-        without = {}
-        for name in frees:
-            at = snapshot.resource[name]
-            free = snapshot.allocatable[at].item(node) - snapshot.used[at].item(node)
-            without[name] = free + given.get(name, 0)
-        yield Room(snapshot.names[node] or "", without, frees)
+        surely, at_most = _others(engine, units, lead, ordered)
+        spared, without = (_reach(units, node, frees, others) for others in (surely, at_most))
+        yield Room(snapshot.names[node] or "", spared, without, frees)
+
+
+def _reach(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
+    """Return what is free on a node and what these units free there."""
+    snapshot = units.snapshot
+    rows = units.all_members(others)
+    given = _sum(units, rows[units.at[rows] == node])
+    at = {name: snapshot.resource[name] for name in names}
+    return {
+        name: snapshot.allocatable[row].item(node) - snapshot.used[row].item(node) + given.get(name, 0)
+        for name, row in at.items()
+    }
 
 
 def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
@@ -219,13 +229,25 @@ def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
     return np.flatnonzero(may)
 
 
-def _before(engine: Engine, units: Units, lead: int, ordered: Rows) -> Rows:
-    """Give the units of a node that a lone pod takes rather than this one: those given back after it."""
+def _others(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Rows, Rows]:
+    """Return the units of a node that are preempted before this one for certain, and those that may be."""
+    semantics = engine.settings.semantics
+    if semantics is Semantics.KEP:
+        others = ordered[ordered != lead]
+        violates = any(budget.violated for budget in _budgets(engine, units.members(lead)))
+        cheaper = others if violates else others[units.priority[others] < units.priority.item(lead)]
+        return cheaper[~_violating(engine, units, cheaper)], others
+    violating = _violating(engine, units, ordered)
+    given_back = np.concatenate((ordered[violating], ordered[~violating]))
+    later = given_back[int(np.flatnonzero(given_back == lead)[0]) + 1 :]
+    return later, later
+
+
+def _violating(engine: Engine, units: Units, ordered: Rows) -> Bools:
+    """Return which of these units, the most important first, violate a budget if all of them go."""
     numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
     charged = charge(engine.settings.semantics, group=False)
-    violating = engine.budgets.violating(units.all_members(ordered), numbers, charged)
-    asked = np.concatenate((ordered[violating], ordered[~violating]))
-    return asked[int(np.flatnonzero(asked == lead)[0]) + 1 :]
+    return engine.budgets.violating(units.all_members(ordered), numbers, charged)
 
 
 def _sum(units: Units, rows: Rows) -> Amounts:
