@@ -19,6 +19,7 @@ from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.findings import ObjectRef
+from podium.schedulerplugin.preemption.units import SHRINK
 from podium.state import State
 from podium.view import Name
 
@@ -76,6 +77,18 @@ def constrained(seed: int) -> Case:
         spread = {"topologyKey": key, "maxSkew": rng.choice((1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
         spec = {"topologySpreadConstraints": [{**spread, **same}]}
     return _made(rng, sort, spec)
+
+
+def shrinking(seed: int) -> Case:
+    """Make the cluster of a seed in which the whole gangs that run shrink to their minCount first."""
+    case, rng = generated(seed), random.Random(seed)
+    for key, group in sorted(case.state.groups.items()):
+        members = len(case.state.members(key))
+        if key.name != WANTED and group.disruption_mode is DisruptionMode.POD_GROUP and members > 1:
+            metadata = msgspec.structs.replace(group.metadata, annotations={SHRINK: "true"})
+            least = rng.randint(1, members)
+            case.state.apply(msgspec.structs.replace(group, metadata=metadata, min_count=least))
+    return case
 
 
 def full_of_gangs(seed: int) -> Case:

@@ -1,7 +1,8 @@
 """The planner beside the oracle on one cluster, or on many: `python -m tests.oracle.compare [FIRST LAST]`.
 
 It prints a line for each case that differs, and how many do no more harm than the least. `--all` prints
-every case, `--semantics` compares other rules, `--constrained` gangs that spread or keep apart.
+every case, `--semantics` compares other rules, `--constrained` gangs that spread or keep apart, `--shrinking`
+clusters whose gangs shrink to minCount first.
 """
 
 import argparse
@@ -122,9 +123,11 @@ def _main(arguments: list[str]) -> int:
     )
     parser.add_argument("--semantics", type=Semantics, default=Semantics.KEP)
     parser.add_argument("--constrained", action="store_true")
+    parser.add_argument("--shrinking", action="store_true")
     parser.add_argument("--all", action="store_true")
     given = parser.parse_args(arguments)
     make = clusters.constrained if given.constrained else clusters.generated
+    make = clusters.shrinking if given.shrinking else make
     seen = []
     for seed in range(*given.seeds) if len(given.seeds) > 1 else given.seeds:
         (each,) = compared(seed, make(seed), given.semantics)

@@ -47,6 +47,8 @@ class _Alike(NamedTuple):
     pods: int
     budgets: tuple[tuple[Name, int], ...]
     work: int
+    # Units of which some go only with others are like no others: the name of the core, and whether it is one.
+    core: tuple[str, bool]
 
 
 def least(problem: Problem, order: Sequence[Criterion] = ORDER) -> Least | None:
@@ -70,14 +72,17 @@ class _Model:
         self.problem = problem
         self.program = Program()
         self.kinds: dict[_Alike, list[Unit]] = defaultdict(list)
+        cores = {unit.core for unit in problem.units}
         for unit in problem.units:
-            self.kinds[_alike(unit, problem, by_work=by_work)].append(unit)
+            core = (unit.name, True) if unit.name in cores else (unit.core, False)
+            self.kinds[_alike(unit, problem, core, by_work=by_work)].append(unit)
         self.going = {kind: self.program.variable(len(units)) for kind, units in self.kinds.items()}
         self.places: dict[tuple[int, int], int] = {}
         self.over: list[int] = []
         self._fit()
         self._enough()
         self._charge()
+        self._keep_cores()
         for constraint in problem.constraints:
             self._constrain(constraint)
 
@@ -178,6 +183,14 @@ class _Model:
             self.over.append(over)
             self.program.row({**charged, over: -1}, left)
 
+    def _keep_cores(self) -> None:
+        """Have a core go only with all of its surplus."""
+        cores = {kind.core[0]: at for kind, at in self.going.items() if kind.core[1]}
+        for kind, at in self.going.items():
+            name, is_core = kind.core
+            if name in cores and not is_core:
+                self.program.row({cores[name]: len(self.kinds[kind]), at: -1}, 0)
+
     def _constrain(self, constraint: Even | Apart) -> None:
         sums = [
             {
@@ -197,7 +210,7 @@ class _Model:
             self.program.row({**here, fewest: -1}, constraint.skew)
 
 
-def _alike(unit: Unit, problem: Problem, *, by_work: bool) -> _Alike:
+def _alike(unit: Unit, problem: Problem, core: tuple[str, bool], *, by_work: bool) -> _Alike:
     freed: dict[int, Counter[str]] = defaultdict(Counter)
     for pod in unit.pods:
         if pod.node in problem.free:
@@ -209,4 +222,5 @@ def _alike(unit: Unit, problem: Problem, *, by_work: bool) -> _Alike:
         len(unit.pods),
         tuple(sorted(budgets.items())),
         unit.work if by_work else 0,
+        core,
     )

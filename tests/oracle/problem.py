@@ -19,7 +19,7 @@ from podium.schedulerplugin.filters.nodes import NodeAffinity
 from podium.schedulerplugin.preemption.harm import work_lost
 from podium.schedulerplugin.preemption.naming import plainly
 from podium.schedulerplugin.preemption.target import Wanted
-from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
 from podium.view import Name
 
@@ -47,12 +47,16 @@ class Pod(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Pods that go together; `work` is what is lost with them, in accelerator-seconds."""
+    """Pods that go together; `work` is what is lost with them, in accelerator-seconds.
+
+    If a unit goes, each unit goes whose `core` is its name.
+    """
 
     name: str
     priority: int
     pods: tuple[Pod, ...]
     work: int
+    core: str = ""
 
 
 class Even(NamedTuple):
@@ -113,6 +117,8 @@ class Harm(NamedTuple):
 def harm(problem: Problem, rows: Collection[int]) -> Harm:
     """Return the harm of evicting these pods; a unit that loses a pod is lost as a whole."""
     gone = [unit for unit in problem.units if any(pod.row in rows for pod in unit.pods)]
+    names = {unit.name for unit in gone}
+    gone = [unit for unit in problem.units if unit.name in names or unit.core in names]
     units = Counter(unit.priority for unit in gone)
     pods = Counter(unit.priority for unit in gone for _ in unit.pods)
     charged = Counter(pod.budget for unit in gone for pod in unit.pods if pod.budget is not None)
@@ -168,7 +174,9 @@ def _unit(engine: Engine, units: Units, lead: int, names: list[str], now: int) -
     rows = units.members(lead)
     pods = tuple(_pods(engine, rows, names))
     work = work_lost(units, np.array([lead]), now).item()
-    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, work)
+    core = units.core.item(lead)
+    of = "/".join(units.object_of(core)) if core != NO_UNIT else ""
+    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, work, of)
 
 
 def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:

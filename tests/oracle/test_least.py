@@ -50,7 +50,8 @@ def _unit(draw: st.DrawFn, at: int, rows: Iterator[int]) -> Unit:
         )
         for _ in range(draw(st.sampled_from((1, 1, 2, 3))))
     )
-    return Unit(f"unit-{at}", draw(st.sampled_from((-1, 0, 5))), pods, draw(st.integers(0, 3)))
+    core = draw(st.sampled_from(("", "", "unit-0"))) if at else ""
+    return Unit(f"unit-{at}", draw(st.sampled_from((-1, 0, 5))), pods, draw(st.integers(0, 3)), core)
 
 
 @given(problems())
@@ -132,7 +133,11 @@ def _harms(problem: Problem) -> Iterator[Harm]:
 
 
 def _subsets(units: tuple[Unit, ...]) -> Iterator[tuple[Unit, ...]]:
-    return chain.from_iterable(combinations(units, size) for size in range(len(units) + 1))
+    """Yield the choices of units in which no core goes without its surplus."""
+    for chosen in chain.from_iterable(combinations(units, size) for size in range(len(units) + 1)):
+        names = {unit.name for unit in chosen}
+        if all(unit in chosen for unit in units if unit.core in names):
+            yield chosen
 
 
 def _fits(problem: Problem, units: tuple[Unit, ...]) -> bool:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 from tests.preemption.clusters import SECONDS, time_of
-from tests.preemption.scene import HOST, group, node, of, placed, planned, victims
+from tests.preemption.scene import HOST, group, node, of, placed, planned, unit, victims
 from tests.preemption.test_budgets import budget
 from tests.scheduling import builders
 
 from podium.schedulerplugin.podversions import CHECKPOINT
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.packing import MOST_KINDS
+from podium.schedulerplugin.preemption.units import SHRINK
 from podium.schedulerplugin.settings import Budgets
 
 GPU = "nvidia.com/gpu"
@@ -41,6 +42,14 @@ def whole(name: str, nodes: list[str], priority: int = 1, **kwargs: Any) -> list
     """Make a group that is evicted as a whole, with a pod of 8 accelerators on each node."""
     pods = [holder(f"{name}-{at}", where, priority=priority, group=name) for at, where in enumerate(nodes)]
     return [group(name, priority, len(nodes), whole=True, **kwargs), *pods]
+
+
+def shrinks(name: str, nodes: list[str], least: int, **kwargs: Any) -> list[Any]:
+    """Make such a group whose members above minCount go first; those on the first nodes started first."""
+    pods = [
+        holder(f"{name}-{at}", where, group=name, ago=HOUR - at, **kwargs) for at, where in enumerate(nodes)
+    ]
+    return [group(name, 1, least, whole=True, annotations={SHRINK: "true"}), *pods]
 
 
 def new(*gpus: int, **kwargs: Any) -> list[Any]:
@@ -103,6 +112,32 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ],
         ["other"],
     ),
+    "a group that shrinks loses its youngest members above minCount": (
+        [NODES, shrinks("x", ["n1", "n2", "n3", "n4"], 2), new(8, 8)],
+        ["x-2", "x-3"],
+    ),
+    "a group that shrinks to less than minCount goes as a whole": (
+        [NODES, shrinks("x", ["n1", "n2", "n3", "n4"], 2), new(8, 8, 8)],
+        ["x-0", "x-1", "x-2", "x-3"],
+    ),
+    "of a group that shrinks one member goes": (
+        [NODES, shrinks("x", ["n1", "n2", "n3", "n4"], 3), new(8)],
+        ["x-3"],
+    ),
+    "a member above minCount and a lone pod go before a core": (
+        [NODES, shrinks("x", ["n1", "n2", "n3"], 2), holder("lone", "n4"), new(8, 8)],
+        ["lone", "x-2"],
+    ),
+    "a core stays if its loss and that of its surplus would violate a budget": (
+        [
+            NODES,
+            shrinks("x", ["n1", "n2"], 1, labels={"app": "a"}),
+            whole("y", ["n3", "n4"]),
+            budget("one", allowed=1),
+            new(8, 8),
+        ],
+        ["y-0", "y-1"],
+    ),
     "what goes is charged to budgets, not what may go": (
         [
             NODES[:2],
@@ -128,6 +163,45 @@ def test_a_lone_pod_has_the_victims_of_a_group_of_one(name: str) -> None:
     *rest, asked = objects
     if len(asked) == 2:
         assert victims(planned(rest, holder("high", None, priority=9))) == expected
+
+
+CORES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
+    "on the node of a core all of the group goes": ([], {}, ["x-0", "x-1", "x-2"]),
+    "where budgets are strict, a budget of the surplus protects the core": (
+        [budget("none")],
+        {"budgets": Budgets.STRICT},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("by", ["high", of("new")], ids=["pod", "group"])
+def test_a_core_goes_only_with_its_surplus(name: str, by: Any) -> None:
+    objects, settings, expected = CORES[name]
+    group, *pods = shrinks("x", ["n1", "n2", "n3"], 2)
+    pods[2].metadata.labels = {"app": "a"}
+    on: Any = {"nodeSelector": {HOST: "n1"}}
+    wanted = [holder("high", None, priority=9, **on)] if by == "high" else new(8, **on)
+    plan = planned(NODES, group, pods, objects, wanted, by=by, **settings)
+    assert victims(plan) == expected
+    if expected:
+        assert unit(plan, "x-2").reason == "its group is preempted as a whole"
+
+
+RELEASES = [each for each in Semantics if each is not Semantics.KEP]
+
+
+@pytest.mark.parametrize("semantics", RELEASES)
+def test_releases_know_no_group_that_shrinks(semantics: Semantics) -> None:
+    objects = [NODES, new(8)]
+    shrinking = shrinks("x", ["n1", "n2", "n3", "n4"], 3)
+    plain = whole("x", ["n1", "n2", "n3", "n4"])[:1]
+    found = [
+        victims(planned(objects, group, shrinking[1:], by=of("new"), semantics=semantics))
+        for group in (shrinking[0], plain[0])
+    ]
+    assert found[0] == found[1]
 
 
 def test_strict_budgets_leave_what_they_allow() -> None:

@@ -178,9 +178,9 @@ class BudgetIndex:
         """Say for each entry whether its unit would violate a budget, were its node the only one to empty.
 
         An entry is a unit (by its lead) on a node where it has a pod; those of one node come the most
-        important first, and charge all their pods, wherever they run.
+        important first, and charge all pods that go with them, wherever they run.
         """
-        entries, budgets, counts = self._charges_of_units(leads, units)
+        entries, budgets, counts = self._charges_of_units(leads, units, with_surplus=True)
         scarce = np.bincount(budgets, counts, len(self.names)) > self._allowed[: len(self.names)]
         kept = scarce[budgets]
         entries, budgets, counts = entries[kept], budgets[kept], counts[kept]
@@ -230,9 +230,13 @@ class BudgetIndex:
         holding: Rows = leads[np.unique(owners[over])]
         return holding
 
-    def _charges_of_units(self, leads: Rows, units: Units) -> tuple[Rows, Rows, Int64s]:
+    def _charges_of_units(
+        self, leads: Rows, units: Units, *, with_surplus: bool = False
+    ) -> tuple[Rows, Rows, Int64s]:
         """Give what units charge: the position of each, a budget, and how many of its pods that counts."""
         several = units.size[leads] > 1
+        if with_surplus:
+            several |= units.above[leads] > 0
         alone = np.flatnonzero(~several)
         own = self._charges(leads[alone])
         ones = np.ones(len(own.positions), np.int64)
@@ -241,8 +245,9 @@ class BudgetIndex:
         # A unit is met on each of its nodes, and its pods are looked at once.
         among = np.flatnonzero(several)
         distinct, which = np.unique(leads[among], return_inverse=True)
-        charges = self._charges(units.all_members(distinct))
-        owner = np.repeat(np.arange(len(distinct)), units.size[distinct])[charges.positions]
+        rows, numbers = units.going_with(distinct) if with_surplus else units.members_of(distinct)
+        charges = self._charges(rows)
+        owner = np.repeat(np.arange(len(distinct)), numbers)[charges.positions]
         height = len(self.names)
         pairs, counts = np.unique(owner * height + charges.budgets, return_counts=True)
         sizes = np.bincount(pairs // max(height, 1), minlength=len(distinct))

@@ -332,6 +332,9 @@ class Chooser:
                     if len(self._placer.place_many(rows, deadline=self._deadline)) == len(rows):
                         kept.keep()
                         continue
+                if units.core.item(lead) != NO_UNIT:
+                    # A member above minCount preempts nothing when it is made again.
+                    continue
                 made_again = Preemptor(rows, len(rows), units.priority.item(lead), group=len(rows) > 1)
                 chooser = self._again(made_again)
                 best = chooser.cost()

@@ -92,7 +92,7 @@ class DomainPlanner:
         of a node that nothing but room can refuse the preemptor there, whoever goes.
         """
         self.stage.deadline.check()
-        ordered = self.units.ordered(leads, self.now)
+        ordered = self.units.ordered(self.units.with_surplus(leads), self.now)
         if self.semantics is Semantics.KEP:
             return self._of_least_harm(domain, ordered, only_room=only_room)
         violations = self._violations(ordered)
@@ -112,7 +112,7 @@ class DomainPlanner:
         """Return the plan of least harm; one that violates budgets only if no plan was found without."""
         found = self._searched(domain, ordered, only_room=only_room)
         if found is not None and found.cost.violations:
-            safe = ordered[self._violations(ordered) == 0]
+            safe = self.units.without_held_cores(ordered[self._violations(ordered) == 0])
             other = self._searched(domain, safe, only_room=only_room)
             if other is not None and other.cost < found.cost:
                 held = ordered[~np.isin(ordered, safe)]
@@ -165,7 +165,9 @@ class DomainPlanner:
         units = self.units
         # Who has been moved in a trial is no victim a second time.
         stands: Bools = self.stage.snapshot.node == units.at
-        return stands & units.open_to(self.stage.preemptor.priority, self.now)
+        may: Bools = stands & units.open_to(self.stage.preemptor.priority, self.now)
+        units.hold_cores(may)
+        return may
 
     def _violations(self, ordered: Rows) -> Int64s:
         """Give for each unit how many of its pods would take a budget below what it allows."""

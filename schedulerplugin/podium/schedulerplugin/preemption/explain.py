@@ -153,6 +153,9 @@ class Explainer:
 
     def _needed(self, lead: int) -> str:
         """Say what of a unit the preemptor needs."""
+        chosen, core = self._decision.chosen, self._units.core.item(lead)
+        if chosen is not None and (chosen.found.victims == core).any():
+            return "its group is preempted as a whole"
         wants, requests, resource = self._wants, self._snapshot.requests, self._snapshot.resource
         members = self._units.members(lead)
         held: set[str] = set()

@@ -70,13 +70,13 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
     return Harm(violations, tuple(levels), int(work_lost(units, victims, now).sum()), earliest)
 
 
-def work_lost(units: Units, leads: Rows, now: int) -> Int64s:
-    """Return the accelerator-seconds that the eviction of each unit loses."""
-    rows = units.all_members(leads)
+def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
+    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`."""
+    rows, sizes = units.going_with(leads) if with_surplus else units.members_of(leads)
     work = accelerators(units.snapshot, rows) * np.clip(now - units.since[rows], 0, _MOST_SECONDS)
-    ends = np.cumsum(units.size[leads])
+    ends = np.cumsum(sizes)
     sums = np.concatenate(([0], np.cumsum(work)))
-    lost: Int64s = sums[ends] - sums[ends - units.size[leads]]
+    lost: Int64s = sums[ends] - sums[ends - sizes]
     return lost
 
 

@@ -89,7 +89,7 @@ def _by_leaving(stage: Stage, domain: Domain, ordered: Rows, first: Rows) -> Lea
         placed = stage.place(domain)
         assert placed is not None, "it was placed a moment ago"
         stays = stage.reprieve(gone, placed)
-        return Least(placed, gone[~np.isin(gone, stays)])
+        return Least(placed, ordered[np.isin(ordered, stage.units.with_surplus(gone[~np.isin(gone, stays)]))])
 
 
 def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | None:

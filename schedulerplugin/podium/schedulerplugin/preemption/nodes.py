@@ -293,22 +293,23 @@ class Sums:
     def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows]:
         """Reprieve on every node, the most important first; return the least harm, and its nodes.
 
-        It holds for the same nodes as `cheapest`. A search on one node may find less.
+        It holds for the same nodes as `cheapest`. A search on one node may find less. Surplus that shares a
+        node with its core may count twice.
         """
         units, leads = self._units, lists.leads
         taken = self._taken(lists, level)
         at, levels = np.arange(len(lists.nodes)), []
         for priority in np.unique(lists.priority[taken])[::-1].tolist():
             here = taken[:, at] & (lists.priority[:, at] == priority)
-            number = here.sum(axis=0)
+            number = np.where(here, 1 + units.above[leads[:, at]], 0).sum(axis=0)
             at, here, fewest = at[number == number.min()], here[:, number == number.min()], int(number.min())
-            pods = np.where(here, units.size[leads[:, at]], 0).sum(axis=0)
+            pods = np.where(here, units.size[leads[:, at]] + units.above[leads[:, at]], 0).sum(axis=0)
             at = at[pods == pods.min()]
             if fewest:
                 levels.append(Level(priority, fewest, int(pods.min())))
         going = taken[:, at]
         lost = np.zeros(going.shape, np.int64)
-        lost[going] = work_lost(units, leads[:, at][going].astype(np.intp), now)
+        lost[going] = work_lost(units, leads[:, at][going].astype(np.intp), now, with_surplus=True)
         work = lost.sum(axis=0)
         at, going = at[work == work.min()], going[:, work == work.min()]
         top = going & (lists.priority[:, at] == levels[0].priority)

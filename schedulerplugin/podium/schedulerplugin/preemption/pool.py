@@ -87,6 +87,8 @@ def candidates(
         held[owner].append((node, amounts))
     charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
+    at = {lead: position for position, lead in enumerate(pool.leads.tolist())}
+    surplus = ([at[each] for each in units.surplus(lead).tolist()] for lead in at)
     found = [
         Candidate(*each)
         for each in zip(
@@ -95,6 +97,7 @@ def candidates(
             units.priority[pool.leads].tolist(),
             useful.tolist(),
             charges,
+            surplus,
             strict=True,
         )
     ]
@@ -130,6 +133,7 @@ def _within_budgets(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex
     backwards = pool.leads[::-1]
     numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
     lawful = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
+    lawful = np.isin(pool.leads, units.without_held_cores(pool.leads[lawful]))
     return pool.only(lawful) if not lawful.all() and _enough(pool, kinds, lawful) else pool
 
 
@@ -169,4 +173,4 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
         chosen[order[: max(width, _NODES)]] = True
     kept = np.zeros(len(pool.leads), np.bool_)
     kept[pool.owner[chosen[pool.node]]] = True
-    return pool.only(kept)
+    return pool.only(np.isin(pool.leads, units.with_surplus(pool.leads[kept])))

@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
     """A unit that may go: what its pods hold on nodes of the preemptor, and what its loss costs.
 
     `weight` is that of `harm.weights`; `charges` are numbers of pods by budget; `useful` is roughly how many
-    pods of the preemptor it makes room for.
+    pods of the preemptor it makes room for. `surplus` are the positions of candidates that go if it goes.
     """
 
     held: Sequence[Held]
@@ -31,6 +31,7 @@ class Candidate(NamedTuple):
     priority: int
     useful: float
     charges: Sequence[tuple[int, int]] = ()
+    surplus: Sequence[int] = ()
 
 
 class Search:
@@ -53,6 +54,7 @@ class Search:
         self._needed = needed
         self._deadline = deadline
         self._gone = set(range(len(candidates)))
+        self._core = {above: at for at, each in enumerate(candidates) for above in each.surplus}
         self._left = list(allowed)
         self._over = 0
         self._weight = 0
@@ -107,10 +109,13 @@ class Search:
     def _give_back(self, order: Sequence[int]) -> None:
         """Give back every unit, in order, without which there is room enough."""
         for at in order:
-            if at in self._gone:
-                self._try_back(at)
+            if at in self._gone and self._try_back(at):
+                # Surplus that came before its core in the order had to wait for it.
+                self._give_back([each for each in self._all[at].surplus if each in self._gone])
 
     def _try_back(self, at: int) -> bool:
+        if self._core.get(at) in self._gone:
+            return False
         self._deadline.check()
         self._effort += self._capacity.step
         self._back(at)
@@ -157,6 +162,8 @@ class Search:
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
         score, room = self._score, self._capacity.pods()
+        above = (each for at in group for each in self._all[at].surplus if each not in self._gone)
+        group = list(dict.fromkeys([*group, *above]))
         for at in group:
             self._go(at)
         if pair and self._capacity.pods() == room and self._capacity.unlimited:

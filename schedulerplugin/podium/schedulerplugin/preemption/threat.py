@@ -155,14 +155,17 @@ def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) ->
         names = (victim,)
     rows = [snapshot.pod_row[name] for name in names if name in snapshot.pod_row]
     leads = {units.lead.item(row) for row in rows} - {NO_UNIT}
+    above: set[int] = set()
     if isinstance(victim, GroupKey):
-        leads = {lead for lead in leads if not units.apart.item(lead)}
+        # The core goes last, and a member that its group goes without is not asked about.
+        above = {lead for lead in leads if units.core.item(lead) != NO_UNIT}
+        leads = above or {lead for lead in leads if not units.apart.item(lead)}
     if not leads:
         leaving = any(units.leaving.item(row) for row in rows)
         why = "is leaving already" if leaving else "runs on no node that is known"
         raise PodiumError(f"{words} {why}, so nothing can preempt it")
     ordered = units.ordered(np.array(sorted(leads), np.intp), now)
-    return _Subject(int(ordered[-1]), len(leads) if len(leads) > 1 else 0)
+    return _Subject(int(ordered[-1]), len(leads) if len(leads) > 1 or above else 0)
 
 
 def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> str:
@@ -233,9 +236,11 @@ def _others(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Row
     """Return the units of a node that are preempted before this one for certain, and those that may be."""
     semantics = engine.settings.semantics
     if semantics is Semantics.KEP:
-        others = ordered[ordered != lead]
+        # The core of a surplus frees nothing for a preemptor that leaves the surplus alone.
+        others = ordered[(ordered != lead) & (ordered != units.core.item(lead))]
         violates = any(budget.violated for budget in _budgets(engine, units.members(lead)))
-        cheaper = others if violates else others[units.priority[others] < units.priority.item(lead)]
+        first = (units.priority[others] < units.priority.item(lead)) | (units.core[others] == lead)
+        cheaper = others if violates else others[first]
         return cheaper[~_violating(engine, units, cheaper)], others
     violating = _violating(engine, units, ordered)
     given_back = np.concatenate((ordered[violating], ordered[~violating]))

@@ -2,6 +2,9 @@
 
 A unit is one pod, or all running pods of a group that is disrupted as a whole (KEP-5710, "Preemption unit").
 A member that may never be evicted is not part of its group's unit: the group goes without it.
+A group may ask to shrink before that (SHRINK). Then the minCount members that started first are its core. The
+core is one unit, and each other member (its surplus) is a unit of its own. The core goes only with all
+of the surplus.
 A unit is named by one of its pods' rows, its `lead`, so every attribute is an array by pod row and a choice
 among a hundred thousand units is a few operations on arrays. Attributes are worked out when something of the
 pod or its group changed, and then only for these.
@@ -38,6 +41,8 @@ from podium.view import View
 NO_UNIT = -1
 # An annotation on a Podium group names the class at whose priority it may be preempted.
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
+# An annotation on a group of mode PodGroup: "true" lets its members above minCount go one by one.
+SHRINK = f"{PODIUM_GROUP}/shrink-to-min-count"
 # The `minimum` of a pod that tolerates no preemption.
 NEVER_EXEMPT = -(2**63)
 
@@ -45,7 +50,7 @@ NEVER_EXEMPT = -(2**63)
 _FEW = 64
 _ATTRIBUTES = (
     *("priority", "rank", "size", "start", "since", "key"),
-    *("guard", "apart", "minimum", "until", "leaving", "free_until", "_class_of"),
+    *("guard", "apart", "minimum", "until", "leaving", "free_until", "above", "_class_of"),
 )
 
 
@@ -123,9 +128,10 @@ class Units:
     `lead` is NO_UNIT for pods in none, `at` the node row where a pod of a unit runs. `priority` is what a
     preemptor must exceed, `rank` 1 for a group, `size` the running members, `start` the earliest start
     (NO_START: none, which counts as now), `since` the time after which work would be lost, `key` orders by
-    UID, `guard` whether the unit may not be evicted, `apart` whether the unit is a member that its group goes
-    without, and (`minimum`, `until`) the preemption toleration: exempt from preemptors below the one before
-    the other (seconds). Call `refresh` first.
+    UID, `guard` whether the unit may not be evicted, `apart` whether the unit is one member of a group that
+    goes as a whole otherwise, and (`minimum`, `until`) the preemption toleration: exempt from preemptors
+    below the one before the other (seconds). Of a core `above` counts the surplus, of a surplus `core` is the
+    lead of its core (else NO_UNIT). Call `refresh` first.
     """
 
     def __init__(  # noqa: PLR0917 - what an engine is made of, in its order
@@ -162,10 +168,14 @@ class Units:
         self.until: Int64s = np.zeros(0, np.int64)
         self.leaving: Bools = np.zeros(0, np.bool_)
         self.free_until: Int64s = np.zeros(0, np.int64)
+        self.above: Int32s = np.zeros(0, np.int32)
+        self.core: Int32s = np.zeros(0, np.int32)
         self._class_of: Int32s = np.zeros(0, np.int32)
         self._class_ids: dict[str, int] = {}
         self._classes: list[str] = []
         self._members: dict[int, Rows] = {}
+        # By the lead of a core, its surplus.
+        self._surplus: dict[int, Rows] = {}
         self._flat: tuple[Rows, Rows] | None = None
         self._grow()
         self.touch(snapshot.pod_row.values())
@@ -183,6 +193,45 @@ class Units:
         """Give the rows of the pods of a unit, by name."""
         found = self._members.get(lead)
         return np.array((lead,), np.intp) if found is None else found
+
+    def surplus(self, lead: int) -> Rows:
+        """Return the surplus of a unit; it is empty where the unit is no core."""
+        found = self._surplus.get(lead)
+        return np.zeros(0, np.intp) if found is None else found
+
+    def with_surplus(self, leads: Rows) -> Rows:
+        """Return the units and the surplus of the cores among them, in no particular order."""
+        cores = leads[self.above[leads] > 0]
+        if not len(cores):
+            return leads
+        return np.union1d(leads, np.concatenate([self._surplus[core] for core in cores.tolist()]))
+
+    def without_held_cores(self, leads: Rows) -> Rows:
+        """Return the units but for cores of which some surplus is not among the units."""
+        among = np.zeros(len(self.lead), np.bool_)
+        among[leads] = True
+        self.hold_cores(among)
+        return leads[among[leads]]
+
+    def hold_cores(self, may: Bools) -> None:
+        """Unmark, by row, cores of which some surplus is not marked."""
+        if self._surplus:
+            may[self.core[(self.core != NO_UNIT) & ~may]] = False
+
+    def members_of(self, leads: Rows) -> tuple[Rows, Int64s]:
+        """Return the rows of the pods of each of these units, and how many those are."""
+        return self.all_members(leads), self.size[leads].astype(np.int64)
+
+    def going_with(self, leads: Rows) -> tuple[Rows, Int64s]:
+        """Return the rows of all pods that go with each of these units, and how many those are."""
+        sizes = self.size[leads].astype(np.int64) + self.above[leads]
+        rows, owners = self.all_members(leads), np.repeat(np.arange(len(leads)), self.size[leads])
+        cores = np.flatnonzero(self.above[leads])
+        if not len(cores):
+            return rows, sizes
+        more = [self._surplus[core] for core in leads[cores].tolist()]
+        owners = np.concatenate([owners, np.repeat(cores, self.above[leads[cores]])])
+        return np.concatenate([rows, *more])[np.argsort(owners, kind="stable")], sizes
 
     def all_members(self, leads: Rows) -> Rows:
         """Give the rows of the pods of many units, unit by unit."""
@@ -260,12 +309,14 @@ class Units:
 
     def why_guarded(self, lead: int, said: Said) -> str:
         """Say why a unit may never be touched, empty if it may; `said` names a member that is why."""
-        for row in self.members(lead).tolist():
+        core = self.core.item(lead)
+        rows, _ = self.going_with(np.array([lead if core == NO_UNIT else core], np.intp))
+        for row in rows.tolist():
             why = self._why_never(row)
             if why:
                 metadata = self._pod(row).metadata
                 name = said("Pod", metadata.namespace or "", metadata.name or "")
-                return why if self.size.item(lead) == 1 else f"{name}: {why}"
+                return why if len(rows) == 1 else f"{name}: {why}"
         return ""
 
     def exemption_of(self, class_name: str) -> Exemption | None:
@@ -324,25 +375,43 @@ class Units:
         if kept.any() and not kept.all():
             self.apart[members[kept]] = True
             members = members[~kept]
+        tolerates = self.exemption_of(group.priority_class_name) if self.rule.guarded else None
+        if tolerates is not None:
+            self.until[members] = group_until(tolerates, int(self.until[members].min()), group)
+        self.guard[members] = self.guard[members].any()
+        surplus = self._above_min_count(group, members, int(kept.sum()))
+        self.apart[surplus] = True
+        self.rank[surplus] = 0
+        members = members[~self.apart[members]]
         first = int(members[0])
         self.lead[members] = first
         self.size[first] = len(members)
         self.start[first] = self.start[members].min()
         self.key[first] = _sortable(group.metadata.uid or "")
-        self.guard[first] = self.guard[members].any()
-        tolerates = self.exemption_of(group.priority_class_name) if self.rule.guarded else None
-        if tolerates is not None:
-            self.until[first] = group_until(tolerates, int(self.until[members].min()), group)
         if len(members) > 1:
             self._members[first] = members
+        if len(surplus):
+            self._surplus[first] = surplus
+            self.core[surplus] = first
+            self.above[first] = len(surplus)
+
+    def _above_min_count(self, group: PodGroup, members: Rows, kept: int) -> Rows:
+        """Return the members that a group asks to lose one by one; `kept` others stay in any case."""
+        asks = self.rule.guarded and (group.metadata.annotations or {}).get(SHRINK) == "true"
+        if not asks or group.min_count is None:
+            return members[:0]
+        by_start = members[np.argsort(self.start[members], kind="stable")]
+        return by_start[max(group.min_count - kept, 1) :]
 
     def _work_out(self, row: int, group: PodGroup | None, group_priority: int | None) -> None:
         """Work out a pod as a unit of its own."""
         snapshot, rule = self.snapshot, self.rule
         self._members.pop(row, None)
+        self._surplus.pop(row, None)
         pod = snapshot.pods[row]
-        self.lead[row] = self.at[row] = NO_UNIT
+        self.lead[row] = self.at[row] = self.core[row] = NO_UNIT
         self.leaving[row] = self.apart[row] = False
+        self.above[row] = 0
         if pod is None:
             return
         at = snapshot.node.item(row)
@@ -423,6 +492,7 @@ class Units:
             return
         self.lead = grown(self.lead, size, NO_UNIT)
         self.at = grown(self.at, size, NO_UNIT)
+        self.core = grown(self.core, size, NO_UNIT)
         for name in _ATTRIBUTES:
             setattr(self, name, grown(getattr(self, name), size))
 
