@@ -118,7 +118,7 @@ def test_names_of_others_do_not_act_on_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "no such kubeconfig"),
+        (None, "kubeconfig not found"),
         ({"clusters": []}, ""),
         (
             {

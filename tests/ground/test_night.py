@@ -92,7 +92,7 @@ def test_nothing_is_asked_of_it(name: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     done = run(name)
     if isinstance(done.exception, PodiumError):
-        assert str(done.exception).startswith("~/.kube/config: no such kubeconfig; name another with ")
+        assert str(done.exception).startswith("~/.kube/config: kubeconfig not found. Name another with ")
     else:
         assert done.exit_code == 2
         assert "Usage: podium" in done.output
@@ -127,8 +127,8 @@ def test_what_is_no_kubeconfig(asked: Sequence[str], tmp_path: Path, monkeypatch
     Path("empty").write_bytes(b"")
     Path("folder").mkdir()
     kinds = {
-        "missing": "no such kubeconfig",
-        "binary": "it is not text",
+        "missing": "kubeconfig not found",
+        "binary": "cannot be used as a kubeconfig: not text",
         "empty": "malformed",
         "folder": "Is a dir",
     }
@@ -174,8 +174,8 @@ def always(made: web.Response) -> Answer:
 WEIRD = {
     "forbidden": (status(403, "Forbidden", "forbidden"), "403"),
     "expired": (status(401, "Unauthorized", "Unauthorized"), "401"),
-    "a login page": (web.Response(text="<html>log in</html>"), "not a Kubernetes API server?"),
-    "something else": (web.Response(text="{}"), "not a Kubernetes API server?"),
+    "a login page": (web.Response(text="<html>log in</html>"), "is this a Kubernetes API server?"),
+    "something else": (web.Response(text="{}"), "is this a Kubernetes API server?"),
     "a gateway": (web.Response(status=502, text="bad gateway"), "502: bad gateway"),
 }
 
@@ -208,7 +208,7 @@ def test_nobody_listens(asked: Sequence[str], tmp_path: Path) -> None:
     fake = Fake()
     fake.url = "http://127.0.0.1:1"
     said = line(*asked, "--kubeconfig", fake.kubeconfig(tmp_path))
-    assert " failed: nothing listens there; is the cluster up" in said
+    assert " failed: connection refused. Check that the cluster runs" in said
 
 
 @pytest.mark.parametrize("name", ["audit", "install", "doctor"])

@@ -139,7 +139,7 @@ ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
         "no resourceVersion",
         event("ADDED", {"metadata": {"name": "c"}}),
         WatchError,
-        "None is no decimal",
+        "None is not a decimal",
         False,
     ),
     (

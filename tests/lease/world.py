@@ -288,7 +288,7 @@ class _Wire:
         world.at(world.now + fate.there, arrive)
         code, answer = await answered
         if fate.cut:
-            raise PodiumError(f"the connection was lost during {method} {path}")
+            raise PodiumError(f"connection lost during {method} {path}")
         if code >= 300:
             raise RefusedError("https://server", f"{method} {path}", code, "Reason", "because")
         return answer

@@ -42,8 +42,8 @@ def _refusal(kubeconfig: str | None = None, context: str | None = None) -> str:
 
 BROKEN: list[tuple[str, str, str]] = [
     ("malformed YAML", "a: [", "cannot be used as a kubeconfig: "),
-    ("no mapping", "hello", "cannot be used as a kubeconfig: it is malformed"),
-    ("empty", "", "cannot be used as a kubeconfig: it is malformed"),
+    ("no mapping", "hello", "cannot be used as a kubeconfig: malformed"),
+    ("empty", "", "cannot be used as a kubeconfig: malformed"),
     ("nothing in it", "{}", "cannot be used as a kubeconfig: "),
     (
         "an unknown current context",
@@ -55,7 +55,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         "a certificate that is none",
         json.dumps(_config(HTTPS, cluster={"certificate-authority-data": base64.b64encode(b"x").decode()})),
-        "context c: its certificates: ",
+        "context c: certificates: ",
     ),
     (
         "a certificate file that is not there",
@@ -82,7 +82,7 @@ BROKEN: list[tuple[str, str, str]] = [
         ),
         "exec: process returned 7",
     ),
-    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "127.0.0.1:1: not a URL; "),
+    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "127.0.0.1:1: not a URL. "),
 ]
 
 
@@ -97,18 +97,18 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     """Named by flag, by the environment, or the usual one."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     path = str(tmp_path / "a")
-    assert _refusal(path) == f"{path}: no such kubeconfig; name another with --kubeconfig"
+    assert _refusal(path) == f"{path}: kubeconfig not found. Name another with --kubeconfig"
     monkeypatch.setenv("KUBECONFIG", f"{path}:{path}2")
-    assert _refusal().startswith(f"{path}:{path}2: no such kubeconfig")
+    assert _refusal().startswith(f"{path}:{path}2: kubeconfig not found")
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert _refusal().startswith("~/.kube/config: no such kubeconfig")
+    assert _refusal().startswith("~/.kube/config: kubeconfig not found")
 
 
 def test_a_context_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(_config()))
-    assert _refusal(str(path), context="other") == f"{path}: there is no context other; there is c"
+    assert _refusal(str(path), context="other") == f"{path}: context other not found; the contexts are: c"
 
 
 def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

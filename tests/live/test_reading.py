@@ -232,7 +232,7 @@ async def test_a_list_that_expires_twice_is_an_error(fake: Fake, tmp_path: Path)
     again = status(410, "Expired", "too old")
     _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 1), "a"), gone, page("Pod", pods(1, 1), "a"), again)
     assert await _refusal(fake, tmp_path) == (
-        f"{fake.url}: pods: too old, twice; read one namespace (-n), or when the server is less busy"
+        f"{fake.url}: pods: too old, twice. Read one namespace (-n), or retry when the server is less busy"
     )
 
 
@@ -249,7 +249,7 @@ async def test_a_connection_lost_in_a_page_is_an_error(fake: Fake, tmp_path: Pat
 
     fake.answers["/api/v1/pods"] = half
     said = await _refusal(fake, tmp_path)
-    assert said.startswith(f"{fake.url}: the connection was lost during GET /api/v1/pods")
+    assert said.startswith(f"{fake.url}: connection lost during GET /api/v1/pods")
 
 
 async def test_a_connection_lost_between_pages_is_an_error(fake: Fake, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ async def test_an_object_that_does_not_decode_is_an_error(fake: Fake, tmp_path: 
 async def test_something_else_than_an_api_server_is_an_error(fake: Fake, tmp_path: Path) -> None:
     _in_turn(fake, "/version", web.Response(text="<html>"))
     said = await _refusal(fake, tmp_path)
-    assert said.startswith(f"{fake.url}: GET /version: not a Kubernetes API server?")
+    assert said.startswith(f"{fake.url}: GET /version: unexpected answer; is this a Kubernetes API server?")
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(fake: Fake, tmp_path: Path) -> None:
@@ -345,15 +345,15 @@ async def test_a_server_that_stays_busy_is_an_error(fake: Fake, tmp_path: Path) 
 async def test_refused_credentials_are_an_error(fake: Fake, tmp_path: Path) -> None:
     fake.token = "another"
     assert (await _refusal(fake, tmp_path)).endswith(
-        "401 Unauthorized: Unauthorized; its credential is unknown there, or has expired: renew it"
+        "401 Unauthorized: Unauthorized; the credential is unknown or expired. Renew it"
     )
 
 
 async def test_nobody_listening_is_an_error(fake: Fake, tmp_path: Path) -> None:
     fake.url = "http://127.0.0.1:1"
     assert await _refusal(fake, tmp_path) == (
-        "http://127.0.0.1:1: GET /version failed: nothing listens there; is the cluster up, and is it the "
-        "kubeconfig's server?"
+        "http://127.0.0.1:1: GET /version failed: connection refused. Check that the cluster runs and that "
+        "the kubeconfig's server is right"
     )
 
 
@@ -397,7 +397,7 @@ async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path:
 
         fake.answers[f"/api/v1/namespaces/{name}"] = refuse
     said = await _refusal(fake, tmp_path, all_namespaces=False, namespace="gone")
-    assert said.endswith(": there is no namespace gone; choose one with -n")
+    assert said.endswith(": namespace gone not found. Choose another with -n")
     read = await _load(fake, tmp_path, all_namespaces=False, namespace="theirs")
     assert read.scope.namespace == "theirs"
 

@@ -65,7 +65,7 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
     """The file is named."""
     missing = str(tmp_path / "none")
     said = begin("--cert-dir", str(tmp_path), "--kubeconfig", missing)
-    assert said.startswith(f"{missing}: no such kubeconfig")
+    assert said.startswith(f"{missing}: kubeconfig not found")
 
 
 def test_port_in_use(tmp_path: Path, kubeconfig: str) -> None:

@@ -1,9 +1,9 @@
-"""A live cluster kept in one State: which kinds there are is asked again and again, and each is followed.
+"""An informer manager: keep one State up to date with a live cluster.
 
-An API may appear while we run (custom resources installed after us), go, or be served in a better version
-after an upgrade; what Podium believes follows discovery. Reading needs no lock: every change happens on one
-event loop, and whoever reads the State there finishes without awaiting. A reader on another thread holds the
-changes back (`idle`).
+It runs discovery, and one informer for each resource. While the process runs, an API may appear (custom
+resources installed later), disappear, or be served in a better version after an upgrade. So discovery is
+repeated, and the informers follow its result. Readers need no lock: every change happens on one event loop,
+and a reader on that loop finishes without awaiting. A reader on another thread blocks changes through `idle`.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ from podium.state import Readable, State
 NOT_WATCHED = "not watched"
 
 _CHECK_SECONDS = 10.0
-# While an expected API group is not served: it is being installed.
+# The interval while an expected API group is not served, because it is being installed.
 _EAGER_SECONDS = 1.0
-# A server that has just denied knowing a resource is asked what it serves, but not at once and for ever.
+# The delay before discovery after the server answers 404 for a resource, so that discovery does not loop.
 _SOON_SECONDS = 1.0
-# A bug may show with every object of a cluster: so many tracebacks at once, then one in so many seconds.
+# A bug may occur with every object of a cluster. So tracebacks are limited: a burst, then one per interval.
 _ERROR_LINES, _ERROR_SECONDS = 20, 60.0
-# Who may not ask a server whether it has started takes its word.
+# If access to /readyz is denied or missing, the result of discovery is accepted.
 _MAY_NOT_ASK = (401, 403, 404)
 
 
-def _all(served: Served) -> bool:  # noqa: ARG001 - whatever it is
+def _all(served: Served) -> bool:  # noqa: ARG001 - the default accepts everything
     return True
 
 
 class Cluster:
     """Some kinds of a live cluster; `run` keeps `state` up to date.
 
-    `discovery` is what the server is believed to serve since the last look, None before the first;
-    `observer_errors` counts the exceptions that observers of the state have raised.
+    `discovery` is the settled result of discovery, or None before the first one. `observer_errors` counts the
+    exceptions that observers of the state raised.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Cluster:
         idle: Callable[[], Awaitable[None]] = at_once,
         say: Say,
     ) -> None:
-        """`reads` say how each kind is read, `keep` gives what is kept of each object.
+        """`reads` says how each kind is read. `keep` returns the part of each object to keep in memory.
 
-        Most of a large cluster is of no use to one process. `groups` are API groups that will be served
-        before long, if they are not yet; `only` says of what is served of these kinds whether it is wanted.
-        Before each change of the state `idle` is awaited: a process whose other thread reads it, waits there.
+        One process needs a small part of a large cluster. `groups` are API groups that will be served soon,
+        if they are not yet. `only` selects among the served resources of these kinds. `idle` is awaited
+        before each change of the state: it returns when no other thread reads the state.
         """
         self.state = State(
             native_served=False, unread={str(kind): NOT_YET for kind in Kind}, failed=self._observer_failed
@@ -90,13 +90,13 @@ class Cluster:
 
     @property
     def synced(self) -> bool:
-        """Whether every wanted kind that is served has been read once."""
+        """Return whether every wanted kind that is served has been listed once."""
         return bool(self._informers) and all(
             informer.follower.listed for informer, _ in self._informers.values()
         )
 
     def waits(self) -> list[str]:
-        """Say what `ready` waits for, a line each; nothing when all is `synced`."""
+        """Return one line for each resource that `ready` waits for; empty when `synced`."""
         if not self._informers:
             return ["the API server has not said yet what it serves"]
         return [
@@ -106,7 +106,7 @@ class Cluster:
         ]
 
     def refused(self) -> list[str]:
-        """Name the kinds that the server does not let us read now, a line each, read before or not."""
+        """Return one line for each resource that the server denies access to now, listed before or not."""
         return [
             f"{name} cannot be read: {informer.refused}"
             for name, (informer, _) in self._informers.items()
@@ -114,32 +114,33 @@ class Cluster:
         ]
 
     def ages(self) -> dict[str, float]:
-        """Give the seconds since the server was last heard of, by resource (`nodes`)."""
+        """Return the seconds since the last answer of the server, by resource (`nodes`)."""
         now = self._world.clock()
         return {name: now - informer.heard for name, (informer, _) in self._informers.items()}
 
     def undecodable(self) -> dict[str, list[Undecodable]]:
-        """Return the objects that are there and cannot be decoded, by resource; a resource may have none."""
+        """Return the objects that exist and cannot be decoded, by resource; a list may be empty."""
         return {
             name: list(informer.follower.undecodable.values())
             for name, (informer, _) in self._informers.items()
         }
 
     def undecodable_reads(self) -> dict[str, int]:
-        """Return how often an object was read that could not be decoded, by resource."""
+        """Return the number of reads of undecodable objects, by resource."""
         return {name: informer.follower.undecodable_reads for name, (informer, _) in self._informers.items()}
 
     async def ready(self) -> None:
-        """Return when every wanted kind has been read once."""
+        """Return when every wanted kind has been listed once."""
         await self._until(lambda: self.synced)
 
     async def relist(self) -> None:
-        """Return when all that is wanted has been listed anew, as it was after this was called, or later.
+        """List all wanted resources again, and return when the state is at least as new as this call.
 
-        A watch may be behind by any time, and who takes over from another must not decide from before the
-        other's last write. Readers keep what they see until then, and are told of what differs only.
+        A watch may lag by any time, and a new leader must not decide on a state older than the last write of
+        the former leader. Until the lists end, readers see the old state. Observers receive only the
+        differences.
         """
-        assert self._tasks is not None, "what is not followed is not listed either"
+        assert self._tasks is not None, "relist needs a running cluster: call run first"
         for resource, (informer, task) in list(self._informers.items()):
             task.cancel()
             informer.follower.expire()
@@ -152,14 +153,14 @@ class Cluster:
         )
 
     async def changed(self, revision: int) -> None:
-        """Return when the state is at another revision than this."""
+        """Return when the revision of the state differs from `revision`."""
         await self._until(lambda: self.state.revision != revision)
 
     async def caught_up(self, resource: str, resource_version: str) -> None:
-        """Return when the state holds what the server said at a resourceVersion of a resource, or later.
+        """Return when the state holds a resource at this resourceVersion or a later one.
 
-        Whoever wrote knows the version by the answer and must not decide again before. While the resource is
-        not followed this waits.
+        A writer knows the version from the answer to its write, and must not decide again on an older state.
+        While the resource is not watched, this waits.
         """
         version = int(resource_version)
 
@@ -170,7 +171,7 @@ class Cluster:
         await self._until(reached)
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled. Failures of the server are waited out and said."""
+        """Follow the cluster until cancelled. Server failures are logged and retried."""
         backoff = Backoff(self._world.random)
         failure = ""
         async with asyncio.TaskGroup() as self._tasks:
@@ -192,9 +193,10 @@ class Cluster:
                 await self._until_next_look()
 
     async def _look(self) -> Discovery:
-        """Ask what is served; at first, and where less is than before, of a server that has started.
+        """Return a new discovery. The first one, and one that misses a known resource, needs a ready server.
 
-        Until it has, it may not even list its own APIs, and to drop one means to forget its objects.
+        A server that is still starting may not list its own APIs, and dropping an API drops its objects from
+        the state.
         """
         kinds = {*self._kinds, Kind.POD_GROUP}
         reads = {name: read for name, read in self._reads.items() if read.kind in kinds}
@@ -209,7 +211,7 @@ class Cluster:
         return now
 
     def _believe(self, now: Discovery, tasks: asyncio.TaskGroup) -> None:
-        """Follow what is served now, and nothing else."""
+        """Start an informer for each wanted resource that is served, and stop all others."""
         answering = {name for name, (informer, _) in self._informers.items() if not informer.is_unknown}
         self.discovery, self._missed = settle(self.discovery, now, self._missed, frozenset(answering))
         if self._missed:
@@ -242,7 +244,7 @@ class Cluster:
         return informer.follower
 
     def _turn(self) -> None:
-        """Take note of an informer that failed, came back or read its first list."""
+        """Update the unread kinds after an informer failed, recovered or ended its first list."""
         discovery = self.discovery
         unread: dict[str, str] = {str(kind): NOT_WATCHED for kind in Kind if kind not in self._kinds}
         if discovery is not None:
@@ -250,7 +252,8 @@ class Cluster:
         for informer, _ in self._informers.values():
             if informer.unread:
                 kind = str(informer.served.read.kind)
-                # A kind may be of two groups, native and Podium's; each that is kept from us is named.
+                # Two groups may have the same kind, native and Podium's. The text names each group that
+                # cannot be read.
                 unread[kind] = f"{unread[kind]}; {informer.unread}" if kind in unread else informer.unread
             if informer.is_unknown:
                 self._doubted.set()
@@ -258,7 +261,7 @@ class Cluster:
         self._notice()
 
     def _observer_failed(self, error: Exception, obj: Readable) -> None:
-        """Count and log what an observer of the state raised: a bug, which must stop nothing else."""
+        """Count and log an exception of an observer. It is a bug, and must stop nothing else."""
         self.observer_errors += 1
         now = self._world.clock()
         if self._error_lines.wait(now) > 0:
@@ -273,7 +276,7 @@ class Cluster:
         self._world.say("observer failed: a bug", fields)
 
     def _notice(self) -> None:
-        """Wake who waits: something may have changed."""
+        """Wake all waiting tasks, because the state may have changed."""
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)

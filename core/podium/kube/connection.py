@@ -1,13 +1,14 @@
-"""One way to an API server: kubernetes_asyncio says where it is and who we are, and lends its connection.
+"""Requests to one API server, with the address and the credential that kubernetes_asyncio finds.
 
-The library knows kubeconfig files, credential plugins and TLS; its call path and its models cost more than
-the request itself, so reads go straight to an aiohttp session, bytes in and bytes out, and writes, of which
-there are thousands a minute, over kept connections of our own; where a proxy is between, writes take the
-session, too. It asks the library for the credential at every request, for tokens expire while a process runs.
+That library handles kubeconfig files, credential plugins and TLS. Its call path and models cost more than the
+request itself. So reads use an aiohttp session directly, bytes in and bytes out. Writes, thousands a minute,
+use the persistent connections of `wire`; behind a proxy they use the session too. Each request asks the
+library for the credential, because tokens expire while a process runs.
 
-What the server certainly did not do (429) is asked again, as late as it says. A write whose answer was lost
-is never repeated here: only its caller knows whether twice is harmless. (Behind a proxy aiohttp sends a PUT
-or DELETE again when the kept connection turns out to be dead; HTTP calls both idempotent.)
+A request that the server certainly did not process (429) is sent again after the time that the server names.
+A write without an answer is never repeated here: only the caller knows whether a repetition is harmless.
+Behind a proxy, aiohttp repeats a PUT or DELETE on a dead persistent connection; HTTP defines both as
+idempotent.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from podium.kube.wire import Pool
 
 _CONNECT_SECONDS = 30.0
-# Longer than the 60 s an API server gives a list before it answers 504 itself.
+# Longer than the 60 s after which an API server answers 504 to a list.
 _SILENCE_SECONDS = 75.0
 _ATTEMPTS = 6
-# How much of an answer waits to be read before the server is made to wait.
+# The size of the read buffer. When it is full, TCP flow control stops the server.
 _READ_BYTES = 2 << 20
-# The longest answer that is not a watch. A page of a list that is longer is asked for again with a smaller
-# limit (see paging): one object has at most half of this, see LONGEST_LINE.
+# The longest answer other than a watch. A longer page of a list is requested again with a smaller limit (see
+# paging). One object has at most half of this size, see LONGEST_LINE.
 LONGEST_ANSWER = 2 * LONGEST_LINE
 _LONGEST_WAIT_SECONDS = 30.0
 _AGAIN = (429, 500, 503, 504)
@@ -47,9 +48,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class RefusedError(PodiumError):
-    """The API server answered no: `code` is the HTTP status, `reason` Kubernetes' word for it, or empty.
+    """The API server refused the request: `code` is the HTTP status, `reason` metav1.Status's, or empty.
 
-    `retry_after` is how many seconds the server asks to be left alone, or 0.
+    `retry_after` is the seconds that the server asks the client to wait, or 0.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class RefusedError(PodiumError):
     ) -> None:
         """`request` is the method and the path."""
         answer = f"{code} {reason}" if reason else str(code)
-        mend = "; its credential is unknown there, or has expired: renew it" if code == 401 else ""
+        mend = "; the credential is unknown or expired. Renew it" if code == 401 else ""
         super().__init__(one_line(f"{server}: {request}: {answer}: {message or 'no reason given'}{mend}"))
         self.code = code
         self.reason = reason
@@ -66,22 +67,22 @@ class RefusedError(PodiumError):
 
 
 class SilentError(PodiumError):
-    """No answer, or no more of one, came in time."""
+    """No answer, or no more of an answer, arrived in time."""
 
 
 class TooLargeError(PodiumError):
-    """An answer is longer than its reader takes."""
+    """An answer is longer than its reader accepts."""
 
 
 class _Status(msgspec.Struct):
-    """metav1.Status, as far as a refusal is told by it."""
+    """The fields of metav1.Status that describe a refusal."""
 
     message: str = ""
     reason: str = ""
 
 
 class _Call(NamedTuple):
-    """One request, its credential apart."""
+    """One request without its credential."""
 
     method: str
     path: str
@@ -94,34 +95,34 @@ class _Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a server said."""
+    """An HTTP response: status, headers and body."""
 
     code: int
     headers: Mapping[str, str]
     body: bytes
 
     def is_busy(self, again: tuple[int, ...]) -> bool:
-        """Whether it is one of these codes, and says that the request may be sent again."""
+        """Return whether the status is in `again` and the server allows the request to be sent again."""
         return self.code in again and (self.code == 429 or "Retry-After" in self.headers)
 
     @property
     def retry_after(self) -> float:
-        """Seconds to wait before that, or 0."""
+        """Return the seconds of Retry-After, or 0."""
         return _wait(self.headers["Retry-After"]) if "Retry-After" in self.headers else 0.0
 
     @property
     def message(self) -> str:
-        """What a refusal says, in the server's words."""
+        """Return the message of metav1.Status in a refusal."""
         return _status(self.body).message
 
 
 class Connection:
-    """An open connection; made by `connect`."""
+    """An open connection to one API server, created by `connect`."""
 
     def __init__(
         self, target: Target, session: Any, options: dict[str, Any], writes: "Pool | None", sleep: Sleep
     ) -> None:
-        """`session` is aiohttp's, with its `options`; it takes the writes where there are no `writes`."""
+        """`session` is aiohttp's, used with `options`. It also sends the writes if `writes` is None."""
         self.context = target.context
         self.namespace = target.namespace
         self.server: str = target.configuration.host
@@ -132,10 +133,10 @@ class Connection:
         self._sleep = sleep
 
     async def get(self, path: str, **query: str) -> bytes:
-        """Give the body of a 200. A server that asks to come back later is asked again, as late as it says.
+        """Return the body of a 200. If the server names a time for a retry, the request is sent again.
 
-        Raises RefusedError for any other answer, PodiumError when there is none, and TooLargeError for one
-        of more than LONGEST_ANSWER bytes.
+        Raises RefusedError for any other status, PodiumError when no answer arrives, and TooLargeError for an
+        answer of more than LONGEST_ANSWER bytes.
         """
         return await self._ask(_Call("GET", path, query), _AGAIN)
 
@@ -149,18 +150,19 @@ class Connection:
         patient: bool = True,
         **query: str,
     ) -> bytes:
-        """Write: give the body of a 2xx. `body` is bytes, or a value to be sent as JSON; None sends none.
+        """Write, and return the body of a 2xx. `body` is bytes, a value to encode as JSON, or None for none.
 
-        Raises RefusedError for any other answer, and PodiumError when there is none: whether the server did
-        it is then unknown. Who is not `patient` does not wait where a server is busy: a 429 is raised, too.
+        Raises RefusedError for any other status. Raises PodiumError when no answer arrives; whether the
+        server processed the write is then unknown. If `patient` is false, a 429 of a busy server is raised
+        too instead of retried.
         """
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         return await self._ask(_Call(method, path, query, data, content_type), (429,) if patient else ())
 
     async def answer(self, method: str, path: str, body: Any = None) -> Answer:
-        """Ask once and give the answer, whatever it is; `body` is a value to be sent as JSON.
+        """Send one request once, and return the answer of any status; `body` is a value to encode as JSON.
 
-        Raises PodiumError when there is none.
+        Raises PodiumError when no answer arrives.
         """
         return await self._once(_Call(method, path, {}, None if body is None else msgspec.json.encode(body)))
 
@@ -174,24 +176,24 @@ class Connection:
         patient: bool = True,
         **more: str,
     ) -> bytes:
-        """Apply a document on the server's side under a field manager; `force` takes fields from others.
+        """Apply a document on the server side; `force` takes over the fields of other field managers.
 
-        `more` is what else is asked, such as `dryRun`.
+        `manager` is the field manager. `more` holds further query parameters, such as `dryRun`.
 
         Raises as `send` does; a conflict is a RefusedError of code 409.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false", **more}
-        # Its content type says YAML, of which JSON is a part.
+        # The content type is YAML, a superset of JSON.
         kind = "application/apply-patch+yaml"
         return await self.send("PATCH", path, document, content_type=kind, patient=patient, **query)
 
     async def lines(self, path: str, *, silence: float, **query: str) -> AsyncGenerator[bytes, None]:
-        """Give the lines of a watch as they come, until the server ends it; first an empty one: it has begun.
+        """Yield the lines of a watch until the server ends it, after an empty line for its 200.
 
-        A line without an end is the beginning of one that is longer than LONGEST_LINE.
+        A line without a newline is the beginning of a line longer than LONGEST_LINE.
 
-        Raises RefusedError for anything but a 200, at once: when to ask again is the caller's business.
-        Raises SilentError when nothing came for `silence` seconds, PodiumError when the last line was cut.
+        Raises RefusedError at once for any status but 200; the caller decides when to retry. Raises
+        SilentError when nothing arrived for `silence` seconds, and PodiumError when the last line is cut.
         """
         call = _Call("GET", path, query)
         async with self._open(call, silence) as response:
@@ -207,7 +209,7 @@ class Connection:
                 raise PodiumError(f"{self.server}: {call}: the last line is cut")
 
     async def _ask(self, call: _Call, again: tuple[int, ...]) -> bytes:
-        """Give the body of a success; `again` are the codes that are asked again if the server says when."""
+        """Return the body of a success; `again` holds the statuses to retry if the server names a time."""
         attempts = 1
         while (answer := await self._once(call)).is_busy(again) and attempts < _ATTEMPTS:
             attempts += 1
@@ -233,7 +235,7 @@ class Connection:
             )
 
     async def _body(self, call: _Call, response: Any) -> bytes:
-        """Read an answer to its end. Raises TooLargeError, and reads no more, when it is too long."""
+        """Return the whole body. Raises TooLargeError, and stops reading, when it is too long."""
         body = bytearray()
         async for chunk in response.content.iter_any():
             if len(body) + len(chunk) > LONGEST_ANSWER:
@@ -251,7 +253,7 @@ class Connection:
 
     @asynccontextmanager
     async def _open(self, call: _Call, silence: float) -> AsyncIterator[Any]:
-        """Give the response as soon as its head is there; whatever goes wrong until its end is one line."""
+        """Yield the response when its headers arrive. Any failure until its end becomes a one-line error."""
         import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
 
         headers = await self._headers(call)
@@ -264,7 +266,7 @@ class Connection:
                 data=call.data,
                 headers=headers,
                 timeout=timeout,
-                # A redirected write would go on as a GET, whose 200 says nothing of the write.
+                # A redirected write would continue as a GET, and the 200 of a GET does not confirm a write.
                 allow_redirects=call.method == "GET",
                 **self._options,
             ) as response:
@@ -281,7 +283,7 @@ class Connection:
 
     @contextmanager
     def _in_words(self, call: _Call) -> Iterator[None]:
-        """Say in one line of whatever goes wrong with a request."""
+        """Convert any failure of a request into a PodiumError of one line."""
         import aiohttp  # noqa: PLC0415 - as above
 
         try:
@@ -289,23 +291,21 @@ class Connection:
         except TimeoutError:
             raise SilentError(one_line(f"{self.server}: no answer to {call} in time")) from None
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, ConnectionError) as error:
-            raise PodiumError(
-                one_line(f"{self.server}: the connection was lost during {call} ({error})")
-            ) from None
+            raise PodiumError(one_line(f"{self.server}: connection lost during {call} ({error})")) from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
             raise PodiumError(
-                one_line(f"{self.server}: not a URL; the kubeconfig's server is https://HOST:PORT")
+                one_line(f"{self.server}: not a URL. Set the kubeconfig's server to https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = no_connection(error, self.server) or str(error)
             raise PodiumError(one_line(f"{self.server}: {call} failed: {said}")) from None
 
     async def _credential(self) -> str:
-        """Give the Authorization header as it is now; empty for none."""
+        """Return the current Authorization header, or an empty string."""
         try:
             settings = await self._configuration.auth_settings()
-        except Exception as error:  # noqa: BLE001 - a plugin or a token file fails in any way it likes
-            raise PodiumError(one_line(f"context {self.context}: its credential: {error}")) from None
+        except Exception as error:  # noqa: BLE001 - a plugin or a token file may raise anything
+            raise PodiumError(one_line(f"context {self.context}: credential: {error}")) from None
         value: str = settings.get("BearerToken", {}).get("value", "")
         return value
 
@@ -314,7 +314,7 @@ class Connection:
 async def connect(
     kubeconfig: str | None, context: str | None, *, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[Connection]:
-    """Open a connection as kubectl would choose it: the named files and context, or those of the environment.
+    """Open a connection to the cluster that kubectl would choose, by arguments or environment.
 
     Raises PodiumError when the kubeconfig or its credentials cannot be used.
     """
@@ -327,19 +327,19 @@ async def connect(
     try:
         client = RESTClientObject(target.configuration)
     except OSError as error:
-        said = "one cannot be read" if isinstance(error, ssl.SSLError) else str(error)
-        raise PodiumError(one_line(f"context {target.context}: its certificates: {said}")) from None
+        said = "not readable" if isinstance(error, ssl.SSLError) else str(error)
+        raise PodiumError(one_line(f"context {target.context}: certificates: {said}")) from None
     options: dict[str, Any] = {
         "proxy": client.proxy or _environment_proxy(target.configuration.host),
         "proxy_headers": client.proxy_headers,
     }
     if client.server_hostname:
         options["server_hostname"] = client.server_hostname
-    # The library keeps its reading of the certificates to itself.
+    # The library has no public attribute for the SSL context that it built.
     certificates = getattr(client.pool_manager.connector, "_ssl")  # noqa: B009
     try:
-        # The library's own session looks for a proxy and into ~/.netrc at every request, each on a thread,
-        # for which a busy event loop makes it wait; kubectl knows no netrc either.
+        # The library's session looks up the proxy and ~/.netrc at every request, each on a thread, and waits
+        # for that thread while the event loop is busy. kubectl ignores netrc too.
         async with aiohttp.ClientSession(
             connector=Connector(limit=target.configuration.connection_pool_maxsize, ssl=certificates),
             read_bufsize=_READ_BYTES,
@@ -355,7 +355,7 @@ async def connect(
 
 
 def _pool(target: Target, server_hostname: str | None, certificates: Any) -> "Pool | None":
-    """Give the connections for writes; None for what is no HTTP URL, of which aiohttp tells best."""
+    """Return the connections for writes, or None for an invalid URL: aiohttp has the better error message."""
     from podium.kube.wire import Pool  # noqa: PLC0415 - it imports aiohttp
 
     try:
@@ -368,14 +368,14 @@ def _pool(target: Target, server_hostname: str | None, certificates: Any) -> "Po
 
 
 def _environment_proxy(server: str) -> str | None:
-    """Give the proxy that the environment names for a server (HTTPS_PROXY, NO_PROXY and the like)."""
+    """Return the proxy that the environment sets for a server (HTTPS_PROXY, NO_PROXY and similar)."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 @lru_cache(64)
 def _query(items: tuple[tuple[str, str], ...]) -> str:
-    """Give what stands behind a path; most writes have the same there."""
+    """Return the query string behind a path. Cached, because most writes have the same one."""
     return f"?{urlencode(items)}" if items else ""
 
 
@@ -387,5 +387,5 @@ def _status(body: bytes) -> _Status:
 
 
 def _wait(seconds: str) -> float:
-    """Give how long to wait by a Retry-After header; a date in it (no API server sends one) is one second."""
+    """Return the seconds of a Retry-After header. A date, which no API server sends, counts as one second."""
     return min(float(seconds) if seconds.isdigit() else 1.0, _LONGEST_WAIT_SECONDS)

@@ -1,8 +1,8 @@
-"""Connections that leave without a goodbye: TLS' takes an answer from the server, for which nobody waits.
+"""An aiohttp connector that closes abandoned TLS connections without close_notify.
 
-aiohttp forgets the connection of a request that was given up the moment it begins to say goodbye, so a
-session that ends right then leaves it open behind its event loop. Nothing is owed to a server whose answer
-nobody reads.
+The TLS shutdown waits for an answer of the server that no caller needs. aiohttp drops its reference to the
+connection of a cancelled request when the shutdown begins. If the session closes at that moment, the socket
+stays open after the event loop ends.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's connector, but what is given up is reset at once."""
+    """aiohttp's TCPConnector, except that an abandoned connection is aborted at once."""
 
     def _release(self, key: Any, protocol: "ResponseHandler", *, should_close: bool = False) -> None:
-        # The one place through which every connection comes back; aiohttp has no public one.
+        # Every released connection passes through this method; aiohttp has no public hook.
         if should_close or protocol.should_close:
             protocol.abort()
         super()._release(key, protocol, should_close=should_close)

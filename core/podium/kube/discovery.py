@@ -1,4 +1,8 @@
-"""Which of the kinds Podium reads a server has, and in which version each is best read."""
+"""Discovery: the kinds Podium reads that a server has, and the best version of each.
+
+Podium reads several versions of one kind, and custom resources may appear or go at any time, so callers ask
+the server instead of assuming a list.
+"""
 
 import asyncio
 import re
@@ -19,7 +23,7 @@ NOT_SERVED = "not served by this cluster"
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STAGES = {"alpha": 0, "beta": 1, None: 2}
-# Who refers to an object is listed before it: what was there when it was referred to is then still found.
+# An object is listed after the objects that refer to it, so the target of a reference is in the result.
 _ORDER = (
     Kind.POD,
     Kind.OWNER,
@@ -38,7 +42,7 @@ _ORDER = (
 
 
 class Served(NamedTuple):
-    """One kind as this server serves it."""
+    """One resource as this server serves it."""
 
     api_version: str
     kind: str
@@ -48,12 +52,12 @@ class Served(NamedTuple):
 
     @property
     def resource(self) -> str:
-        """Name it as permissions do: `podgroups.scheduling.k8s.io`, `pods`."""
+        """Return the name that RBAC uses: `podgroups.scheduling.k8s.io`, `pods`."""
         group = group_of(self.api_version)
         return f"{self.plural}.{group}" if group else self.plural
 
     def path(self, namespace: str) -> str:
-        """Give the URL path of its list; an empty namespace is all of them."""
+        """Return the URL path of the list; an empty namespace means all namespaces."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         if self.namespaced and namespace:
             return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
@@ -61,26 +65,26 @@ class Served(NamedTuple):
 
 
 class Discovery(NamedTuple):
-    """What a server serves. `unread` names kinds it does not, or only in versions Podium cannot read."""
+    """The resources of a server. `unread` has a reason for each kind without a readable version."""
 
     server: str
     served: list[Served]
     unread: dict[str, str]
 
     def serves(self, group: str, kind: str) -> bool:
-        """Say whether a kind is served in a version that Podium reads."""
+        """Return whether a kind is served in a version that Podium reads."""
         return any(group_of(served.api_version) == group and served.kind == kind for served in self.served)
 
 
 class ServerVersion(msgspec.Struct):
-    """What /version says; a server may behave as an older minor than its own."""
+    """The answer to /version. A server may emulate an older minor version."""
 
     gitVersion: str = ""
     minor: str = ""
     emulationMinor: str = ""
 
     def __str__(self) -> str:
-        # Of a provider's build the minor is `37+`.
+        # In builds of cloud providers the minor is `37+`.
         if self.emulationMinor in ("", self.minor.rstrip("+")):
             return self.gitVersion
         return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
@@ -114,21 +118,21 @@ _Found = Mapping[tuple[str, str], _Resource]
 
 
 async def server_version(connection: Connection) -> ServerVersion:
-    """Ask for the version, which every API server tells everybody. Raises PodiumError."""
+    """Return the version, which every API server shows to all users. Raises PodiumError."""
     return version_of(connection.server, await connection.get("/version"))
 
 
 def version_of(server: str, body: bytes) -> ServerVersion:
-    """Read what a server answers to GET /version. Raises PodiumError for what is no API server's answer."""
+    """Return the version in an answer to GET /version. Raises PodiumError if no API server sent it."""
     version = _decoded(server, "/version", body, ServerVersion)
     if not version.gitVersion:
-        raise PodiumError(f"{server}: GET /version: it says none: not a Kubernetes API server?")
+        raise PodiumError(f"{server}: GET /version: no version returned; is this a Kubernetes API server?")
     return version
 
 
 async def discover(connection: Connection, reads: Reads = READS) -> Discovery:
-    """Ask a server which of some kinds it serves. Raises PodiumError."""
-    # One after the other, so that a server that answers neither fails alike each time.
+    """Return which kinds of `reads` a server serves. Raises PodiumError."""
+    # Sequential requests give the same error each time if the server answers neither.
     version = await server_version(connection)
     groups = await _decode(connection, "/apis", _Groups)
     wanted = {group_of(api_version) for api_version, _ in reads}
@@ -152,11 +156,12 @@ async def discover(connection: Connection, reads: Reads = READS) -> Discovery:
 def settle(
     held: Discovery | None, now: Discovery, missed: frozenset[str], answering: frozenset[str]
 ) -> tuple[Discovery, frozenset[str]]:
-    """Give what to believe of a server after one more look, and which resources this look missed.
+    """Return the resources to treat as served after a new discovery, and those that this discovery missed.
 
-    An API is there when it is seen once. It is gone when two looks running missed it and the resource itself
-    is not answered for either: of several servers one may be behind, and to drop an API means to forget its
-    objects. `missed` is what the look before missed, `answering` the resources that are answered for.
+    A resource is served as soon as one discovery finds it. It is gone when two consecutive discoveries missed
+    it and requests for the resource fail too. With several API servers one may lag, and dropping a resource
+    drops its objects. `missed` is from the discovery before, `answering` holds the resources that still
+    answer.
     """
     seen = {served.resource for served in now.served}
     absent = [served for served in (held.served if held is not None else ()) if served.resource not in seen]
@@ -167,7 +172,7 @@ def settle(
 
 
 def newest_first(api_version: str) -> tuple[int, int, int]:
-    """Order versions as Kubernetes does: stable before beta before alpha, then the newer first."""
+    """Return a sort key in Kubernetes' version order: stable, beta, alpha, and the newer first in each."""
     found = _VERSION.fullmatch(api_version.rpartition("/")[2])
     if found is None:
         return (1, 0, 0)
@@ -189,7 +194,7 @@ def _in_order(served: Iterable[Served]) -> list[Served]:
 
 
 def _unread(reads: Reads, found: _Found) -> dict[str, str]:
-    """Say of each kind why it cannot be read: not at all, or of one of its groups only in other versions."""
+    """Return the reason for each kind that cannot be read: not served, or served only in other versions."""
     readable: dict[Kind, bool] = {}
     unread: dict[str, str] = {}
     for (api_version, kind), read in reads.items():
@@ -209,7 +214,7 @@ async def _resources(connection: Connection, api_version: str) -> list[_Resource
     try:
         answer = await _decode(connection, path, _Resources)
     except RefusedError as error:
-        if error.code == 404:  # The group went away since it was named.
+        if error.code == 404:  # The group was removed after it was listed.
             return []
         raise
     return [resource for resource in answer.resources if "/" not in resource.name]
@@ -223,4 +228,6 @@ def _decoded(server: str, path: str, body: bytes, type: type[T]) -> T:  # noqa: 
     try:
         return msgspec.json.decode(body, type=type)
     except msgspec.DecodeError as error:
-        raise PodiumError(f"{server}: GET {path}: not a Kubernetes API server? ({error})") from None
+        raise PodiumError(
+            f"{server}: GET {path}: unexpected answer; is this a Kubernetes API server? ({error})"
+        ) from None

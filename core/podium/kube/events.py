@@ -1,10 +1,9 @@
-"""Events about objects: told to whoever looks at the object, and never in the way of what they tell of.
+"""An event recorder that neither delays the write that it reports nor floods the API server.
 
-An event is worth nothing beside the write that it tells of: telling it must neither hold that up nor flood
-the API server when a whole cluster flips at once. So notes go into a bounded queue that one task empties at a
-steady rate; an object that flaps is told of a few times and then rarely; and what has no room is dropped and
-counted. A note makes its Event's name, so one that is sent twice, after a lost answer or by the next leader,
-is one Event.
+When a whole cluster changes at once, events must not compete with the writes that they describe. So notes
+enter a bounded queue, and one task sends them at a steady rate. An object that changes often gets a few
+events and then few per minute. Notes beyond the queue are dropped and counted. The name of an Event derives
+from its note, so a repeated note, after a lost answer or by the next leader, is one Event.
 """
 
 import asyncio
@@ -25,31 +24,31 @@ SENT: Final = "sent"
 LIMITED: Final = "limited"
 FULL: Final = "full"
 REFUSED: Final = "refused"
-# All that may become of a note.
+# Every possible result of a note.
 RESULTS: Final = (SENT, LIMITED, FULL, REFUSED)
 
-# An object that is told of more often than this flaps: its condition says how it is now.
+# An object with more events than this flaps; its condition has the current state.
 _OBJECT_BURST, _OBJECT_SECONDS = 5, 60.0
-# Objects whose rate is kept in mind.
+# The number of objects with a stored rate.
 _OBJECTS = 4096
-# A pause before each event while others need the server more.
+# The delay before each event while other requests need the server more.
 _BUSY_SECONDS = 0.5
-# About half a minute: an API server that restarts is back by then.
+# About half a minute, enough for a restart of the API server.
 _ATTEMPTS = 8
 
-# What an API server takes, in bytes (validation of events.k8s.io/v1).
+# Maximum lengths in bytes (validation of events.k8s.io/v1).
 _NOTE = 1024
 _INSTANCE = 128
 _NAME = 253
-# How its NamespaceLifecycle plugin words that a namespace takes nothing new; the code is 403.
+# Part of the NamespaceLifecycle plugin's message for a terminating namespace; the code is 403.
 _TERMINATING = "because it is being terminated"
 
 
 class Pace(NamedTuple):
-    """How all events together are told: `burst` at once, then one in `seconds`, while `room` wait.
+    """The rate of all events together: `burst` at once, then one in `seconds`, with a queue of `room` notes.
 
-    An API server's worth of other clients tell events too. As it is here, the last one is told after some
-    three minutes: later nobody would connect it with its cause.
+    Many other clients of the API server send events too. With these defaults the last note of a full queue is
+    sent after about three minutes. A reader would not connect a later one with its cause.
     """
 
     burst: int = 25
@@ -61,14 +60,14 @@ STEADY: Final = Pace()
 
 
 class _Told(NamedTuple):
-    """An Event as it will be sent: what of it, and where to."""
+    """An Event ready to send: its URL path and body."""
 
     path: str
     body: dict[str, Any]
 
 
 class Recorder:
-    """Tells notes as Events of one controller, `instance` of which this process is."""
+    """Sends notes as Events of one controller; `instance` names this process."""
 
     def __init__(
         self,
@@ -86,13 +85,14 @@ class Recorder:
         least: Collection[str] = (),
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`clock` is monotonic, `now` is the wall's in UTC; `random` gives numbers from 0 up to 1.
+        """`clock` is monotonic, `now` returns wall time in UTC, `random` a number from 0 up to 1.
 
-        While `busy` says that there is better use for the API server, two events a second are told.
+        While `busy` returns True, at most two events a second are sent, because the API server has more
+        urgent work.
 
-        Notes of the reasons in `least` are dropped first: they may take half of the room. `counted` is told
-        what became of each note: sent, limited (its object is told of too often), full (too many of all
-        objects) or refused (by the API server, or it could not be reached for too long).
+        Notes with a reason in `least` may use half of the queue, so they are dropped first. `counted`
+        receives the result of each note: sent, limited (its object has too many events), full (the queue is
+        full) or refused (by the API server, or the server was unreachable for too long).
         """
         self._connection = connection
         self._controller = controller
@@ -111,7 +111,7 @@ class Recorder:
         self._said: set[int] = set()
 
     def emit(self, note: Note) -> None:
-        """Take a note to be told soon; never waits, and drops what is too much."""
+        """Queue a note. Never waits; drops the note if its object or the queue is over its limit."""
         rate, now = self._rate(note.uid), self._clock()
         if rate.wait(now) > 0:
             self._counted(LIMITED)
@@ -124,7 +124,7 @@ class Recorder:
         rate.take(now)
 
     async def run(self) -> None:
-        """Tell what was taken, until cancelled; what is not told by then never is."""
+        """Send the queued notes until cancelled. The notes still in the queue are then lost."""
         rate = Rate(self._pace.burst, self._pace.seconds)
         while True:
             told = await self._queue.get()
@@ -135,7 +135,7 @@ class Recorder:
             self._counted(SENT if await self._send(told) else REFUSED)
 
     async def _send(self, told: _Told) -> bool:
-        """Send one Event, again and again for a while if nobody answers or the server is in trouble."""
+        """Send one Event, with retries for about half a minute, and return whether it was sent."""
         backoff = Backoff(self._random)
         attempts = 0
         while True:
@@ -145,12 +145,12 @@ class Recorder:
                 self._said.clear()
                 return True
             if is_final or attempts == _ATTEMPTS:
-                self._lament(failure)
+                self._log_failure(failure)
                 return False
             await self._sleep(backoff.next())
 
     async def _try(self, told: _Told) -> tuple[PodiumError | None, bool]:
-        """Send one Event; give what went wrong, and whether it would again."""
+        """Send one Event. Return the error, and whether a retry would fail the same way."""
         try:
             await self._connection.send("POST", told.path, told.body)
         except RefusedError as error:
@@ -159,8 +159,8 @@ class Recorder:
             return error, False
         return None, True
 
-    def _lament(self, failure: PodiumError) -> None:
-        """Say what is wrong, once until it is not; that a namespace goes or has gone is nobody's fault."""
+    def _log_failure(self, failure: PodiumError) -> None:
+        """Log an error once until an event succeeds, except for a missing or terminating namespace."""
         code, message = (failure.code, failure.message) if isinstance(failure, RefusedError) else (0, "")
         if code == 404 or _TERMINATING in message or code in self._said:
             return
@@ -168,7 +168,7 @@ class Recorder:
         self._say("event not sent", {"error": str(failure)})
 
     def _rate(self, uid: str) -> Rate:
-        """Give an object's rate; those that were told of longest ago are forgotten."""
+        """Return the rate of an object. The least recently used rates are removed."""
         rate = self._objects.pop(uid, None) or Rate(_OBJECT_BURST, _OBJECT_SECONDS)
         self._objects[uid] = rate
         if len(self._objects) > _OBJECTS:
@@ -202,6 +202,6 @@ class Recorder:
 
 
 def _name(regarding: str, token: str) -> str:
-    """Name a note's Event: the same note, the same name; a DNS subdomain as the object's own name is."""
+    """Return the name of a note's Event, the same for the same note; a DNS subdomain."""
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
     return f"{regarding[: _NAME - len(digest) - 1].rstrip('.-')}.{digest}"

@@ -1,21 +1,21 @@
-"""Why there is no connection, in words that say what to look at.
+"""Explanations of connection errors that say what to check.
 
-The libraries tell of sockets and of lines of OpenSSL's source; who reads that at night wants to know whether
-the address, the certificate or the network is at fault.
+The libraries report sockets and lines of OpenSSL's source. A user needs to know whether the address, the
+certificate or the network is wrong.
 """
 
 import errno
 import socket
 import ssl
 
-# OpenSSL's codes (x509_vfy.h) of what a kubeconfig or a clock is the reason for.
+# OpenSSL's verification codes (x509_vfy.h) that a kubeconfig or a clock can cause.
 _TIME = (9, 10)
 _NAME = (62, 64)
 _ISSUER = (18, 19, 20, 21)
 
 
 def no_connection(error: Exception, server: str) -> str | None:
-    """Say why a server (its URL) cannot be reached and what may be wrong; None for another kind of error."""
+    """Return why a server (its URL) is unreachable and what to check; None for another kind of error."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error.__context__
     words = _words(cause) if isinstance(cause, OSError) else None
     host = getattr(error, "host", None)
@@ -28,34 +28,34 @@ def _words(cause: OSError) -> str | None:
     match cause:
         case ssl.SSLCertVerificationError():
             return (
-                f"its certificate is refused: {cause.verify_message.rstrip('.')}; {_mend(cause.verify_code)}"
+                f"server certificate refused: {cause.verify_message.rstrip('.')}. {_mend(cause.verify_code)}"
             )
         case ssl.SSLError():
             return _tls((cause.reason or "").replace("_", " ").lower())
         case socket.gaierror():
-            return f"its name cannot be resolved ({cause.strerror}); see the kubeconfig's server, DNS and VPN"
+            return f"host name not resolved ({cause.strerror}). Check the kubeconfig's server, DNS and VPN"
         case _ if cause.errno == errno.ECONNREFUSED or "Connect call failed" in str(cause):
-            return "nothing listens there; is the cluster up, and is it the kubeconfig's server?"
+            return "connection refused. Check that the cluster runs and that the kubeconfig's server is right"
         case _ if cause.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
-            return f"{cause.strerror}; see the kubeconfig's server, the network and VPN"
+            return f"{cause.strerror}. Check the kubeconfig's server, the network and VPN"
         case _:
             return None
 
 
 def _tls(reason: str) -> str:
     if reason in ("wrong version number", "http request", "record layer failure"):
-        return "no TLS is spoken there; see scheme and port of the kubeconfig's server"
+        return "the port does not serve TLS. Check scheme and port of the kubeconfig's server"
     if "alert" in reason:
-        return f"it refuses us ({reason}); see the client certificate in the kubeconfig"
-    return f"TLS fails: {reason or 'no reason given'}"
+        return f"TLS alert from the server ({reason}). Check the client certificate in the kubeconfig"
+    return f"TLS failed: {reason or 'no reason given'}"
 
 
 def _mend(code: int) -> str:
-    """Say what to do about a certificate that is not accepted."""
+    """Return what to do about a refused certificate."""
     if code in _TIME:
-        return "renew it, or set the clock of this machine"
+        return "Renew it, or set the clock of this machine"
     if code in _NAME:
-        return "server or tls-server-name in the kubeconfig must be a name that is in it"
+        return "Set server or tls-server-name in the kubeconfig to a name in the certificate"
     if code in _ISSUER:
-        return "certificate-authority in the kubeconfig must be of who has signed it"
-    return "see certificate-authority in the kubeconfig"
+        return "Set certificate-authority in the kubeconfig to the CA that signed it"
+    return "Check certificate-authority in the kubeconfig"

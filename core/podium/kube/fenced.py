@@ -1,7 +1,7 @@
-"""Writes that only a leader makes, each about one object and never about a later one of its name.
+"""Preconditions for writes that only a leader may make, each about one object identified by its UID.
 
-A request is given no more time than the lease has left, which is looked at right before it is sent. What the
-API server makes of a request that was under way when the lease went is harmless: it names the object by UID.
+The timeout of a request is the remaining time of the lease, read immediately before the request. A request
+that is in flight when the lease ends is harmless, because it names the object by UID.
 """
 
 from asyncio import timeout
@@ -19,47 +19,46 @@ from podium.kube.connection import RefusedError, SilentError
 
 
 class LeaseOverError(PodiumError, TimeoutError):
-    """The lease ended before an answer came, or before the request was sent."""
+    """The lease ended before the request was sent, or before an answer arrived."""
 
     def __init__(self) -> None:
-        super().__init__("the lease is over: another process may lead")
+        super().__init__("the lease has expired: another process may lead")
 
 
 class StaleError(PodiumError):
-    """The object is not what it was when this was decided: `gone` says that it is no more, or another."""
+    """The object changed after the decision; `gone` says that it was deleted or replaced by another."""
 
     def __init__(self, error: RefusedError, *, gone: bool) -> None:
-        """`error` is the API server's own word."""
+        """`error` is the answer of the API server."""
         super().__init__(str(error))
         self.gone = gone
 
 
 async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[bytes]]) -> bytes:
-    """Send while `remaining` (seconds) says that we may; give the answer.
+    """Send while `remaining` (seconds) is positive, and return the answer.
 
-    Raises StaleError when the object is another than was decided about, LeaseOverError when the lease ended
-    first, SilentError when the answer took longer than the lease had left and the lease was renewed, and what
-    `send` raises.
+    Raises StaleError when the object changed after the decision, and LeaseOverError when the lease ended
+    first. Raises SilentError when the answer took longer than the remaining time and the lease was renewed
+    meanwhile. Also raises what `send` raises.
     """
     left = remaining()
     if left <= 0:
-        # A timeout that is over strikes when the request is on its way.
+        # A timeout of zero would cancel only after the request is sent.
         raise LeaseOverError
     try:
         if left == inf:
-            # Not every event loop takes infinity for a time.
+            # Some event loops do not accept infinity as a time.
             return await send()
         async with timeout(left):
             return await send()
     except TimeoutError:
         if remaining() > 0:
-            # The lease was renewed meanwhile.
-            raise SilentError(f"no answer within {left:.0f} s, which the lease had left") from None
+            raise SilentError(f"no answer within {left:.0f} s, the remaining time of the lease") from None
         raise LeaseOverError from None
     except RefusedError as error:
         if error.code == 409:
             raise StaleError(error, gone=False) from None
-        # A patch that names another UID is invalid (422), not a conflict: an object of this name is new.
+        # A patch with a wrong UID is invalid (422), not a conflict: a new object has this name.
         if error.code == 404 or (error.code == 422 and "metadata.uid" in error.message):
             raise StaleError(error, gone=True) from None
         raise
@@ -68,7 +67,7 @@ async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[by
 def conditions_document(
     ref: ObjectRef, uid: str, conditions: Sequence[Condition], **metadata: str
 ) -> dict[str, Any]:
-    """Give what is applied to an object's status to say all our conditions; `metadata` may guard it more."""
+    """Return the document to apply to a status, with all our conditions; `metadata` adds preconditions."""
     return {
         "apiVersion": ref.apiVersion,
         "kind": ref.kind,
@@ -78,11 +77,11 @@ def conditions_document(
 
 
 def condition_value(condition: Condition) -> dict[str, Any]:
-    """Give a condition as it is written: what it leaves out is left out, not null."""
+    """Return a condition as written to the API server: unset fields are omitted, not null."""
     return {key: value for key, value in msgspec.to_builtins(condition).items() if value is not None}
 
 
 def group_path(ref: ObjectRef) -> str:
-    """Give the path of a PodGroup."""
+    """Return the URL path of a PodGroup."""
     namespace, name = quote(ref.namespace, safe=""), quote(ref.name, safe="")
     return f"/apis/{ref.apiVersion}/namespaces/{namespace}/podgroups/{name}"

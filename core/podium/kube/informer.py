@@ -1,8 +1,8 @@
-"""One resource followed for ever: asked for, listened to, and asked for again however a request ends.
+"""List and watch one resource until cancelled, as client-go's reflector does.
 
-What an answer means is `watching`'s business; here is what to ask and when. A request that ended early is
-followed by a wait that grows, so that a server in trouble is never asked in a tight loop, unless there is
-another question to ask: a list where a watch is of no use, pages where a stream is.
+`watching` interprets the answers; this module decides what to request and when. A request that ends early is
+followed by a growing delay, so a failing server is never asked in a tight loop. The delay is skipped if
+another kind of request may help: a list instead of a watch, or pages instead of a stream.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ from podium.wording import one_line
 
 NOT_YET = "not read yet"
 
-# A server sends a bookmark about once a minute; a connection that is silent for longer may be dead.
+# A server sends a bookmark about once a minute. A connection without data for longer may be dead.
 _SILENCE_SECONDS = 90.0
-# As client-go: a random length, so that watches do not all end together.
+# A random length, as in client-go, so that watches do not all end together.
 _WATCH_SECONDS = (300.0, 600.0)
-# A request that lasted this long was a good one, whatever ended it.
+# A request that lasted this long resets the backoff, whatever ended it.
 _STEADY_SECONDS = 5.0
-# Where nobody answers nobody is hurt by asking, and who asks soon is up to date soon.
+# The longest delay while the server is unreachable: a short one costs the server nothing.
 _LONGEST_DIAL_SECONDS = 3.0
-# Answers of no use to one question, one after the other, until it is put in another way.
+# Consecutive useless answers to one kind of request, after which another kind is tried.
 _PATIENCE = 5
-# Lines taken at a time before others may have the loop.
+# Lines to process before other tasks may run.
 _BATCH = 100
 
 
 class World(NamedTuple):
-    """What an informer needs beside the server: time (seconds), chance (0 up to 1), a log, and two ears.
+    """What an informer needs besides the server: time (seconds), randomness (0 up to 1), log, callbacks.
 
-    `noticed` is called after each line or page; `turned` when it failed, came back or read its first list.
-    `idle` returns when the state may be changed: no other thread reads it.
+    `noticed` is called after each line or page, `turned` after the informer failed, recovered or ended its
+    first list. `idle` returns when the state may be changed, because no other thread reads it.
     """
 
     clock: Callable[[], float]
@@ -54,14 +54,14 @@ class World(NamedTuple):
 
 
 async def at_once() -> None:
-    """Return without waiting: the `idle` of a process where no other thread reads the state."""
+    """Return without waiting: `idle` for a process in which no other thread reads the state."""
 
 
 class Informer:
     """Follows one served resource.
 
-    `failure` is what stands between it and the server now, if anything does, and `refused` is the server's
-    word if it does not let us read; `heard` is when the server was last heard of, on the world's clock.
+    `failure` is the current error between informer and server, or None. `refused` is the server's message if
+    it denies access. `heard` is the time of the server's last answer, on the clock of `world`.
     """
 
     def __init__(self, connection: Connection, served: Served, follower: Follower, world: World) -> None:
@@ -79,7 +79,7 @@ class Informer:
 
     @property
     def unread(self) -> str:
-        """Say why the kind cannot be read now; empty when it can, if only as it was a while ago."""
+        """Return why the kind cannot be read now; empty when readers have its objects, however old."""
         if isinstance(self.failure, RefusedError) and self.failure.code == 403:
             return missing_permission(self.served, "", "list and watch")
         if self.follower.listed:
@@ -88,11 +88,11 @@ class Informer:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the server denies knowing the resource."""
+        """Return whether the server answers 404 for the resource."""
         return isinstance(self.failure, RefusedError) and self.failure.code == 404
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """List and watch until cancelled."""
         while True:
             had_list, streamed = not self.follower.needs_list, self._streams
             started = self._world.clock()
@@ -112,7 +112,7 @@ class Informer:
             await self._world.sleep(pause)
 
     async def _ask(self) -> PodiumError | None:
-        """List if need be, and watch to the end; give what ended it, None when the server just ended it."""
+        """List if necessary, and watch. Return the error that ended it, or None if the server ended it."""
         follower = self.follower
         try:
             if not follower.needs_list:
@@ -124,7 +124,7 @@ class Informer:
                 await self._listen(follower.watch_query())
         except PodiumError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - a bug that one object brings out must not end the others
+        except Exception as error:  # noqa: BLE001 - a bug with one object must not end the other informers
             fields = {"resource": self.served.resource, "error": "".join(traceback.format_exception(error))}
             self._world.say("watch failed: a bug", fields)
             return WatchError(one_line(f"a bug: {type(error).__name__}: {error}"))
@@ -156,7 +156,7 @@ class Informer:
                     if count % _BATCH == 0:
                         await asyncio.sleep(0)
             except SilentError:
-                # A server sends no bookmarks of a resource that was never written to since it started.
+                # A server sends no bookmarks for a resource without any write since the server started.
                 if not count or self.follower.needs_list:
                     raise
 
@@ -170,19 +170,19 @@ class Informer:
         self._hear(had_list=had_list)
 
     async def _arrive(self) -> None:
-        """Bring the rest of a list into the sink, with turns for others in between."""
+        """Apply the rest of a list to the sink, and let other tasks run in between."""
         while self.follower.arriving:
             await asyncio.sleep(0)
             await self._world.idle()
             self.follower.arrive(_BATCH)
 
     def _consider(self, error: PodiumError) -> None:
-        """Change the question where the answer was of no use and never will be."""
+        """Choose another kind of request if this one cannot succeed."""
         if isinstance(error, RefusedError) and error.code == 410:
             self.follower.expire()
         if isinstance(error, RefusedError) and error.code in (400, 422) and self.follower.needs_list:
             self._streams = False
-        # A server that is merely busy says when to come back.
+        # A server that is only busy sends Retry-After.
         if isinstance(error, WatchError) or (isinstance(error, RefusedError) and not error.retry_after):
             self._useless += 1
         if self._useless >= _PATIENCE:
@@ -208,7 +208,7 @@ class Informer:
         self._world.turned()
 
     def _admit(self) -> None:
-        """Note that the server has begun to answer."""
+        """Record that the server has begun to answer."""
         self.heard = self._world.clock()
         self.refused = ""
 

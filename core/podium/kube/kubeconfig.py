@@ -1,7 +1,8 @@
-"""Which API server, and as whom: what kubectl would find in files, the environment or the pod it runs in.
+"""Find the API server and the credential as kubectl does: in files, the environment or the pod.
 
-The library reads the files and asks credential plugins. It chooses another context than kubectl where there
-are several files, and trips over a bad one in any way it likes, which is said here in one line.
+kubernetes_asyncio reads the files and runs credential plugins. With several files it chooses another context
+than kubectl, and for a bad file it raises arbitrary exceptions. This module corrects the choice and reports
+one line.
 """
 
 import logging
@@ -18,7 +19,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Target(NamedTuple):
-    """What a kubeconfig says: the library's configuration, the context's name and its namespace."""
+    """The content of a kubeconfig: the library's configuration, the context's name and its namespace."""
 
     configuration: Any
     context: str
@@ -26,14 +27,14 @@ class Target(NamedTuple):
 
 
 async def chosen(kubeconfig: str | None, context: str | None) -> Target:
-    """Choose as kubectl would: the named files and context, or those of the environment, or the pod's own.
+    """Return the target kubectl would choose: by arguments, by environment, or the pod's own account.
 
-    Raises PodiumError when they cannot be used.
+    Raises PodiumError when the files cannot be used.
     """
     from kubernetes_asyncio import config  # noqa: PLC0415 - slow to import; only live commands pay
     from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415 - as above
 
-    # It logs what it also raises; one line is enough.
+    # The library logs the errors that it raises; one line is enough.
     logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
     configuration = Configuration()
     files = _files(kubeconfig)
@@ -48,7 +49,7 @@ async def chosen(kubeconfig: str | None, context: str | None) -> Target:
 
 
 def namespace(kubeconfig: str | None, context: str | None) -> str:
-    """Give the namespace of the context that would be chosen, and ask no credential plugin for it.
+    """Return the namespace of the context that `chosen` would choose, without running a credential plugin.
 
     Raises PodiumError as `chosen` does.
     """
@@ -68,31 +69,31 @@ def _namespace(context: Any) -> str:
 
 
 def _files(kubeconfig: str | None) -> str | None:
-    """Give the files to read, None where the pod's own account is meant. Raises NoKubeconfigError."""
+    """Return the files to read, or None for the pod's own account. Raises NoKubeconfigError."""
     files = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     if _exists(files):
         return files
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
-    raise NoKubeconfigError(f"{files}: no such kubeconfig; name another with --kubeconfig")
+    raise NoKubeconfigError(f"{files}: kubeconfig not found. Name another with --kubeconfig")
 
 
 @contextmanager
 def _in_words(files: str) -> Iterator[None]:
-    """Say in one line of whatever is wrong with kubeconfig files."""
+    """Convert any error in kubeconfig files into a PodiumError of one line."""
     try:
         yield
     except PodiumError:
         raise
-    except Exception as error:  # noqa: BLE001 - the library trips over a bad file in any way it likes
+    except Exception as error:  # noqa: BLE001 - for a bad file the library may raise anything
         said = _said(error)
         raise PodiumError(one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
 
 
 def _context(files: str, asked: str | None) -> str | None:
-    """Give the context that is asked for, or the current-context of the first file that has one.
+    """Return the requested context, or the current-context of the first file that has one, as kubectl does.
 
-    So does kubectl (the library: the last). Raises PodiumError for one that is not there.
+    (The library takes the last file.) Raises PodiumError for a context that does not exist.
     """
     from kubernetes_asyncio.config.kube_config import KubeConfigMerger  # noqa: PLC0415 - as above
 
@@ -101,19 +102,19 @@ def _context(files: str, asked: str | None) -> str | None:
         return next((each["current-context"] for each in contents if each.get("current-context")), None)
     there = [each["name"] for content in contents for each in content.get("contexts") or ()]
     if asked not in there:
-        raise PodiumError(f"{files}: there is no context {asked}; there is {some(there) or 'none'}")
+        raise PodiumError(f"{files}: context {asked} not found; the contexts are: {some(there) or 'none'}")
     return asked
 
 
 def _said(error: Exception) -> str:
-    """Say in a few words what the library trips over in a kubeconfig."""
+    """Return a short reason for an error of the library about a kubeconfig."""
     match error:
         case AttributeError() | TypeError() | LookupError() | AssertionError():
-            return "it is malformed"
+            return "malformed"
         case UnicodeError():
-            return "it is not text"
+            return "not text"
         case FileNotFoundError():
-            return f"{error.filename}, which gives the credential, is not found; install it, or see PATH"
+            return f"credential plugin {error.filename} not found. Install it, or check PATH"
         case OSError(strerror=str(reason)):
             return reason
         case _:

@@ -1,8 +1,8 @@
-"""Decode what can be decoded of an object, field by field: one broken field puts only itself in doubt.
+"""Decode JSON field by field, so that one invalid field leaves the others readable.
 
-A strict decoder refuses a whole pod for one field of a foreign type. Whoever can write such a pod could then
-hide what the pod takes of its node. Here each struct, list and mapping is decoded part by part: a part that
-cannot be decoded has the value it had when the object was last decoded, else its default.
+A strict decoder refuses a whole pod for one field of a wrong type. A user who may create such a pod could
+then hide the resources that the pod uses on its node. Here each struct, list and mapping is decoded part by
+part. A part that cannot be decoded keeps its value from the last successful decoding, or else its default.
 """
 
 import types
@@ -19,9 +19,9 @@ class _BrokenError(Exception):
 
 
 def decode(raw: _Raw, wanted: Any, spare: _Raw | None = None) -> Any:
-    """Return what can be decoded of a JSON value as a type; `spare` is the value of an earlier time.
+    """Return the decodable parts of a JSON value as a type; `spare` is an earlier version of the value.
 
-    Raises msgspec.DecodeError when nothing can be.
+    Raises msgspec.DecodeError when nothing can be decoded.
     """
     try:
         return _decode(raw, wanted, spare)
@@ -83,9 +83,9 @@ def _list(elements: list[msgspec.Raw], wanted: Any, spare: _Raw | None) -> list[
 
 
 def _mapping(members: dict[str, msgspec.Raw], wanted: Any, spare: _Raw | None) -> dict[str, Any]:
-    """Decode a mapping; an entry that was never decoded has its JSON text, if text is what it may have.
+    """Return a decoded mapping. An entry that was never decodable keeps its JSON text if text is allowed.
 
-    An amount that is no amount is then as one that is written wrongly: its readers know what to do.
+    An invalid quantity is then treated like a wrongly written one, which every reader handles.
     """
     before = _parts(spare, dict[str, msgspec.Raw])
     values = {}
@@ -102,13 +102,13 @@ def _mapping(members: dict[str, msgspec.Raw], wanted: Any, spare: _Raw | None) -
 
 
 def _parts(spare: _Raw | None, wanted: Any) -> Any:
-    """Give the parts of an earlier value; none where there was no value of the kind."""
+    """Return the parts of an earlier value; empty if there is none of this type."""
     found = msgspec.UNSET if spare is None else _strict(spare, wanted)
     return wanted() if found is msgspec.UNSET else found
 
 
 def _strict(raw: _Raw, wanted: Any) -> Any:
-    """Decode strictly; UNSET for what cannot be."""
+    """Return the strictly decoded value, or UNSET if it cannot be decoded."""
     decoder = _DECODERS.get(wanted)
     if decoder is None:
         decoder = _DECODERS[wanted] = msgspec.json.Decoder(wanted)
@@ -119,7 +119,7 @@ def _strict(raw: _Raw, wanted: Any) -> Any:
 
 
 def _choices(wanted: Any) -> tuple[Any, ...]:
-    """Give the types that a union offers, and what is annotated without its annotation."""
+    """Return the types of a union; a single type without its annotation."""
     origin = get_origin(wanted)
     if origin is Annotated:
         return _choices(get_args(wanted)[0])

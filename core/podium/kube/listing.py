@@ -1,8 +1,8 @@
-"""The objects of a live cluster, page by page, as the same documents that a file gives.
+"""List the objects of a live cluster page by page, as the same documents that a file contains.
 
-A list is paged so that no server has to hold a large cluster in one answer. The pages of one list belong to
-one moment, which the server forgets after some minutes: it then answers 410 and the whole reading has to
-start again, since half of one moment and half of another is neither.
+Lists are paged so that no server has to hold a large cluster in one answer. The pages of one list have one
+resourceVersion, which the server compacts after some minutes and then answers 410. Reading must then start
+again, because a mixture of two versions is inconsistent.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -22,17 +22,17 @@ from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
 from podium.kube.paging import Pager
 from podium.kube.sanitize import sanitize
 
-# Calls between here and whoever decodes the documents of a page: they count against the same limit.
+# Stack frames between this check and the decoder of the documents, which count against the recursion limit.
 _FRAMES = 100
 _SKIP = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ExpiredError(PodiumError):
-    """The server forgot the moment that the pages so far belong to: read all of it again."""
+    """The server compacted the resourceVersion of the pages read so far: read everything again."""
 
 
 class Progress(NamedTuple):
-    """How far the list of one kind is; `remaining` is what the server thinks is left, or 0."""
+    """The progress of one list; `remaining` is the server's estimate of what is left, or 0."""
 
     served: Served
     read: int
@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some objects of one kind; the last page may be empty. `unread` says why there are none to have."""
+    """Some objects of one kind; the last page may be empty. `unread` says why the kind cannot be read."""
 
     served: Served
     documents: list[Document]
@@ -48,7 +48,7 @@ class Page(NamedTuple):
 
 
 class ListMeta(msgspec.Struct):
-    """metadata of a List: the moment it is of, and the token of the page that follows."""
+    """The metadata of a List: its resourceVersion and the continue token of the next page."""
 
     resourceVersion: str = ""
     continue_: str | None = msgspec.field(name="continue", default=None)
@@ -56,7 +56,7 @@ class ListMeta(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
-    """The head of a typed List; a page without items is not a list."""
+    """The head of a typed List. `items` is required: an answer without it is not a list."""
 
     kind: str
     items: msgspec.Raw
@@ -64,39 +64,39 @@ class _List(msgspec.Struct):
 
 
 class Collector(Protocol):
-    """Who takes the pages of one reading."""
+    """Receives the pages of one reading."""
 
     def add_page(self, page: Page) -> None:
-        """Take a page; the pages of one kind come one after the other."""
+        """Add a page; the pages of one kind arrive consecutively."""
 
 
 class Watcher(Protocol):
-    """Who is told how the reading goes."""
+    """Receives the progress of a reading."""
 
     def progress(self, progress: Progress) -> None:
-        """Hear of one more page."""
+        """Report one more page."""
 
     def say(self, line: str) -> None:
-        """Hear of something a person should know."""
+        """Report a line that the user should see."""
 
 
 C = TypeVar("C", bound=Collector)
 
 
 async def check_namespace(connection: Connection, scope: Scope) -> None:
-    """Raise PodiumError where the scope is a namespace that is not there, of which a list would be empty.
+    """Raise PodiumError if the namespace of the scope does not exist, because its lists would be empty.
 
-    Who may not know is not told.
+    If access to the namespace is denied, nothing is raised.
     """
     if not scope.namespace:
         return
     try:
         await connection.get(f"/api/v1/namespaces/{scope.namespace}")
     except RefusedError as error:
-        # Whatever else is wrong is told of what is read.
+        # Other errors are reported when the objects are read.
         if error.code == 404 and error.message.startswith("namespaces "):
             raise PodiumError(
-                f"{connection.server}: there is no namespace {scope.namespace}; choose one with -n"
+                f"{connection.server}: namespace {scope.namespace} not found. Choose another with -n"
             ) from None
 
 
@@ -107,9 +107,9 @@ async def read_cluster(
     begin: Callable[[Discovery], C],
     reads: Reads = READS,
 ) -> tuple[C, ClusterInfo]:
-    """Read every kind in the scope into a collector that `begin` makes; once more if the server forgets it.
+    """Read every kind in the scope into a collector that `begin` creates; retry once after a 410.
 
-    Which kinds there are, and how each is read, is `reads`. Raises PodiumError; no collector is given then.
+    `reads` holds the kinds and how each is read. Raises PodiumError; no collector is returned then.
     """
     discovery = await discover(connection, reads)
     try:
@@ -120,7 +120,7 @@ async def read_cluster(
         return await _read(connection, discovery, scope, watcher, begin)
     except ExpiredError as error:
         raise PodiumError(
-            f"{error}, twice; read one namespace (-n), or when the server is less busy"
+            f"{error}, twice. Read one namespace (-n), or retry when the server is less busy"
         ) from None
 
 
@@ -135,7 +135,8 @@ async def _read(
     unread = dict(discovery.unread)
     async for page in list_all(connection, discovery, scope, watcher):
         if page.unread:
-            # A kind may be of two groups, native and Podium's; each that is kept from us is named.
+            # Two groups may have the same kind, native and Podium's. The text names each group that cannot be
+            # read.
             others = unread.get(page.served.read.kind)
             unread[page.served.read.kind] = f"{others}; {page.unread}" if others else page.unread
         else:
@@ -153,7 +154,7 @@ async def _read(
 
 
 async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
-    """Read the file of Podium's scheduler; None if there is none."""
+    """Return the configuration file of Podium's scheduler, or None if it does not exist."""
     try:
         body = await connection.get(PATH)
         return of_config_map(msgspec.json.decode(body))
@@ -166,10 +167,10 @@ async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
 async def list_all(
     connection: Connection, discovery: Discovery, scope: Scope, watcher: Watcher
 ) -> AsyncIterator[Page]:
-    """Give every object of every served kind in the scope; a kind kept from us is a page that says why.
+    """Yield every object of every served kind in the scope; a kind without access is a page with the reason.
 
-    The selector narrows namespaced kinds only, as the namespace does. Raises ExpiredError or another
-    PodiumError; pages given before an error are not to be used.
+    The selector and the namespace apply to namespaced kinds only. Raises ExpiredError or another PodiumError;
+    after an error the pages yielded before must not be used.
     """
     for served in discovery.served:
         try:
@@ -198,7 +199,7 @@ async def _pages(
         head = _head(connection, path, served, body)
         documents = list(split(body, f"{connection.server}{path}"))
         if documents and documents[0].kind == head.kind:
-            documents = []  # An empty List stands for itself.
+            documents = []  # `split` returns an empty List as itself.
         read += len(documents)
         watcher.progress(Progress(served, read, head.metadata.remainingItemCount or 0))
         yield Page(served, documents)
@@ -208,7 +209,7 @@ async def _pages(
 
 
 def _is_deep(body: bytes, frames: int = _FRAMES) -> bool:
-    """Say whether a page is nested deeper than msgspec decodes it so many calls further down."""
+    """Return whether a page is nested too deeply for msgspec at this many more stack frames."""
     if frames:
         return _is_deep(body, frames - 1)
     try:
@@ -216,7 +217,7 @@ def _is_deep(body: bytes, frames: int = _FRAMES) -> bool:
     except RecursionError:
         return True
     except msgspec.DecodeError:
-        # What it is instead of a List, its reader says best.
+        # The caller reports what the answer is instead of a List.
         return False
     return False
 
@@ -232,7 +233,7 @@ def _head(connection: Connection, path: str, served: Served, body: bytes) -> _Li
 
 
 def missing_permission(served: Served, namespace: str, verbs: str = "list") -> str:
-    """Name the permission that a 403 means; an empty namespace is all of them."""
+    """Return the missing permission behind a 403; an empty namespace means all namespaces."""
     where = f"in namespace {namespace}" if namespace and served.namespaced else "cluster-wide"
     group = group_of(served.api_version)
     return f'missing permission: {verbs} {served.plural} (API group "{group}") {where}'

@@ -1,27 +1,28 @@
-"""Read a list page by page, each as many objects as its bytes allow.
+"""Read a list page by page, with a page size that adapts to the bytes per object.
 
-500 objects of 7 MB are one answer of 3.6 GB. So the limit of the next page follows from the bytes of the
-last. An answer that is too long all the same is given up, and asked for again with fewer objects. One object
-always fits (see LONGEST_ANSWER). A continue token is a place in the list, so the limit may change on the way.
+500 objects of 7 MB would be one answer of 3.6 GB. So the limit of the next page follows from the bytes of the
+last. If an answer is still too long, it is abandoned and requested again with fewer objects. One object
+always fits (see LONGEST_ANSWER). A continue token is a position in the list, so the limit may change between
+pages.
 """
 
 from podium.kube.connection import Connection, TooLargeError
 
-# As client-go asks.
+# The page size of client-go.
 MOST_OBJECTS = 500
-# What a page should have: large enough that the request costs little, small beside the memory of a process.
+# The target size of a page: the cost of a request is small, and so is its share of the process' memory.
 PAGE_BYTES = 8 << 20
-# Of the limit of a page that was too long.
+# The divisor of the limit after a page that was too long.
 _FEWER = 8
 
 
 class Pager:
-    """Asks for the pages of one list, one after the other; `query` is what every request has."""
+    """Requests the pages of one list; `query` is part of every request."""
 
     def __init__(
         self, connection: Connection, path: str, query: dict[str, str], most: int | None = None
     ) -> None:
-        """`most` is how many objects a page has at most, MOST_OBJECTS if it is None."""
+        """`most` is the maximum number of objects in a page; None means MOST_OBJECTS."""
         self._connection = connection
         self._path = path
         self._query = query
@@ -42,6 +43,6 @@ class Pager:
             return body
 
     def _adapt(self, size: int) -> None:
-        """Choose the limit of the next page: what PAGE_BYTES hold, and at most twice as many as before."""
+        """Set the limit of the next page to what fits PAGE_BYTES, and at most twice the limit before."""
         fits = self.limit * PAGE_BYTES // max(size, 1)
         self.limit = max(1, min(fits, 2 * self.limit, self._most))

@@ -1,7 +1,7 @@
-"""Read the objects in pages and watch events; what cannot be decoded is a value here, never an exception.
+"""Decode the objects of pages and watch events; an undecodable object is a value, never an exception.
 
-An object may be too long, too deep, no Unicode or of a type that no read expects. Readers of the cluster must
-not stop at it, and must not take it for absent: a pod that cannot be decoded occupies its node all the same.
+An object may be too long, nested too deeply, invalid Unicode or of an unexpected type. Readers of the cluster
+must not stop at such an object, and must not treat it as absent: an undecodable pod still uses its node.
 """
 
 import sys
@@ -23,20 +23,20 @@ from podium.wording import cut, one_line
 
 Keep = Callable[[Readable], Readable]
 
-# kubectl apply's copy of the whole object: half of what a group would cost in memory, and nobody's to read.
+# kubectl apply's copy of the whole object: half of a group's memory, and Podium does not read it.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Of the reason, in bytes; it may quote a key that a tenant chose.
+# The limit of a reason in bytes: it may quote a key that a tenant chose.
 _LONGEST_WHY = 300
-# What msgspec raises for a text that a tenant has written.
+# The exceptions of msgspec for text that a tenant controls.
 _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
 class WatchError(PodiumError):
-    """A watch went wrong in another way: it may go on from the moment we know."""
+    """A watch failed for another reason than an expired version: it may continue from the known version."""
 
 
 class Identity(msgspec.Struct):
-    """As much of an object's metadata as says which one it is, at which moment."""
+    """The part of an object's metadata that identifies the object and its version."""
 
     namespace: str | None = None
     name: str | None = None
@@ -50,7 +50,7 @@ class _Thing(msgspec.Struct):
 
 
 class Undecodable(NamedTuple):
-    """An object that its read cannot decode, and why; `raw` is its text, empty if not all of it is there."""
+    """An object that cannot be decoded, and why; `raw` is its text, empty if the text is incomplete."""
 
     metadata: Identity
     why: str
@@ -58,7 +58,7 @@ class Undecodable(NamedTuple):
 
 
 class Event(msgspec.Struct):
-    """A line of a watch; where the line was too long, `object` has its metadata alone."""
+    """A line of a watch; if the line was too long, `object` holds the metadata only."""
 
     type: str
     object: msgspec.Raw
@@ -69,7 +69,7 @@ _THING = msgspec.json.Decoder(_Thing)
 
 
 class Reader:
-    """Turns the bytes of one served kind into neutral objects."""
+    """Converts the bytes of one served kind into neutral objects."""
 
     def __init__(self, served: Served, keep: Keep) -> None:
         self.served = served
@@ -78,20 +78,20 @@ class Reader:
         self._decoder = msgspec.json.Decoder(self._type)
 
     def read(self, raw: bytes | msgspec.Raw, *, whole: bool = True) -> Readable | Undecodable:
-        """Decode one object, as small as it can be kept. Raises WatchError for what has no identity."""
+        """Return one decoded object, reduced by `keep`. Raises WatchError for an object without identity."""
         if not whole:
             return Undecodable(identify(raw), f"more than {LONGEST_LINE >> 20} MiB of JSON")
         try:
             return self._neutral(_mended(raw, self._decoder))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's fault and no other's
+        except Exception as error:  # noqa: BLE001 - any failure concerns this object only
             return Undecodable(identify(raw), cut(one_line(str(error)), _LONGEST_WHY), bytes(raw))
 
     def salvage(self, found: Undecodable, known: Readable | None) -> Readable | None:
-        """Return what stands for an object that cannot be decoded; `known` is how it was known before.
+        """Return the object to use instead of an undecodable one; `known` is its last known state.
 
-        That is its last known state. Of a pod it is what can be decoded now, so that it occupies its node
-        from the moment that it has one, and `known` gives the fields that cannot be. A pod that was never
-        decoded and has no node occupies nothing, and is not to be scheduled by half of what it says.
+        For most kinds this is `known`. For a pod it is the decodable part, with `known` for the other fields,
+        so that the pod uses its node from the moment of its binding. A pod that was never decodable and has
+        no node uses nothing, and must not be scheduled by a part of its spec.
         """
         if self.served.read.kind is not Kind.POD or not found.raw:
             return known
@@ -99,12 +99,12 @@ class Reader:
             spare = None if known is None else msgspec.json.encode(known)
             pod: Pod = lenient.decode(sanitize(found.raw), self._type, spare)
             return self._neutral(pod) if known is not None or pod.spec.nodeName else None
-        except Exception:  # noqa: BLE001 - as above: nothing can be decoded, so what was known is all
+        except Exception:  # noqa: BLE001 - as above: the last known state remains
             return known
 
     def _neutral(self, value: Any) -> Readable:
         metadata = value.metadata
-        # One text for all objects instead of one each.
+        # One shared string for all objects saves memory.
         value.apiVersion, value.kind = self.served.api_version, self.served.kind
         if metadata.namespace is not None:
             metadata.namespace = sys.intern(metadata.namespace)
@@ -116,12 +116,12 @@ class Reader:
 
 
 def decode(raw: Any, type: Any) -> Any:  # noqa: A002
-    """Decode what an API server answers. Raises WatchError."""
+    """Return the decoded answer of an API server. Raises WatchError."""
     return _decode(raw, msgspec.json.Decoder(type))
 
 
 def event(line: bytes) -> Event:
-    r"""Decode one line of a watch; one without `\n` is the beginning of a longer one. Raises WatchError."""
+    r"""Return a decoded watch line; one without `\n` is the beginning of a longer one. Raises WatchError."""
     if not line.endswith(b"\n"):
         return _begun(line)
     found: Event = _decode(line, _EVENT)
@@ -129,7 +129,7 @@ def event(line: bytes) -> Event:
 
 
 def identify(raw: bytes | msgspec.Raw) -> Identity:
-    """Read as much of an object as says which one it is. Raises WatchError."""
+    """Return the identity of an object, decoding as little as possible. Raises WatchError."""
     try:
         thing: _Thing = _mended(raw, _THING)
     except _REFUSALS:
@@ -148,7 +148,7 @@ def _decode(raw: Any, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def _mended(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode, and once more sanitized what is refused for its nesting or its encoding."""
+    """Return the decoded value; sanitize the text if msgspec refuses its nesting or encoding."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
@@ -158,7 +158,7 @@ def _mended(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any
 
 
 def _begun(line: bytes) -> Event:
-    """Read the metadata out of the beginning of a line: API servers write them before all that is long."""
+    """Return the event in the beginning of a line; API servers write the metadata before all long fields."""
     text = memoryview(line)
     try:
         kind = msgspec.json.decode(_value(text, "type"), type=str)
@@ -169,7 +169,7 @@ def _begun(line: bytes) -> Event:
 
 
 def _value(text: memoryview, *path: str) -> memoryview:
-    """Give the text of a member, whatever follows it. Raises JsonError."""
+    """Return the text of a member, ignoring what follows it. Raises JsonError."""
     place = jsondoc.Walk(text).find(0, path)
     key = msgspec.json.encode(path[-1])
     if text[place : place + len(key)] != key:
@@ -180,7 +180,7 @@ def _value(text: memoryview, *path: str) -> memoryview:
 
 
 def _named(served: Served) -> type[msgspec.Struct]:
-    """Give the type of an object whose apiVersion and kind may be left out, as in a typed List."""
+    """Return a type in which apiVersion and kind may be missing, as in the items of a typed List."""
     read = served.read.type
     names = {"apiVersion": served.api_version, "kind": served.kind}
     required = [field.name for field in msgspec.structs.fields(read) if field.required]

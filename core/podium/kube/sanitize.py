@@ -1,14 +1,14 @@
-r"""Make JSON decodable that an API server may send and msgspec refuses: too deep, or not Unicode.
+r"""Make JSON decodable that an API server may send and msgspec refuses: nested too deeply, or not Unicode.
 
 API servers decode up to 10,000 levels (sigs.k8s.io/json, structured-merge-diff), in metadata.managedFields of
-any object and wherever a custom resource keeps unknown fields; msgspec stops at Python's recursion limit. No
-read names anything near as deep, so what is deeper is left out. Text that is not Unicode becomes U+FFFD, as
-Go's encoder writes it. All steps are linear and run in C: a tenant chooses the text.
+any object and wherever a custom resource keeps unknown fields. msgspec stops at Python's recursion limit. No
+read names a field at such a depth, so deeper values are dropped. Text that is not Unicode becomes U+FFFD, as
+Go's encoder writes it. All steps are linear and run in C, because a tenant controls the text.
 """
 
 import re
 
-# More than the deepest field of any read (a test compares them), and far below Python's recursion limit.
+# Deeper than any field of any read (a test compares them), and far below Python's recursion limit.
 MOST_LEVELS = 64
 
 # A pair of surrogates, or one alone.
@@ -16,12 +16,12 @@ _SURROGATE = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
 )
 _ESCAPED_BACKSLASH = rb"\\"
-# In place of one: JSON text has no NUL.
+# The placeholder for it: JSON text contains no NUL.
 _MARK = b"\0\0"
 
 
 def sanitize(text: bytes) -> bytes:
-    """Return the text with what is nested deeper than MOST_LEVELS replaced by 0, in valid Unicode."""
+    """Return the text in valid Unicode, with values nested deeper than MOST_LEVELS replaced by 0."""
     return _flat(_unicode(text))
 
 
@@ -36,9 +36,9 @@ def _unicode(text: bytes) -> bytes:
 
 
 def _flat(text: bytes) -> bytes:
-    import numpy as np  # noqa: PLC0415 - slow to import, and hardly ever needed
+    import numpy as np  # noqa: PLC0415 - slow to import, and rarely needed
 
-    # Escapes out of the way: what is left of quotes begins and ends strings.
+    # Without escapes, every remaining quote begins or ends a string.
     masked = text.replace(_ESCAPED_BACKSLASH, b"..").replace(rb"\"", b"..")
     steps = np.full(256, 2, np.int8)
     steps[list(b'"[{]}')] = 0, 1, 1, -1, -1
@@ -51,7 +51,7 @@ def _flat(text: bytes) -> bytes:
     begins = places[(step > 0) & (level == MOST_LEVELS + 1)]
     if not len(begins):
         return text
-    # At its closing bracket the level of a value is already that of what it is in.
+    # At the closing bracket of a value, the level is already that of the enclosing value.
     ends = places[(step < 0) & (level == MOST_LEVELS)]
     turns = np.zeros(len(text) + 1, np.int8)
     turns[begins + 1] = 1

@@ -1,13 +1,13 @@
-"""What the pages and lines of one resource mean, given what is known of it: no I/O, any history can be tried.
+"""The reflector's state machine: apply pages and watch lines of one resource to a sink, without I/O.
 
-A list says what there is at one moment; a watch says what happened since a moment. The server forgets
-moments: then only another list helps, and what vanished between the two is what the new one does not hold.
-While that list is under way the old objects stay where readers see them. What it changes arrives at its end,
-in parts if it is much.
+Tests can therefore try any history. A list has the objects at one version; a watch has the changes since a
+version. The server compacts old versions. Then only a new list helps, and the objects missing from it were
+deleted meanwhile. While the list is read, readers keep the old objects. Its changes are applied at its end,
+in batches if they are many.
 
-resourceVersions are decimal and grow with every write to a resource, so what is not newer than the moment we
-know was told before. An object that cannot be decoded keeps its last known state (see Reader.salvage), is
-logged once and counted, and the rest goes on.
+resourceVersions are decimal and grow with every write to a resource, so an event that is not newer than the
+known version was applied before. An undecodable object keeps its last known state (see Reader.salvage), is
+logged once and counted, and the other objects continue.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,22 +30,22 @@ _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class ExpiredError(PodiumError):
-    """The server forgot the moment we know: list again."""
+    """The server compacted the known version: list again."""
 
 
 def whole(obj: Readable) -> Readable:
-    """Keep all of an object that its read names."""
+    """Return the object unchanged: the transform that keeps all fields of a read."""
     return obj
 
 
 class Sink(Protocol):
-    """Where the objects go: the State, as far as it is written to here."""
+    """The receiver of the objects: the write methods of State used here."""
 
     def apply(self, obj: Readable) -> None:
-        """Add an object, or replace the one of the same identity."""
+        """Add an object, or replace the object of the same identity."""
 
     def remove(self, obj: Readable) -> None:
-        """Take out the object of the same identity."""
+        """Remove the object of the same identity."""
 
 
 class _Status(msgspec.Struct):
@@ -60,12 +60,12 @@ class _Page(msgspec.Struct):
 
 
 class Follower:
-    """What is known of one resource, and what each page and line makes of it.
+    """The known objects of one resource, and the effect of each page and line on them.
 
-    `version` is the moment up to which everything is known; `listed` says whether the first list is in the
-    sink; `needs_list` whether only a list can help now. After an error the request is over: ask anew.
-    `undecodable` are the objects that are there and could not be decoded, by name, and
-    `undecodable_reads` counts how often one was read.
+    `version` is the resourceVersion up to which everything is known. `listed` says whether the first list is
+    in the sink, `needs_list` whether only a list can help now. After an error the request is over: send a new
+    one. `undecodable` holds the objects that exist and could not be decoded, by name; `undecodable_reads`
+    counts their reads.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Follower:
         keep: Keep = whole,
         heirloom: Mapping[Name, Readable] | None = None,
     ) -> None:
-        """`keep` gives what is kept of an object: its name, namespace, uid and resourceVersion at least.
+        """`keep` returns the part of an object to keep: at least name, namespace, uid and resourceVersion.
 
-        `heirloom` is what another served version of this resource left in the sink.
+        `heirloom` holds the objects that another served version of this resource left in the sink.
         """
         self.version = 0
         self.listed = False
@@ -92,18 +92,18 @@ class Follower:
         self.undecodable: dict[Name, Undecodable] = {}
         self.undecodable_reads = 0
         self._coming_undecodable: dict[Name, Undecodable] = {}
-        # The changes at the end of a list that are not in the sink yet.
+        # The changes at the end of a list that the sink does not have yet.
         self._arriving: Iterator[None] | None = None
-        # By uid, those that the log has named.
+        # UIDs of the undecodable objects in the log.
         self._named: set[str] = set()
 
     @property
     def known(self) -> Mapping[Name, Readable]:
-        """Give the objects that this resource has in the sink."""
+        """Return the objects of this resource in the sink."""
         return self._known
 
     def clear(self) -> None:
-        """Take all objects out of the sink: the API is gone."""
+        """Remove all objects from the sink, because the API is gone."""
         for obj in self._known.values():
             self._sink.remove(obj)
         self._known.clear()
@@ -112,40 +112,40 @@ class Follower:
         self.listed, self.needs_list, self.version = False, True, 0
 
     def list_query(self) -> dict[str, str]:
-        """Begin a list: the parameters of its first page."""
+        """Begin a list, and return the parameters of its first page."""
         self._begin_list()
         return {}
 
     def stream_query(self) -> dict[str, str]:
-        """Begin a list that goes on as a watch: the parameters of the one request."""
+        """Begin a streaming list that continues as a watch, and return the parameters of the request."""
         self._begin_list()
         return {**_WATCH, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
     def watch_query(self) -> dict[str, str]:
-        """Give the parameters of a watch from the moment we know."""
+        """Return the parameters of a watch from the known version."""
         self._coming = None
         return {**_WATCH, "resourceVersion": str(self.version)}
 
     @property
     def arriving(self) -> bool:
-        """Whether a list has ended and not all of it is in the sink: call `arrive` before taking more."""
+        """Return whether a list has ended and part of it is not in the sink yet: call `arrive` first."""
         return self._arriving is not None
 
     def arrive(self, most: int | None = None) -> None:
-        """Bring at most so many objects at the end of a list into the sink; None for all.
+        """Apply at most `most` objects of an ended list to the sink; None applies all.
 
-        To add 100,000 pods at once takes a second, in which nothing else runs.
+        To add 100,000 pods at once would block the event loop for a second.
         """
         assert self._arriving is not None
         if sum(1 for _ in islice(self._arriving, most)) != most:
             self._arriving = None
 
     def take_page(self, body: bytes, most: int | None = None) -> str:
-        """Take one page of the list; give the token of the next one, empty when this was the last.
+        """Apply one page of the list, and return the token of the next page, empty after the last.
 
-        Of the last one, at most so many objects reach the sink; see `arrive`.
+        At most `most` objects of the last page reach the sink; see `arrive`.
 
-        Raises WatchError for what is not a List.
+        Raises WatchError for an answer that is not a List.
         """
         assert self._coming is not None
         page: _Page = decode(body, _Page)
@@ -156,10 +156,10 @@ class Follower:
         return page.metadata.continue_ or ""
 
     def take_line(self, line: bytes, most: int | None = None) -> None:
-        """Take one line of a watch. Of the end of a list only so many objects reach the sink; see `arrive`.
+        """Apply one line of a watch. If it ends a list, at most `most` objects reach the sink; see `arrive`.
 
-        Raises ExpiredError when the server forgot the moment we know, and WatchError for any other error it
-        reports and for what is not a watch event.
+        Raises ExpiredError when the server compacted the known version. Raises WatchError for any other
+        reported error and for a line that is not a watch event.
         """
         told = event(line)
         match told.type:
@@ -175,7 +175,7 @@ class Follower:
                 raise WatchError(f"a watch event of type {unknown!r}")
 
     def expire(self) -> None:
-        """Note that the server refused our moment as forgotten."""
+        """Record that the server refused the known version as expired."""
         self.needs_list = True
 
     def _begin_list(self) -> None:
@@ -191,7 +191,7 @@ class Follower:
         key = _key(found.metadata)
         obj = self._resolve(found, self.undecodable)
         if obj is None:
-            # It was another object of the name, if any, that was known before.
+            # The known object of this name, if any, was another object.
             self._drop(key)
         elif obj is not self._known.get(key):
             self._known[key] = obj
@@ -239,9 +239,9 @@ class Follower:
     def _resolve(
         self, found: Readable | Undecodable, undecodable: dict[Name, Undecodable]
     ) -> Readable | None:
-        """Return the object to be known after a read, and note whether it could be decoded.
+        """Return the object to store after a read, and record whether it could be decoded.
 
-        None where nothing is known of an object that cannot be.
+        None if the object is undecodable and nothing is known about it.
         """
         key = _key(found.metadata)
         if not isinstance(found, Undecodable):
@@ -256,7 +256,7 @@ class Follower:
         return self._reader.salvage(found, known)
 
     def _come(self, found: Readable | Undecodable) -> None:
-        """Keep one object of a list under way; where it is the one we know, that one."""
+        """Add one object to the list in progress. An unchanged object keeps the known instance."""
         assert self._coming is not None
         key = _key(found.metadata)
         obj = self._resolve(found, self._coming_undecodable)
@@ -267,7 +267,7 @@ class Follower:
         self._coming[key] = known if known is not None and _same(known, obj) else obj
 
     def _arrive(self, version: int, most: int | None) -> None:
-        """End a list: what it does not hold has vanished, what it holds is so."""
+        """End a list: prepare the changes from the known objects to those of the list."""
         assert self._coming is not None
         coming, self._coming = self._coming, None
         self.undecodable = self._coming_undecodable
@@ -276,17 +276,18 @@ class Follower:
         self.arrive(most)
 
     def _changes(self, coming: Mapping[Name, Readable], version: int) -> Iterator[None]:
-        """Bring the sink to the end of a list, one object a step."""
+        """Apply a list to the sink, one object a step."""
         for name, obj in coming.items():
             known = self._known.get(name)
             if known is not obj:
                 if known is not None and not self.listed:
-                    # An object that another version left may be of another identity.
+                    # An object left by another version may have another identity.
                     self._sink.remove(known)
                 self._known[name] = obj
                 self._sink.apply(obj)
             yield
-        # At the end: a pod that is gone meanwhile holds its room, so no reader sees more room than there is.
+        # Deletions come last: until then a deleted pod still counts, so no reader sees more free resources
+        # than exist.
         for name in list(self._known) if len(self._known) > len(coming) else ():
             if name not in coming:
                 self._drop(name)
@@ -295,7 +296,7 @@ class Follower:
         self.listed, self.needs_list = True, False
 
     def _name(self, found: Undecodable) -> None:
-        """Name an object in the log, once until it is gone."""
+        """Log an undecodable object once until it is gone."""
         identity = found.metadata
         uid = _uid(identity)
         if uid in self._named:
@@ -318,7 +319,7 @@ _WATCH = {"watch": "1", "allowWatchBookmarks": "true"}
 
 def _version(text: str | None) -> int:
     if not text or not text.isdecimal():
-        raise WatchError(f"resourceVersion {text!r} is no decimal number")
+        raise WatchError(f"resourceVersion {text!r} is not a decimal number")
     return int(text)
 
 
@@ -331,7 +332,7 @@ def _uid(identity: Identity) -> str:
 
 
 def _same(one: Readable, other: Readable) -> bool:
-    """Whether two reads in one version are of one object at one moment."""
+    """Return whether two reads of one name are the same object in the same version."""
     return (one.metadata.uid, one.metadata.resourceVersion) == (
         other.metadata.uid,
         other.metadata.resourceVersion,

@@ -1,9 +1,9 @@
-"""Kept HTTP/1.1 connections for writes: llhttp (through aiohttp) parses, and nothing else is between.
+"""Persistent HTTP/1.1 connections for writes, with llhttp (through aiohttp) as the parser and nothing else.
 
-A scheduler's throughput ends where its API server's processors do, and on a machine that they share every
-microsecond of a request is one: aiohttp's own client takes two to three times as long for a small write as
-TLS, parsing and an event loop need. There is no cookie here, no redirect, no compression, no proxy, and
-nothing is ever sent twice: what became of a request that got no answer, only its sender can find out.
+A scheduler's throughput ends where its API server's processors do. On a machine that both share, every
+microsecond of a request counts: for a small write, aiohttp's client takes two to three times as long as TLS,
+parsing and an event loop need. There are no cookies, redirects, compression or proxies here, and no request
+is ever sent twice: only the sender can find out what became of a request without an answer.
 """
 
 import asyncio
@@ -18,37 +18,37 @@ from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMes
 
 from podium.kube.connection import Answer
 
-# Go's server closes a connection that was idle for 90 s; one that it may just be closing takes no request.
+# Go's server closes a connection after 90 s without a request. A connection near that limit is not used.
 _IDLE_SECONDS = 60.0
-# Nothing that etcd stores is as large, not even as JSON.
+# Larger than any object in etcd, even as JSON.
 _LARGEST = 16 << 20
 _PIECE = 64 << 10
-# llhttp's bounds for one line and for the number of header fields.
+# llhttp's limits for the length of a line and the number of header fields.
 _LINE, _FIELDS = 8190, 128
 
 
 class Unhindered:
-    """What the parser asks to pause reading: nothing, for each of its pieces is taken from it at once."""
+    """A transport for the parser that ignores flow control, because each parsed piece is read at once."""
 
     connected = True
 
     def pause_reading(self) -> None:
-        """Go on."""
+        """Do nothing."""
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on."""
+        """Do nothing."""
 
 
 UNHINDERED: Any = Unhindered()
 
 
 class Pool:
-    """The connections to one server; as many as there are requests at a time."""
+    """The connections to one server, as many as there are concurrent requests."""
 
     def __init__(
         self, server: SplitResult, context: ssl.SSLContext | None, server_hostname: str | None
     ) -> None:
-        """`server` is an HTTP URL, which in TLS goes by `server_hostname`, if that is not its host's."""
+        """`server` is an HTTP URL; `server_hostname` is its name in TLS if that differs from the host."""
         secure = server.scheme == "https"
         self._host = server.hostname or ""
         self._port = server.port or (443 if secure else 80)
@@ -69,18 +69,18 @@ class Pool:
         connecting: float,
         silence: float,
     ) -> Answer:
-        """Send one request and give its answer; `target` is path and query behind the URL, encoded.
+        """Send one request and return its answer; `target` is the encoded path and query behind the URL.
 
-        Raises TimeoutError when the answer was not complete in `silence` seconds, or there was no connection
-        in `connecting`, ConnectionError when the connection was lost, OSError when there is none to be had,
-        and ValueError for what cannot be said in HTTP, or is none.
+        Raises TimeoutError when the answer was incomplete after `silence` seconds, or the connection after
+        `connecting`. Raises ConnectionError when the connection was lost, OSError when it cannot be opened,
+        and ValueError for a request or an answer that is not valid HTTP.
         """
         request = self._head(method, target, headers, len(body)) + body
         exchange = self._rested() or await self._connect(connecting)
         try:
             answer = await exchange.ask(request, silence)
         except BaseException:
-            # Whoever is cancelled or late leaves an answer behind, which is nobody else's.
+            # After a cancellation or timeout, the late answer must not reach the next request.
             exchange.abort()
             raise
         if exchange.ready:
@@ -90,7 +90,7 @@ class Pool:
         return answer
 
     async def close(self) -> None:
-        """Close all connections, also those that wait for an answer."""
+        """Close all connections, including those that wait for an answer."""
         exchanges = list(self._all)
         for exchange in exchanges:
             exchange.abort()
@@ -98,11 +98,11 @@ class Pool:
             await asyncio.wait([exchange.lost for exchange in exchanges])
 
     def entered(self, exchange: "_Exchange") -> None:
-        """Hear of a new connection."""
+        """Register a new connection."""
         self._all.add(exchange)
 
     def left(self, exchange: "_Exchange") -> None:
-        """Hear that a connection is gone."""
+        """Remove a closed connection."""
         self._all.discard(exchange)
         if exchange in self._idle:
             self._idle.remove(exchange)
@@ -115,7 +115,7 @@ class Pool:
         return f"{method} {self._prefix}{target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
     def _rested(self) -> "_Exchange | None":
-        """Give the connection that was used last, so that those which are too many come to rest."""
+        """Return the connection that was used last, so that surplus connections stay idle and expire."""
         while self._idle:
             exchange = self._idle.pop()
             if exchange.fresh:
@@ -136,7 +136,7 @@ class Pool:
                     server_hostname=self._name,
                 )
         except BaseException as error:
-            # When we are cancelled, uvloop closes what it may have made already without a word.
+            # On cancellation, uvloop may close a new transport without calling connection_lost.
             if exchange in self._all:
                 exchange.abort()
             exchange.connection_lost(None)
@@ -147,7 +147,7 @@ class Pool:
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection: a request, its answer, the next request."""
+    """One connection: a request, its answer, then the next request."""
 
     def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -174,18 +174,18 @@ class _Exchange(asyncio.Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether the connection takes another request."""
+        """Return whether the connection accepts another request."""
         return not self._over and not self._transport.is_closing()
 
     @property
     def fresh(self) -> bool:
-        """Whether it still does, after a rest."""
+        """Return whether it still does after its idle time."""
         return self.ready and self._loop.time() - self._idle_since < _IDLE_SECONDS
 
     async def ask(self, request: bytes, seconds: float) -> Answer:
-        """Send a request and wait for its answer, for so long."""
+        """Send a request, and return its answer within `seconds`."""
         self._answer = self._loop.create_future()
-        # A quarter of what asyncio.timeout costs.
+        # call_later costs a quarter of asyncio.timeout.
         late = self._loop.call_later(seconds, self._fail, TimeoutError())
         self._transport.write(request)
         try:
@@ -194,19 +194,19 @@ class _Exchange(asyncio.Protocol):
             late.cancel()
 
     def abort(self) -> None:
-        """Close at once: TLS' goodbye would outlive who asked."""
+        """Abort without close_notify, which would outlive the caller."""
         self._over = True
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection whose handshake is done."""
+        """Register the connection after its handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._pool.entered(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came of an answer."""
+        """Parse a part of an answer."""
         if self._answer is None:
-            # Nobody has asked: a server that is about to close says why.
+            # No request is pending: a server that is about to close sends the reason.
             self.abort()
             return
         try:
@@ -216,13 +216,13 @@ class _Exchange(asyncio.Protocol):
             if self._message is not None:
                 self._read()
         except (HttpProcessingError, ClientPayloadError) as error:
-            self._fail(ValueError(f"its answer is not HTTP: {error}"))
+            self._fail(ValueError(f"answer is not HTTP: {error}"))
 
     def eof_received(self) -> None:
-        """Close, too."""
+        """Close too."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell who waits; an answer of no stated length ends here."""
+        """End the pending request; an answer without a length ends here."""
         self._over = True
         if self._answer is not None and not self._answer.done():
             if self._message is not None:
@@ -236,28 +236,28 @@ class _Exchange(asyncio.Protocol):
 
     def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
         if message.code < 200 and not message.upgrade:
-            # A word in between.
+            # An informational answer (1xx).
             return
         if self._message is not None:
-            # Two answers to one question: who knows what the next would belong to.
+            # Two answers to one request: the connection is out of step.
             self._over = True
             return
         self._message, self._payload = message, payload
 
     def _read(self) -> None:
-        """Take what there is of the body, and hand it over when it is complete."""
+        """Read the available part of the body; finish the answer when it is complete."""
         assert self._message is not None
         piece = self._payload.read_nowait()
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > _LARGEST:
-            self._fail(ValueError(f"its answer is larger than {_LARGEST} bytes"))
+            self._fail(ValueError(f"answer is larger than {_LARGEST} bytes"))
         elif self._payload.is_eof():
             self._finish(self._message)
 
     def _finish(self, message: RawResponseMessage) -> None:
         body = b"".join(self._pieces)
-        # An answer that came before all was sent would be followed by the rest of the question.
+        # If the answer precedes the end of the request, the rest of the request would follow it.
         early = self._transport.get_write_buffer_size() > 0
         self._over = self._over or early or message.should_close or message.upgrade
         self._idle_since = self._loop.time()
