@@ -132,7 +132,7 @@ ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
     ("410 as an event", failure(410, "Expired"), ExpiredError, "410 Expired: because", True),
     ("another error", failure(500, "InternalError"), WatchError, "500 InternalError: because", False),
     ("half a line", b'{"type":"ADDED","object":{"meta', WatchError, "without metadata", False),
-    ("no event", b"<html>\n", WatchError, "not what an API server answers", False),
+    ("no event", b"<html>\n", WatchError, "unexpected answer of the API server", False),
     ("an event without a type", b'{"object":{}}\n', WatchError, "missing required field `type`", False),
     ("an unknown type", event("RENAMED", group("a", 11)), WatchError, "of type 'RENAMED'", False),
     (

@@ -232,5 +232,5 @@ def test_what_is_no_lease_is_nothing_to_go_by(body: bytes) -> None:
         assert methods(world) == "GET GET GET"
         assert world["a"].events() == ["lease not reached"]
         assert (
-            "lease system/controller: the API server's answer is no Lease" in world["a"].said[0][2]["error"]
+            "lease system/controller: the API server's answer is not a Lease" in world["a"].said[0][2]["error"]
         )

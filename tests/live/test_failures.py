@@ -130,7 +130,5 @@ async def test_a_server_of_something_else_is_no_cluster(tmp_path: Path) -> None:
     async with serving(Fake()) as fake:
         fake.answers["/version"] = nothing
         async with connect(fake.kubeconfig(tmp_path), None) as link:
-            with pytest.raises(
-                PodiumError, match="GET /version: no version returned; is this a "
-            ):
+            with pytest.raises(PodiumError, match="GET /version: no version returned; is this a "):
                 await discover(link)

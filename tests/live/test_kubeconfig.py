@@ -117,7 +117,10 @@ def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
-    assert _refusal() == "no kubeconfig, and the pod's service account: Service token file does not exist."
+    assert (
+        _refusal() == "no kubeconfig found, and the pod's service account is not usable: "
+        "Service token file does not exist."
+    )
 
 
 def _contexts(**namespaces: str) -> dict[str, Any]:
@@ -167,7 +170,9 @@ def test_the_namespace_of_what_cannot_be_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    with pytest.raises(PodiumError, match="no kubeconfig, and the pod's service account: "):
+    with pytest.raises(
+        PodiumError, match="no kubeconfig found, and the pod's service account is not usable: "
+    ):
         namespace(None, None)
 
 

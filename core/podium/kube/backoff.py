@@ -40,7 +40,10 @@ class Rate:
         self._rested = float("-inf")
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next request is allowed, or 0."""
+        """Return the seconds until the next request is allowed, or 0.
+
+        The result is rounded, because sums of fractions are not exact.
+        """
         return max(0.0, round(max(self._rested, now) + self._seconds - self._slack - now, 6))
 
     def take(self, now: float) -> None:

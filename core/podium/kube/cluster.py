@@ -98,9 +98,9 @@ class Cluster:
     def waits(self) -> list[str]:
         """Return one line for each resource that `ready` waits for; empty when `synced`."""
         if not self._informers:
-            return ["the API server has not said yet what it serves"]
+            return ["discovery of the API server has not succeeded yet"]
         return [
-            f"{name} were not read: {informer.unread}"
+            f"{name} not listed yet: {informer.unread}"
             for name, (informer, _) in self._informers.items()
             if not informer.follower.listed
         ]

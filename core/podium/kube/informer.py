@@ -38,7 +38,7 @@ _BATCH = 100
 
 
 class World(NamedTuple):
-    """What an informer needs besides the server: time (seconds), randomness (0 up to 1), log, callbacks.
+    """The dependencies of an informer besides the server: time (seconds), randomness (0 up to 1), log.
 
     `noticed` is called after each line or page, `turned` after the informer failed, recovered or ended its
     first list. `idle` returns when the state may be changed, because no other thread reads it.

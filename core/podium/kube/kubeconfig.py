@@ -141,4 +141,4 @@ def _namespace_of_pod() -> str:
 
 
 def _without_account(error: Exception) -> PodiumError:
-    return PodiumError(one_line(f"no kubeconfig, and the pod's service account: {error}"))
+    return PodiumError(one_line(f"no kubeconfig found, and the pod's service account is not usable: {error}"))

@@ -144,7 +144,7 @@ def _decode(raw: Any, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return _mended(raw, decoder)
     except _REFUSALS as error:
-        raise WatchError(f"not what an API server answers ({error})") from None
+        raise WatchError(f"unexpected answer of the API server ({error})") from None
 
 
 def _mended(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:

@@ -1,11 +1,11 @@
-"""The garbage collector, kept from looking through a whole cluster again and again.
+"""Keep the garbage collector from visiting the objects of a whole cluster again and again.
 
-A process holds some ten objects for each pod of its cluster. They are parts of no reference cycle, yet each
-full collection visits all of them: at 100,000 pods that stops every thread for more than a second. So what
-has survived a full collection is exempt from later ones, and each visits only what is new since the last.
+A process keeps about ten objects for each pod of its cluster. They are in no reference cycle, but each full
+collection visits all of them: at 100,000 pods it stops every thread for more than a second. So the survivors
+of a full collection are exempt from later ones, and each collection visits only newer objects.
 
-An object of a cycle that is alive at that moment is never freed. There are few of them (a task, an exception
-with its frames), and a full collection comes only with every 70,000 new objects.
+Objects in a cycle that are alive at that moment are never freed. They are few (a task, an exception with its
+frames), and a full collection runs only after every 70,000 new objects.
 """
 
 import gc
@@ -18,7 +18,7 @@ _OLDEST = 2
 
 @contextmanager
 def short_collections() -> Iterator[None]:
-    """Exempt what survives a full collection from later ones, until the block ends."""
+    """Exempt the survivors of a full collection from later ones until the block ends."""
     gc.callbacks.append(_exempt)
     try:
         yield

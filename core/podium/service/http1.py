@@ -1,19 +1,19 @@
-"""One HTTP/1.1 connection, held to its limits: llhttp (through aiohttp) parses, all else is decided here.
+"""One HTTP/1.1 connection with limits: llhttp (through aiohttp) parses, and this module decides the rest.
 
-aiohttp's own request handler has no deadline for headers or bodies, accepts a body before anybody may refuse
-it, and costs more than a rule does; its parser has none of this. An API server speaks HTTP/1.1 to webhooks
-on purpose (connections spread over replicas), so nothing else is spoken.
+aiohttp's request handler has no deadline for headers or bodies, accepts a body before the server can refuse
+it, and costs more than a rule does. Its parser has none of these problems. An API server speaks HTTP/1.1 to
+webhooks on purpose (to spread connections over replicas), so no other protocol is supported.
 
-A request is refused as soon as its header shows that it will be: an answer is then sent before the body has
-come, the connection closes, and what still arrives is thrown away for a moment, since closing on a client
-that is writing would cost it the answer. 429 carries Retry-After, without which an API server makes a 500 of
-it instead of asking again.
+A request is refused as soon as its header shows the reason. The answer is then sent before the body arrives,
+and the connection closes. Later data is discarded for a moment, because to close while the client writes
+would lose the answer. A 429 carries Retry-After; without it an API server fails with a 500 instead of
+retrying.
 
-Requests of all connections are judged together once a turn of the event loop, see `podium.service.turns`.
+The requests of all connections are judged together once per iteration of the event loop, see
+`podium.service.turns`.
 
-A route may answer a refused request itself (`Route.declined`), by the beginning of the body, which is then
-read first. When the bytes of a budget run out, the request that holds most is refused: of the owner that
-holds most in all, its largest.
+A route may answer a refused request itself (`Route.declined`) from the beginning of the body, which is read
+first. When the bytes of a budget run out, the largest request of the owner with the most bytes is refused.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ from podium.service.messages import (
 )
 from podium.service.turns import Turn
 
-# What is handed to a transport, and taken from it, at once.
+# The size of one read or write.
 _PIECE = 64 << 10
-# llhttp's bounds for one line and for the number of header fields.
+# llhttp's limits for the length of a line and the number of header fields.
 _LINE, _FIELDS = 8190, 64
 
 _log = structlog.get_logger()
 
 
 class Shared(Protocol):
-    """What the connections of one server have in common."""
+    """The state that the connections of one server share."""
 
     limits: Limits
     load: Load
@@ -59,44 +59,44 @@ class Shared(Protocol):
     tally: Tally
     worded: Worded
     turn: Turn
-    # Serving on, but every connection closes with its next answer.
+    # Requests are still served, but every connection closes with its next answer.
     draining: bool
 
     def crowded(self, connection: "Exchange") -> bool:
-        """Take in a new connection; say whether it is one too many, to be told so and no more."""
+        """Register a new connection. Return whether it exceeds the limit; it then gets a refusal only."""
 
     def admits(self, transport: asyncio.Transport) -> bool:
-        """Whether the peer may ask at all (its certificate)."""
+        """Return whether the peer may send requests at all (its certificate)."""
 
     def proven(self, connection: "Exchange") -> None:
-        """Spare a connection that has been of use just now, so that others are closed before it."""
+        """Protect a connection that served a good request: others are closed before it."""
 
     def joins(self, connection: "Exchange", budget: Budget) -> bool:
-        """Count a connection to a budget instead of another; say whether there is room for it."""
+        """Count a connection to a budget instead of another; return whether the budget has room for it."""
 
     def largest(self, budget: Budget) -> "Exchange | None":
-        """Give the connection that is to make room for others of a budget."""
+        """Return the connection that must release its bytes for others of a budget."""
 
     def left(self, connection: "Exchange") -> None:
-        """Hear that a connection is gone."""
+        """Remove a closed connection."""
 
 
 class _State(enum.Enum):
-    HEADER = enum.auto()  # nothing or a part of a header has come
-    BODY = enum.auto()  # the header has come, the body has not
-    BUSY = enum.auto()  # a handler has the request
-    OVER = enum.auto()  # the last answer is on its way; what comes is thrown away
+    HEADER = enum.auto()  # nothing, or a part of a header, has arrived
+    BODY = enum.auto()  # the header has arrived, the body has not
+    BUSY = enum.auto()  # a handler processes the request
+    OVER = enum.auto()  # the last answer is being sent; received data is discarded
 
 
 class Exchange(asyncio.Protocol):
-    """The requests and answers of one connection, one after another."""
+    """One connection: its requests and answers, one after another."""
 
     def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
         self._shared = shared
         self._limits = shared.limits
         self._load = shared.load
         self._loop = loop
-        # One request at a time: the parser keeps what a client sends ahead, for at most one read.
+        # One request at a time: the parser keeps pipelined data of at most one read.
         self._parser = HttpRequestParser(
             UNHINDERED,
             loop,
@@ -138,12 +138,12 @@ class Exchange(asyncio.Protocol):
         self._last = False
         self._linger = False
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection whose handshake is done."""
+        """Register the connection after its handshake."""
         self._transport = cast("asyncio.Transport", transport)
-        # An answer larger than this is handed over by and by, so that it is ours to count what is unsent.
+        # A larger answer is written in pieces, so that the unsent bytes are counted here.
         self._transport.set_write_buffer_limits(high=_PIECE)
         self._is_surplus = self._shared.crowded(self)
         self._is_stranger = not self._shared.admits(self._transport)
@@ -151,7 +151,7 @@ class Exchange(asyncio.Protocol):
         self._idle_timer = self._loop.call_later(self._limits.idle_seconds, self._check_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Let go of everything."""
+        """Release all resources of the connection."""
         self._expect_nothing()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -166,7 +166,7 @@ class Exchange(asyncio.Protocol):
         self._shared.left(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, or keep it until the current request is answered."""
+        """Process data, or keep it until the current request is answered."""
         if self._state is _State.OVER:
             return
         if self._state is _State.BUSY or self._choked:
@@ -176,13 +176,13 @@ class Exchange(asyncio.Protocol):
         self._take(data)
 
     def pause_writing(self) -> None:
-        """Ask no more of a client that does not read its answers; later than its deadline it needs none."""
+        """Stop reading from a client that does not read its answers; abort it at its request's deadline."""
         self._choked = True
         if self._state is not _State.OVER:
             self._expect(self._deadline - self._loop.time(), self._transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on, now that the client has read."""
+        """Continue, because the client has read."""
         self._choked = False
         if self._state is _State.OVER:
             return
@@ -191,10 +191,10 @@ class Exchange(asyncio.Protocol):
             self._flush()
         self._go_on()
 
-    # What the server calls.
+    # Called by the server.
 
     def retire(self) -> None:
-        """Close as soon as no request is lost by it."""
+        """Close as soon as that loses no request."""
         self._last = True
         if self.is_idle:
             self._finish(linger=False)
@@ -204,7 +204,7 @@ class Exchange(asyncio.Protocol):
         self._transport.abort()
 
     def give_way(self) -> None:
-        """Let go of all bytes that are held: refuse the request, or abandon an answer that is not read."""
+        """Release all bytes: refuse the request, or abandon an answer that the client does not read."""
         if self._state is _State.BODY:
             self._refuse("memory")
         else:
@@ -216,30 +216,33 @@ class Exchange(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of a request has come."""
+        """Return whether no part of a request has arrived."""
         return self._state is _State.HEADER and not self._header_bytes
 
     @property
     def budget(self) -> Budget:
-        """Give the budget of the latest request."""
+        """Return the budget of the latest request."""
         return self._budget
 
     @property
     def held_bytes(self) -> int:
-        """Give the bytes that `give_way` would let go: none of a request that is being judged."""
+        """Return the bytes that `give_way` would release: none for a request in a handler."""
         return self._held if self._state is _State.BODY or self._unsent else 0
 
     @property
     def owner(self) -> str:
-        """Give the owner of a body that is being received, empty while the beginning does not tell."""
+        """Return the owner of the body being received; empty while its beginning does not show it."""
         if not self._owner and self._route is not None and self._route.owner is not None:
             self._owner = self._route.owner(bytes(self._body[:BEGINNING]))
         return self._owner or ""
 
-    # A request, from its first byte to its last.
+    # The life of a request, from its first byte to its last.
 
     def _take(self, data: bytes) -> None:
-        """Parse, up to one request: who sends many ahead gets one in a turn of the loop, as others do."""
+        """Parse up to one request. Pipelined requests wait for the next iteration of the event loop.
+
+        So a client that sends many requests at once does not delay other clients.
+        """
         try:
             messages, _, _ = self._parser.feed_data(data)
         except HttpProcessingError:
@@ -266,7 +269,7 @@ class Exchange(asyncio.Protocol):
             self._refuse("large header")
 
     def _begin(self, message: RawRequestMessage) -> None:
-        """Judge a header: what it shows to be refused is refused before its body."""
+        """Check a header, and refuse the request before its body if the header shows a reason."""
         if self._header_bytes:
             self._expect_nothing()
             self._header_bytes = 0
@@ -290,7 +293,7 @@ class Exchange(asyncio.Protocol):
         elif route.content_type and not is_of(headers.get("Content-Type", ""), route.content_type):
             self._refuse("content type")
         elif message.chunked:
-            # An API server always says how much comes, and to parse chunks of a byte is dear.
+            # An API server always sends Content-Length, and chunks of one byte are expensive to parse.
             self._refuse("no length")
         elif int(headers.get("Content-Length", 0)) > route.body_limit:
             self._decline("large body")
@@ -307,23 +310,23 @@ class Exchange(asyncio.Protocol):
         return self._shared.joins(self, budget)
 
     def _decline(self, why: str) -> None:
-        """Refuse a request, when the beginning of its body has come if the route wants to answer by that."""
+        """Refuse a request, after the beginning of its body if the route needs that for its answer."""
         if self._route is not None and self._route.declined is not None:
             self._declining = why
         else:
             self._refuse(why)
 
     def _read(self) -> None:
-        """Take what there is of the body, and hand it on when it is complete."""
+        """Read the available part of the body, and dispatch the request when it is complete."""
         piece = self._payload.read_nowait()
         whole = self._payload.is_eof()
         if self._declining:
-            # Of what is refused no more than the beginning is kept.
+            # Only the beginning of a refused body is kept.
             piece = piece[: BEGINNING - len(self._body)]
         self._hold(len(piece))
         over = self._load.held_bytes[self._budget.name] > self._budget.held_bytes
         if self._body or self._declining or over or not whole:
-            # Joined as they come: a body in pieces of a byte must not cost an object for each.
+            # Joined at once: a body in one-byte pieces must not cost one object for each byte.
             self._body += piece
         if self._declining and (whole or len(self._body) >= BEGINNING):
             self._refuse(self._declining)
@@ -337,7 +340,7 @@ class Exchange(asyncio.Protocol):
             self._expect(left, self._refuse, self._declining or "slow body")
 
     def _make_room(self) -> bool:
-        """Refuse others that hold more, until all bodies fit; say whether this one may stay."""
+        """Refuse larger requests until all bodies fit. Return whether this request may stay."""
         while self._load.held_bytes[self._budget.name] > self._budget.held_bytes:
             largest = self._shared.largest(self._budget)
             if largest is None or largest is self:
@@ -355,18 +358,18 @@ class Exchange(asyncio.Protocol):
         self._shared.turn.add(self)
 
     def judge(self) -> None:
-        """Hand the request to its handler, in its turn; unless the client has gone."""
+        """Pass the request to its handler, unless the client has gone."""
         ask, self._ask = self._ask, None
         if ask is None:
             return
         assert self._route is not None
         try:
             self._reply = self._route.handler(ask)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+        except Exception as error:  # noqa: BLE001 - the client gets an answer in any case
             self._reply = self._failed(error)
 
     def answer(self) -> None:
-        """Send what the handler said, or have it awaited."""
+        """Send the handler's reply, or wait for it in a task."""
         reply, self._reply = self._reply, None
         if reply is None:
             return
@@ -397,7 +400,7 @@ class Exchange(asyncio.Protocol):
             self._go_on()
 
     def _late(self) -> None:
-        """Answer instead of a handler that takes longer than its client waits."""
+        """Answer for a handler that takes longer than its client waits."""
         assert self._task is not None
         self._task.cancel()
         self._shared.tally("late")
@@ -416,7 +419,7 @@ class Exchange(asyncio.Protocol):
         self._send(reply)
 
     def _refuse(self, why: str, **headers: str) -> None:
-        """Answer what no handler shall see; half a request makes it the connection's last answer."""
+        """Answer a request without a handler; an incomplete request makes it the last answer."""
         self._expect_nothing()
         self._shared.tally(why)
         half = self._state is _State.HEADER or not self._payload.is_eof()
@@ -435,7 +438,7 @@ class Exchange(asyncio.Protocol):
         self._linger = linger
         before = head(reply, time.time(), last=self._last)
         if len(reply.body) > _PIECE:
-            # Not worth a copy.
+            # Avoids a copy of the body.
             self._transport.write(before)
             self._unsent = memoryview(reply.body)
         else:
@@ -443,7 +446,7 @@ class Exchange(asyncio.Protocol):
         self._flush()
 
     def _flush(self) -> None:
-        """Hand over the answer as far as the client reads it, then be ready for the next request."""
+        """Write the answer as fast as the client reads it, then be ready for the next request."""
         while self._unsent and not self._choked:
             piece, self._unsent = self._unsent[:_PIECE], self._unsent[_PIECE:]
             self._transport.write(piece)
@@ -459,7 +462,7 @@ class Exchange(asyncio.Protocol):
             self._state = _State.HEADER
 
     def _finish(self, *, linger: bool) -> None:
-        """Close behind the last answer: now, or when a client that still writes has had time to read it."""
+        """Close after the last answer: now, or after time to read it for a client that still writes."""
         self._state = _State.OVER
         if linger:
             self._expect(self._limits.linger_seconds, self._transport.close)
@@ -467,14 +470,14 @@ class Exchange(asyncio.Protocol):
             self._transport.close()
 
     def _go_on(self) -> None:
-        """Turn to what the client sent ahead."""
+        """Process the data that the client sent ahead."""
         if self._state is _State.HEADER and not self._choked:
             ahead, self._ahead = self._ahead, b""
             if ahead:
                 self._transport.resume_reading()
             self._take(ahead)
 
-    # Clocks and accounts.
+    # Timers and accounting.
 
     def _expect(self, seconds: float, otherwise: Callable[..., None], *arguments: Any) -> None:
         self._expect_nothing()
@@ -486,7 +489,7 @@ class Exchange(asyncio.Protocol):
             self._timer = None
 
     def _check_idle(self) -> None:
-        """Close after a long silence; looked at now and then, since a timer for each request costs more."""
+        """Close after a long silence. One timer for the connection is cheaper than one for each request."""
         due = self._idle_since + self._limits.idle_seconds
         now = self._loop.time()
         if now >= due and self.is_idle:
@@ -501,7 +504,7 @@ class Exchange(asyncio.Protocol):
         self._load.held_bytes[self._budget.name] += length
 
     def _settle(self) -> None:
-        """Count the current request, if there is one, as over."""
+        """End the accounting of the current request, if there is one."""
         self._ask = None
         if self._is_counted:
             self._is_counted = False

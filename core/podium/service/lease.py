@@ -1,15 +1,15 @@
-"""Which replica works: the one that holds a Lease, renews it in time, and gives it back when it ends.
+"""Leader election: the replica that holds a Lease works, renews it in time, and releases it at the end.
 
-No lease can stop a process that still believes in it; so every belief here errs to the safe side. The holder
-counts from the moment before it asked (`remaining`), the others from the moment after they saw a change, each
-by a clock of its own that never jumps. What the wall clock says is written into the record for people, and
-nobody goes by it: neither clocks that differ nor one that is set can make two leaders. With equal terms the
-holder has stopped acting `lease_seconds - renew_seconds` before anybody else may begin.
+A lease cannot stop a process that still believes it leads, so every assumption here is on the safe side. The
+holder counts from before its request (`remaining`), the others from after they saw a change, each on its own
+clock that never jumps. Lease timestamps are written for people and ignored, so neither clock skew nor a
+changed clock can make two leaders. With equal terms, the holder stops acting `lease_seconds - renew_seconds`
+before another replica may begin.
 
-A write whose answer was lost may land later. It names the UID and the resourceVersion that it rests on, so it
-lands on what we saw or not at all, and the Lease is read again before anything else is believed. (A PUT
-without a UID would make a Lease anew that was deleted.) Who is told to stop while one is under way hears its
-end first: what it takes later than we look, nobody would give back.
+A write whose answer was lost may take effect later. It names UID and resourceVersion, so it applies to the
+Lease as last read or fails, and the Lease is read again before the next decision. (A PUT without a UID would
+recreate a deleted Lease.) If SIGTERM arrives during a write, the process waits for its end first: a lease
+acquired after the last read would not be released.
 
 Needs get, create and update on leases of coordination.k8s.io.
 """
@@ -41,27 +41,27 @@ from podium.service.leaserecord import (
     with_note,
 )
 
-_LATEST = 0.2  # how much of the pause between two looks may be added to it at random
+_LATEST = 0.2  # the share of the retry period that jitter may add
 _NEVER = -math.inf
 
 
 class LostError(PodiumError):
-    """The lease is not ours any more: the process has stopped working, and ends."""
+    """The lease is lost: the process has stopped working, and ends."""
 
 
 def steady() -> float:
-    """Give the seconds of a clock that nobody sets, and that goes on while the machine is suspended."""
+    """Return the seconds of a clock that cannot be set and that runs while the machine is suspended."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Elector:
-    """One candidate for a lease, once: who lost it ends, and a new process is the next candidate.
+    """A candidate for a lease, for one term: a process that loses the lease ends, and a new one takes part.
 
-    `leader` is who holds the lease and `transitions` how often it was taken over, as far as we have seen.
-    Of the lease that we have taken `expired` says that whoever had it before us never gave it back, and
-    `made` that there was none, as far as we have seen. Who sets `keeps` does not give it back either: whoever
-    follows waits for it to expire, and knows that. `found` is the note of a holder that did not give it back.
+    `leader` is the holder of the lease, and `transitions` the number of takeovers, as last read. For the
+    lease that we acquired, `expired` says that the former holder never released it, and `made` that no Lease
+    existed. If `keeps` is set, the lease is not released at the end: the next leader waits for its expiry,
+    and its `expired` is true. `found` is the note of a former holder that did not release the lease.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Elector:
         random: Callable[[], float],
         say: Say,
     ) -> None:
-        """`clock` must never be set back or forth (`steady`); `now` is UTC; `random` gives from 0 up to 1."""
+        """`clock` must never be set (`steady`); `now` is UTC; `random` returns a number from 0 up to 1."""
         assert terms.lease_seconds > terms.renew_seconds > terms.retry_seconds * (1 + _LATEST) > 0
         self.leader = ""
         self.transitions = 0
@@ -98,36 +98,37 @@ class Elector:
         self._random = random
         self._say = say
         self._seen: Seen | None = None
-        self._unsure = True  # whether a write of ours may have changed what we have seen
-        self._term: Record | None = None  # what we hold, or may hold
+        self._unsure = True  # whether a write of ours may have changed the Lease since it was read
+        self._term: Record | None = None  # the term that we hold, or may hold
         self._sending: asyncio.Future[bytes] | None = None  # the last write
         self._until = _NEVER
-        self._began = _NEVER  # when the last attempt did
+        self._began = _NEVER  # the start of the last attempt
         self._failure = ""
         self._note = ""
         self._noted = asyncio.Event()
 
     def note(self, text: str) -> None:
-        """Keep a text in the Lease for as long as it is set, for the next holder to read if this one is lost.
+        """Keep a text in the Lease while it is set; the next holder reads it if this one loses the lease.
 
-        It is written at once. An empty text goes with the next renewal: a note that is late is harmless.
+        A text is written at once. An empty text is written with the next renewal, because a late removal is
+        harmless.
         """
         if text and text != self._note:
             self._noted.set()
         self._note = text
 
     def remaining(self) -> float:
-        """Give the seconds in which we still may act, 0 when we do not lead.
+        """Return the seconds in which this process may still act; 0 when it does not lead.
 
-        Who was paused sees it at the first call, before anything else has run.
+        After a pause of the process, the first call already returns 0, before any other code runs.
         """
         return max(0.0, self._until - self._clock())
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, and keep it while `lead` runs, which has always ended when this ends.
+        """Acquire the lease, and renew it while `lead` runs; `lead` has always ended when this returns.
 
-        Raises LostError when the lease is lost. Whatever else ends this (`lead` returns or raises, or this is
-        cancelled) the lease is given back first, unless it is kept, and renewed until then.
+        Raises LostError when the lease is lost. On any other end (`lead` returns or raises, or this is
+        cancelled) the lease is renewed until `lead` has ended, and then released, unless `keeps` is set.
         """
         try:
             await self._campaign()
@@ -150,7 +151,7 @@ class Elector:
                 await _end(leading)
             finally:
                 await _end(keeping)
-            # A bug in it is worse news than any other.
+            # An exception of `lead` is a bug, and outranks a lost lease.
             failure = None if leading.cancelled() else leading.exception()
             if failure is not None:
                 raise failure
@@ -158,20 +159,20 @@ class Elector:
             keeping.result()
 
     async def _campaign(self) -> None:
-        """Return when the lease is ours."""
+        """Return when this process holds the lease."""
         while True:
             await self._attempt(self._bid, self._patience)
-            # It may be over already, if we were paused before we read the answer.
+            # The lease may have expired already, if the process was paused before it read the answer.
             if self.remaining() > 0:
                 return
             wait = self._pause()
             if self._seen is not None and not self._unsure:
-                # Who waits for it to expire need not look before, and should not look much later.
+                # If the lease of another holder expires before the next attempt, the attempt is made then.
                 wait = min(wait, free_in(self._seen, self._terms, self._clock()) or wait)
             await self._sleep(wait)
 
     async def _keep(self) -> None:
-        """Renew for ever. Raises LostError."""
+        """Renew the lease until it is lost. Raises LostError."""
         while True:
             await self._rest(min(self._pause(), self.remaining()))
             if self.remaining() > 0:
@@ -181,7 +182,7 @@ class Elector:
                 raise self._lost(f"not renewed within {self._terms.renew_seconds:g} s{why}")
 
     async def _rest(self, seconds: float) -> None:
-        """Sleep until the next renewal is due, or there is a note to be written."""
+        """Sleep until the next renewal is due, or a note must be written."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._noted.wait()
@@ -189,16 +190,16 @@ class Elector:
 
     @property
     def _patience(self) -> float:
-        """Seconds for one attempt: a call that hangs must leave the time for another on a new connection."""
+        """Return the timeout of one attempt, short enough for a second attempt on a new connection."""
         return self._terms.renew_seconds / 2
 
     def _pause(self) -> float:
-        """Give the seconds until the next attempt, counted from the beginning of the last."""
+        """Return the seconds until the next attempt, counted from the start of the last one."""
         pause = self._terms.retry_seconds * (1 + _LATEST * self._random())
         return max(0.0, self._began + pause - self._clock())
 
     async def _attempt(self, step: Callable[[], Awaitable[None]], seconds: float) -> None:
-        """Try one step, in bounded time whatever the connection does, and say a new failure once."""
+        """Run one step with a timeout, and log a new failure once."""
         self._began = self._clock()
         try:
             async with asyncio.timeout(seconds):
@@ -217,7 +218,7 @@ class Elector:
         self._failure = failure
 
     async def _bid(self) -> None:
-        """Take the lease if it is free, or ours already by a write whose answer was lost."""
+        """Acquire the lease if it is free, or held by us through a write whose answer was lost."""
         while True:
             before = self._seen
             seen = await self._look()
@@ -234,7 +235,7 @@ class Elector:
                 return
 
     def _say_why(self, before: Seen | None, seen: Seen, seconds: float) -> None:
-        """Say for whom we wait, when that has changed."""
+        """Log why the lease is not free, when that has changed."""
         if seen.torn and (before is None or not before.torn):
             self._say("the lease was not given back", {"lease": self._where, "seconds": round(seconds, 1)})
         elif not seen.torn and (before is None or before.record.holderIdentity != self.leader):
@@ -250,7 +251,7 @@ class Elector:
                 return
 
     async def _hold(self, seen: Seen, term: Record) -> bool:
-        """Write a renewal of the term; if that was done we may act, from before the question was put."""
+        """Write a renewal of the term. If it succeeds, `remaining` counts from before the request."""
         began = self._clock()
         if not await self._write(seen, renewed(term, self._now(), seen.record.renewTime)):
             return False
@@ -258,7 +259,10 @@ class Elector:
         return True
 
     async def _release(self, term: Record) -> None:
-        """Give the lease back, if it is ours; nobody has to wait for it then. Failing that it expires."""
+        """Release the lease if it is ours, so that no replica waits for its expiry.
+
+        If that fails, the lease expires.
+        """
         self._term = None
         self._until = _NEVER
         self._note = ""
@@ -283,7 +287,7 @@ class Elector:
         )
 
     async def _known(self) -> Seen:
-        """Give what we have seen, read again if a write of ours may have changed it."""
+        """Return the Lease as last read; read it again if a write of ours may have changed it."""
         return await self._look() if self._unsure or self._seen is None else self._seen
 
     async def _look(self) -> Seen:
@@ -296,7 +300,7 @@ class Elector:
         return self._take(body)
 
     async def _write(self, seen: Seen, record: Record) -> bool:
-        """Replace what was seen, keeping what others put on the object; False when it has changed since."""
+        """Write the record and keep the Lease's other fields. Return False if it changed since `seen`."""
         spec = {**(seen.document.get("spec") or {}), **msgspec.to_builtins(record)}
         self._unsure = True
         try:
@@ -316,7 +320,7 @@ class Elector:
             )
             body = await asyncio.shield(self._sending)
         except RefusedError as error:
-            # 409: changed, deleted, or made in the meantime. A 404 to a POST is of its namespace.
+            # 409: changed, deleted or created meanwhile. A 404 to a POST is about the namespace.
             if error.code == 409 or (error.code == 404 and seen.document):
                 return False
             raise
@@ -324,16 +328,18 @@ class Elector:
         return True
 
     def _give_up(self) -> None:
-        """Hear no more of a write that is under way."""
+        """Stop waiting for a write in flight."""
         if self._sending is not None:
             self._sending.cancel()
 
     def _take(self, body: bytes) -> Seen:
-        """Remember what was read."""
+        """Store an answer of the API server, and return it decoded."""
         try:
             seen = observe(self._seen, msgspec.json.decode(body, type=dict[str, Any]), self._clock())
         except msgspec.DecodeError as error:
-            raise PodiumError(f"lease {self._where}: the API server's answer is no Lease: {error}") from None
+            raise PodiumError(
+                f"lease {self._where}: the API server's answer is not a Lease: {error}"
+            ) from None
         self._seen = seen
         self._unsure = False
         self.leader = seen.record.holderIdentity or ""
@@ -342,13 +348,13 @@ class Elector:
 
 
 def _why(record: Record, identity: str) -> str:
-    """Say what has become of a lease that was ours."""
+    """Return how we lost a lease."""
     if not record.holderIdentity:
         return "emptied"
     return "changed by another" if record.holderIdentity == identity else f"taken by {record.holderIdentity}"
 
 
 async def _end(task: asyncio.Future[None]) -> None:
-    """Cancel and await; whoever is cancelled here cancels it once more, and still awaits it."""
+    """Cancel a task and wait for its end, even if the waiting itself is cancelled."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,9 +1,9 @@
-"""What a Lease says, and what one may conclude from it: values, for who writes and reads them.
+"""The content of a Lease and the conclusions from it, as values, apart from any request or clock.
 
-No clock but the reader's own counts. The times in a record are for people; of them only equality matters, and
-the form in which a holder gives its lease back, which is client-go's. A lease without a holder that was not
-given back was emptied or deleted by somebody else, and who had it may not know yet: it is waited for as for
-one that has stopped renewing.
+Only the reader's own clock counts. The times in a record are for people; code compares them for equality
+only, and recognises the form in which client-go releases a lease. A lease without a holder that was not
+released was emptied or deleted by another client, and its holder may not know yet. So a candidate waits for
+it as for a holder that stopped renewing.
 """
 
 import math
@@ -15,16 +15,15 @@ import msgspec
 
 from podium.api.times import micro_time
 
-# What the holder was doing that may cost it the lease; the next holder begins with something else.
+# Names the holder's current work. If that work costs it the lease, the next holder begins with other work.
 NOTE = "scheduling.podium.dev/deciding"
 
 
 class Terms(NamedTuple):
-    """The times that replicas agree on, in seconds, as client-go's defaults.
+    """The times that replicas agree on, in seconds; the defaults are client-go's.
 
-    A lease that was not renewed is anybody's after `lease_seconds`; its holder gives up after
-    `renew_seconds`; it is renewed, or looked at, every `retry_seconds` and a little. Each is well above the
-    next.
+    A lease that was not renewed is free after `lease_seconds`. Its holder gives up after `renew_seconds`. It
+    is renewed, or read, every `retry_seconds` plus jitter. Each is well above the next.
     """
 
     lease_seconds: float = 15.0
@@ -33,7 +32,7 @@ class Terms(NamedTuple):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a Lease says (coordination.k8s.io/v1 LeaseSpec); times are MicroTime, and only compared."""
+    """The spec of a Lease (coordination.k8s.io/v1); times are MicroTime, and only compared for equality."""
 
     holderIdentity: str | None = None
     leaseDurationSeconds: int | None = None
@@ -43,10 +42,10 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Seen(NamedTuple):
-    """A Lease as it was last read: the whole object (empty: there is none), what of it counts, and `since`.
+    """A Lease as last read: the object (empty if there is none), its version and record, and `since`.
 
-    `since` is the reader's own time at which it had read this resourceVersion, or that there is no Lease, for
-    the first time. `torn` says that nobody holds it, and who did has not given it back.
+    `since` is the reader's own time when it first read this resourceVersion, or first found no Lease. `torn`
+    says that the lease has no holder, and the former holder did not release it.
     """
 
     document: Mapping[str, Any]
@@ -67,9 +66,9 @@ class _Lease(msgspec.Struct):
 
 
 def observe(before: Seen | None, document: Mapping[str, Any], now: float) -> Seen:
-    """Give what has been seen when `document` (empty for none) was read, and that reading ended now.
+    """Return the Lease after a read of `document` (empty for none) that ended `now`.
 
-    Any write counts as a sign of life. Raises msgspec.ValidationError when it is no Lease.
+    Any write counts as a sign of life. Raises msgspec.ValidationError when the document is not a Lease.
     """
     version, record = "", Record()
     if document:
@@ -83,22 +82,22 @@ def _torn(before: Seen | None, record: Record) -> bool:
     if record.holderIdentity or _given_back(record):
         return False
     if record.acquireTime is None and record.renewTime is None:
-        # There is none, or nobody ever had it; unless we know better.
+        # The Lease does not exist or never had a holder, unless an earlier read shows one.
         return before is not None and (before.torn or bool(before.record.holderIdentity))
     return True
 
 
 def _given_back(record: Record) -> bool:
-    """Say whether a record without a holder is as `released` makes it."""
+    """Return whether a record without a holder has the form that `released` returns."""
     times = record.acquireTime, record.renewTime
     return record.leaseDurationSeconds == 1 and times[0] is not None and times[0] == times[1]
 
 
 def free_in(seen: Seen, terms: Terms, now: float) -> float:
-    """Give the seconds until anybody may take the lease, 0 when it is free.
+    """Return the seconds until any replica may take the lease; 0 when it is free.
 
-    The holder's own duration counts, which a newer release may have changed; ours where it gave none, and
-    where somebody has intervened, perhaps because that duration is for ever.
+    The duration in the record counts, because a newer release may have changed it. Ours counts if the record
+    has none, or if another client edited the Lease, because the recorded duration may then never end.
     """
     if not seen.record.holderIdentity and not seen.torn:
         return 0.0
@@ -107,18 +106,18 @@ def free_in(seen: Seen, terms: Terms, now: float) -> float:
 
 
 def is_of(record: Record, term: Record | None) -> bool:
-    """Whether a record is of the term that we began, whichever of its renewals.
+    """Return whether a record belongs to the term that we began, with any renewal time.
 
-    Another process of our name began its own at another moment.
+    Another process with our name would have begun its term at another moment.
     """
     return term is not None and record == msgspec.structs.replace(term, renewTime=record.renewTime)
 
 
 def begin(seen: Seen, identity: str, terms: Terms, now: datetime, before: Record | None) -> Record:
-    """Give the record that takes the lease.
+    """Return the record that takes the lease.
 
-    `before` is what we wanted to write last: if the lease is still as it was then, that write may yet land,
-    and we shall know it for ours.
+    `before` is the record of our last write. If the Lease is unchanged since, that write may still take
+    effect, and with the same record we recognise it as ours.
     """
     transitions = (seen.record.leaseTransitions or 0) + 1 if seen.document else 0
     if before is not None and before.leaseTransitions == transitions:
@@ -127,9 +126,9 @@ def begin(seen: Seen, identity: str, terms: Terms, now: datetime, before: Record
 
 
 def renewed(term: Record, now: datetime, last: str | None) -> Record:
-    """Give the record that renews a term, never with the time of the `last` one.
+    """Return the record that renews a term, with another time than the `last` renewal.
 
-    A write that changes nothing is none, and nobody would see it.
+    A write without a change is a no-op, which other replicas would not see.
     """
     stamp = micro_time(now)
     if stamp == last:
@@ -138,19 +137,19 @@ def renewed(term: Record, now: datetime, last: str | None) -> Record:
 
 
 def released(record: Record, now: datetime) -> Record:
-    """Give the record of a lease that is given back; a second is the shortest duration there is."""
+    """Return the record of a released lease; one second is the shortest valid duration."""
     stamp = micro_time(now)
     return Record("", 1, stamp, stamp, record.leaseTransitions)
 
 
 def noted(document: Mapping[str, Any]) -> str:
-    """Return the note that a Lease carries, empty for none."""
+    """Return the note in a Lease; empty for none."""
     note = (document.get("metadata", {}).get("annotations") or {}).get(NOTE)
     return note if isinstance(note, str) else ""
 
 
 def with_note(document: Mapping[str, Any], note: str) -> dict[str, Any]:
-    """Return a Lease with this note and no other, none if it is empty."""
+    """Return a Lease with this note only; without any if it is empty."""
     metadata = {**document["metadata"]}
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != NOTE}
     if note:

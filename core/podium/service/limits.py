@@ -1,7 +1,8 @@
-"""Limits on what clients may hold of a process: connections, requests, bytes and time; and what they do hold.
+"""Limits on the resources that clients may use of a process: connections, requests, bytes and time.
 
-Any client that reaches the port may try to exhaust it, and the API server must still be answered. Every limit
-is a number here. `podium.service.http1` refuses a request that exceeds one and keeps the account in a `Load`.
+Any client that reaches the port may try to exhaust the process, which must still answer the API server. Every
+limit is a number here. `podium.service.http1` refuses a request that exceeds one, and keeps the account in a
+`Load`.
 """
 
 from collections import Counter
@@ -9,51 +10,51 @@ from typing import NamedTuple
 
 
 class Budget(NamedTuple):
-    """Limits for the requests of some routes together, apart from those of other routes."""
+    """Limits for the requests of some routes together, separate from other routes."""
 
     name: str
-    # Bodies being received or judged, and answers that their reader has not taken yet.
+    # Bodies being received or judged, and answers that the client has not read yet.
     held_bytes: int
-    # Requests whose answer is awaited.
+    # Requests that wait for an asynchronous handler.
     waiting: int
-    # Connections whose latest request is one of these.
+    # Connections whose latest request belongs to this budget.
     connections: int
 
 
 class Limits(NamedTuple):
-    """Sizes in bytes, times in seconds. `held_bytes` and `waiting` are for routes without a budget."""
+    """Sizes in bytes, times in seconds. `held_bytes` and `waiting` apply to routes without a budget."""
 
-    # An API server keeps 25 idle connections to a host and opens more in a burst: 400 at most with its
-    # default of 400 requests at once. Room for two of them, and for strangers.
+    # An API server keeps 25 idle connections to a host and opens more in a burst: at most 400 with its
+    # default of 400 concurrent requests. This is enough for two API servers and other clients.
     connections: int = 1000
     waiting: int = 100
     held_bytes: int = 64 << 20
-    # An API server's own headers are under 2 KiB.
+    # The headers of an API server are under 2 KiB.
     header_bytes: int = 16 << 10
     header_seconds: float = 5.0
     body_seconds: float = 5.0
-    # Longer than the 90 s after which an API server closes an idle connection: a client that closes first
-    # never sends a request into a connection that we just closed, which Go would not repeat.
+    # Longer than the 90 s after which an API server closes an idle connection. If the client closes first, it
+    # never sends a request into a connection that we just closed, which Go would not retry.
     idle_seconds: float = 300.0
-    # A connection that proved to be of use is spared for this long: an API server either uses it again within
+    # A connection with a good request is protected for this long: an API server either uses it again within
     # 90 s or closes it.
     proven_seconds: float = 100.0
     handshake_seconds: float = 5.0
-    # How long an answer given before the whole request came may travel, what still comes being thrown away.
+    # The time to deliver an answer sent before the end of its request, while further data is discarded.
     linger_seconds: float = 1.0
-    # What a request may take when it does not say; as the API server does without timeoutSeconds.
+    # The timeout of a request without one; the API server's default without timeoutSeconds.
     default_seconds: float = 10.0
-    # No request takes longer, whatever it says: 30 s is the most that a webhook may be registered with.
+    # The maximum of any timeout: 30 s is the maximum of timeoutSeconds in a webhook registration.
     longest_seconds: float = 30.0
 
     @property
     def budget(self) -> Budget:
-        """Give the budget of the routes that have none of their own."""
+        """Return the budget of the routes without one of their own."""
         return Budget("", self.held_bytes, self.waiting, self.connections)
 
 
 class Load:
-    """Bytes and waiting requests that the connections of one server hold right now, by budget."""
+    """Bytes and waiting requests that the connections of one server use now, by budget."""
 
     def __init__(self) -> None:
         self.in_flight = 0

@@ -1,10 +1,10 @@
-"""Logs of any of our processes: one JSON object a line for machines, aligned lines for a terminal.
+"""Logging for all our processes: one JSON object a line for machines, aligned lines for a terminal.
 
-Everything goes one way, the libraries' records too. Of those only warnings and worse are let through at any
-level, since below it they write what must never be logged (kubernetes_asyncio: the bodies of responses). Each
-is one line; that is also how an event loop tells of an error that reached nobody. With its traceback where
-that leads through code of ours, for then the bug may be ours, too; else a library stumbled by itself, as
-uvloop does over a connection that is given up while it is made.
+The libraries' records take the same path. Only their warnings and errors pass, at any level, because below
+that they log secrets (kubernetes_asyncio: response bodies). Each record is one line; an event loop reports
+unhandled errors this way too. If the traceback of an error passes through our code, it is logged too, because
+the bug may be ours. Other errors are the library's own, as when uvloop closes a connection that was abandoned
+during its set-up.
 """
 
 import logging
@@ -22,7 +22,7 @@ _FIRST = ("time", "level", "event")
 
 
 def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> FilteringBoundLogger:
-    """Make every log of the process go to `stream`; `level` is debug, info, warning or error."""
+    """Send every log of the process to `stream`; `level` is debug, info, warning or error."""
     render: tuple[Processor, ...] = (
         (structlog.processors.format_exc_info, _ordered, structlog.processors.JSONRenderer())
         if style == "json"
@@ -44,7 +44,7 @@ def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> Filteri
 
 
 def teller(log: FilteringBoundLogger) -> Callable[[str, Mapping[str, object]], None]:
-    """Give what says an event with its fields: as a warning where they tell of an error."""
+    """Return a function that logs an event with its fields: as a warning if there is an `error` field."""
 
     def say(event: str, fields: Mapping[str, object]) -> None:
         (log.warning if "error" in fields else log.info)(event, **fields)
@@ -62,12 +62,12 @@ def _console(stream: TextIO) -> Processor:
 
 
 def _ordered(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:  # noqa: ARG001 - a processor
-    """Put first what a reader looks for first."""
+    """Return the fields with time, level and event first."""
     return {key: event.pop(key) for key in _FIRST if key in event} | dict(event)
 
 
 class _Libraries(logging.Handler):
-    """Passes what libraries log on to our own logs."""
+    """Forwards the records of libraries to our own log."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Libraries(logging.Handler):
 
 
 def _is_ours(error: BaseException | None) -> bool:
-    """Say whether code of ours was being run when it was raised, or one that it came from."""
+    """Return whether the traceback of the error, or of one of its causes, passes through our code."""
     while error is not None:
         frames = traceback.walk_tb(error.__traceback__)
         if any(str(frame.f_globals.get("__name__")).startswith("podium.") for frame, _ in frames):

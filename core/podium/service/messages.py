@@ -1,4 +1,7 @@
-"""HTTP as values: what a handler is asked, what it says, and the few bytes that a server adds to it."""
+"""HTTP requests, responses and routes as values, and the bytes that a server adds to a response.
+
+Handlers are functions from Ask to Reply, so that tests need no socket.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -18,9 +21,9 @@ _JSON_HEADERS: Mapping[str, str] = MappingProxyType({"Content-Type": JSON})
 
 
 class Ask(NamedTuple):
-    """A whole request; `deadline` is a time of the event loop's clock, `began` one of perf_counter.
+    """A complete request; `deadline` is a time of the event loop's clock, `began` one of perf_counter.
 
-    `query` is what follows the path's question mark, as it was sent; `headers` are found in any case.
+    `query` is the part behind the path's question mark, as sent; `headers` ignore case.
     """
 
     path: str
@@ -33,16 +36,16 @@ class Ask(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer."""
+    """An HTTP response."""
 
     status: int
     body: bytes | bytearray
     headers: Mapping[str, str] = _JSON_HEADERS
 
 
-# A Reply at once is the fast path: the request costs no task.
+# A plain Reply is the fast path, without a task for the request.
 Handler = Callable[[Ask], Reply | Awaitable[Reply]]
-# Why a request, or a connection before its first, gets no answer of a handler; and the status instead.
+# The reasons to refuse a request or a connection without a handler, and the status of each.
 REFUSALS: Mapping[str, int] = MappingProxyType(
     {
         "not HTTP": 400,
@@ -65,23 +68,23 @@ REFUSALS: Mapping[str, int] = MappingProxyType(
         "late": 504,
     }
 )
-# Told each of these reasons.
+# Called with each of these reasons.
 Tally = Callable[[str], None]
 
 
-# Answers a request that is refused before it has come whole, by the reason and by the beginning of its body;
-# None where the beginning does not say enough, and the answer is the reason's status.
+# Answers a request that is refused before its end, from the reason and the beginning of its body. None if the
+# beginning is not enough; the answer is then the reason's status.
 Declined = Callable[[str, bytes], Reply | None]
-# So much of a body is the beginning, in bytes.
+# The length of the beginning of a body, in bytes.
 BEGINNING = 4 << 10
 
 
 class Route(NamedTuple):
-    """The handler of a path, and what a request for it must be like; `body_limit` in bytes.
+    """The handler of a path, and the requirements for its requests; `body_limit` is in bytes.
 
-    `anybody` may ask, where others need a certificate. `proves`: a good request shows that the connection is
-    of use. `keeps_body`: an answer that is awaited needs the body still. `owner` tells from the beginning of
-    a body on whose account its bytes are.
+    `anybody` allows clients without a certificate. `proves`: a good request protects its connection.
+    `keeps_body`: an asynchronous handler still needs the body. `owner` returns the owner of a body's bytes
+    from its beginning.
     """
 
     method: str
@@ -96,18 +99,18 @@ class Route(NamedTuple):
     owner: Callable[[bytes], str] | None = None
 
 
-# How an answer that no handler gives is worded, by its status.
+# Returns the response for a status that no handler sets.
 Worded = Callable[[int], Reply]
 
 
 def plain(status: int) -> Reply:
-    """Give an answer that says its status and no more; of a 429, that one may ask again."""
+    """Return a text response with the phrase of its status; a 429 also has Retry-After."""
     said = {"Content-Type": "text/plain; charset=utf-8", **(RETRY if status == 429 else {})}
     return Reply(status, f"{HTTPStatus(status).phrase}\n".encode(), said)
 
 
 def head(reply: Reply, now: float, *, last: bool) -> bytes:
-    """Write all of a response before its body; `now` is Unix time, `last` closes the connection behind it."""
+    """Return the bytes of a response before its body; `now` is Unix time, `last` closes the connection."""
     lines = [_status_line(reply.status), _date(int(now))]
     lines += [f"{name}: {value}\r\n" for name, value in reply.headers.items()]
     if last:
@@ -126,13 +129,13 @@ def _date(second: int) -> str:
 
 
 def is_of(given: str, wanted: str) -> bool:
-    """Whether a Content-Type is of a media type, whatever its parameters."""
+    """Return whether a Content-Type has a media type, with any parameters."""
     return given == wanted or given.partition(";")[0].strip().lower() == wanted
 
 
 @lru_cache(maxsize=256)
 def target(raw: str) -> tuple[str, str, float | None]:
-    """Split a request target into its path, its query, and the seconds of its `timeout` if we can read it."""
+    """Return path, query and the seconds of `timeout` (None without a valid one) in a request target."""
     path, _, query = raw.partition("?")
     values = parse_qs(query).get("timeout", [])
     return path, query, seconds(values[0]) if values else None

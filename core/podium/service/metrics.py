@@ -1,7 +1,7 @@
-"""Prometheus metrics of any of our processes: a registry of its own, readings taken at a scrape, exposition.
+"""Prometheus metrics for all our processes: a registry, values read at a scrape, and exposition.
 
-What a thing already knows (how old a cache is, when a certificate ends) is read when somebody scrapes;
-keeping a gauge in step with it would be a second copy.
+A value that an object already has (the age of a cache, the end of a certificate) is read at each scrape. A
+gauge updated with it would be a second copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-# By the values of the labels, in their order.
+# Values by the values of the labels, in their order.
 Values = Mapping[tuple[str, ...], float]
 _Family = CounterMetricFamily | GaugeMetricFamily
 _Labelled = TypeVar("_Labelled", Counter, Histogram)
 
 
 class Reading(Collector):
-    """A gauge whose values are asked for at each scrape; a counter if its name ends in `_total`."""
+    """A gauge whose values are read at each scrape; a counter if its name ends in `_total`."""
 
     def __init__(
         self, name: str, documentation: str, labels: tuple[str, ...], read: Callable[[], Values]
@@ -38,20 +38,20 @@ class Reading(Collector):
 
     @classmethod
     def of_caches(cls, ages: Callable[[], Mapping[str, float]]) -> Self:
-        """Make the one that every process with informers has; `ages` are in seconds by resource."""
+        """Return the metric of every process with informers; `ages` are in seconds by resource."""
         return cls(
             "podium_cache_age_seconds",
-            "Time since the API server was last heard of, by resource.",
+            "Time since the last answer of the API server, by resource.",
             ("resource",),
             lambda: {(resource,): age for resource, age in ages().items()},
         )
 
     def describe(self) -> Iterable[_Family]:
-        """Name the metric without reading it."""
+        """Return the metric without its values."""
         return [self._new()]
 
     def collect(self) -> Iterable[_Family]:
-        """Read it."""
+        """Return the metric with its current values."""
         family = self._new()
         for values, number in self._read().items():
             family.add_metric(values, number)
@@ -63,37 +63,37 @@ class Reading(Collector):
 
 
 class Objects(Protocol):
-    """Reports of a cluster's informers on the objects that they have read (see Cluster)."""
+    """The statistics of a cluster's informers about the objects that they read (see Cluster)."""
 
     @property
     def observer_errors(self) -> int:
-        """Count the exceptions of observers."""
+        """Return the number of exceptions of observers."""
 
     def undecodable(self) -> Mapping[str, Sequence[object]]:
         """Return the objects that cannot be decoded, by resource."""
 
     def undecodable_reads(self) -> Mapping[str, int]:
-        """Return how often one was read, by resource."""
+        """Return the number of reads of undecodable objects, by resource."""
 
 
 def read_cluster(registry: CollectorRegistry, cluster: Objects) -> None:
-    """Register what is read of the objects of a cluster, as every process with informers has it."""
+    """Register the metrics about the objects of a cluster, the same in every process with informers."""
     for reading in (
         Reading(
             "podium_undecodable_objects",
-            "Objects that are there and cannot be decoded, by resource; their last known state counts.",
+            "Objects that exist and cannot be decoded, by resource; their last known state is used.",
             ("resource",),
             lambda: {(resource,): len(found) for resource, found in cluster.undecodable().items()},
         ),
         Reading(
             "podium_undecodable_reads_total",
-            "Times that an object was read and could not be decoded, by resource.",
+            "Reads of objects that could not be decoded, by resource.",
             ("resource",),
             lambda: {(resource,): number for resource, number in cluster.undecodable_reads().items()},
         ),
         Reading(
             "podium_observer_errors_total",
-            "Bugs that kept a change of one object from being noticed; the log has the traceback.",
+            "Bugs because of which the change of an object was not processed; the log has the traceback.",
             (),
             lambda: {(): cluster.observer_errors},
         ),
@@ -102,10 +102,10 @@ def read_cluster(registry: CollectorRegistry, cluster: Objects) -> None:
 
 
 def from_zero(metric: _Labelled, series: Iterable[tuple[str, ...]]) -> _Labelled:
-    """Begin each series of a metric, given by the values of its labels, before anything is counted; give it.
+    """Create each series of a metric, given by its label values, with the value 0; return the metric.
 
-    One that came with its first increment would begin at 1, and no rate or increase would see that one: the
-    first denial, failed write or eviction circle, which alerts are for.
+    A series that appears with its first increment begins at 1, and no rate or increase shows that increment:
+    the first denial, failed write or eviction cycle, which alerts exist for.
     """
     for values in series:
         metric.labels(*values)
@@ -113,8 +113,8 @@ def from_zero(metric: _Labelled, series: Iterable[tuple[str, ...]]) -> _Labelled
 
 
 def new_registry() -> CollectorRegistry:
-    """Make a registry that knows about the process itself."""
-    # Each counter would be given twice, once with the time at which it began.
+    """Return a registry with the metrics of the process itself."""
+    # Otherwise each counter has a second series with its creation time.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation here
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -123,6 +123,6 @@ def new_registry() -> CollectorRegistry:
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """Give all metrics and their media type: OpenMetrics when `accept` asks for it, else Prometheus' text."""
+    """Return all metrics and their media type: OpenMetrics if `accept` asks for it, else Prometheus text."""
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type

@@ -1,9 +1,9 @@
-"""What a kubelet and a Prometheus ask of any of our processes, without TLS: /livez, /readyz, /metrics.
+"""Health and metrics endpoints of all our processes, without TLS: /livez, /readyz, /metrics.
 
-Being alive is answering at all: the answer comes from the event loop that does the work. A process with
-another thread says whether that one is stuck, which only a restart ends. Being ready is for
-the process to say, as a list of what is still missing. /undecodable names objects for `podium doctor`: a
-metric only counts them, for its labels are closed sets.
+A process is alive if it answers at all, because the event loop that does the work answers. A process with
+another thread reports if that thread is stuck, which only a restart ends. A process reports readiness as a
+list of what is missing. /undecodable names objects for `podium doctor`; a metric only counts them, because
+its labels are closed sets.
 """
 
 import itertools
@@ -18,10 +18,10 @@ from podium.service.messages import JSON, Ask, Reply, Route
 from podium.service.metrics import exposition
 from podium.service.server import Server
 
-# Nobody but the node and a few scrapers has business here.
+# Only the kubelet and a few scrapers use this port.
 LIMITS = Limits(connections=64, waiting=16, held_bytes=16 << 20)
 
-# Of the objects that cannot be decoded; a person needs a few to know what they are.
+# The maximum number of undecodable objects to name; a few are enough to identify the cause.
 MOST_NAMED = 100
 
 Undecodables = Callable[[], Mapping[str, Sequence[Undecodable]]]
@@ -31,7 +31,7 @@ _TEXT: Mapping[str, str] = {"Content-Type": "text/plain; charset=utf-8"}
 
 
 class Named(msgspec.Struct, frozen=True):
-    """An object that cannot be decoded, and why, as /undecodable names it."""
+    """An undecodable object, and why, as /undecodable shows it."""
 
     resource: str
     namespace: str
@@ -40,10 +40,10 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Probes:
-    """The answers; `missing` names what keeps the process from being ready, one line each.
+    """The handlers; `missing` returns one line for each reason why the process is not ready.
 
-    `undecodable` gives the objects that cannot be decoded, by resource; `stuck` says which work does not end,
-    empty for none.
+    `undecodable` returns the undecodable objects by resource; `stuck` a line about work that does not end, or
+    an empty string.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Probes:
         self._undecodable = undecodable
 
     def routes(self) -> dict[str, Route]:
-        """Give what a server serves."""
+        """Return the routes to serve."""
         return {
             "/livez": Route("GET", self._live),
             "/readyz": Route("GET", self._ready),
@@ -92,7 +92,7 @@ class Probes:
 
 
 def never_stuck() -> str:
-    """Return nothing: the event loop does all the work of the process."""
+    """Return an empty string, for a process whose event loop does all the work."""
     return ""
 
 
@@ -102,5 +102,5 @@ def server(
     undecodable: Undecodables,
     stuck: Stuck = never_stuck,
 ) -> Server:
-    """Make what answers on the plain port; who calls it with nonsense is no client of ours."""
+    """Return the server of the plain port. It counts no refused requests."""
     return Server(Probes(missing, registry, undecodable, stuck).routes(), LIMITS, lambda _why: None)

@@ -1,8 +1,8 @@
-"""Which keys to look at, when, and by how many workers: the one place where workers get their order.
+"""A workqueue: which keys to handle next, when, and by how many workers.
 
-A storm of changes to one group is one look at it, for a look takes the group as it then is. While a key is
-being looked at nobody else takes it, so the writes about one group never race each other; what happens to it
-meanwhile makes it due once more. A key that failed comes back, later each time, and holds up no other.
+Many changes to one group cause one reconcile, because a handler reads the current state. While a key is
+handled, no other worker takes it, so writes about one group never race each other. A change in the meantime
+makes the key due again. A failed key returns after a growing delay and delays no other key.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from podium.kube.watching import Say
 
 K = TypeVar("K", bound=Hashable)
 
-# Superseded entries that the heap may hold for each one that counts.
+# The number of superseded entries in the heap for each valid one.
 _SLACK = 2
 
 
 class Queue(Generic[K]):
-    """Keys and the times at which they are due, in seconds of `clock`."""
+    """Keys and the times when they are due, in seconds of `clock`."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class Queue(Generic[K]):
         waited: Callable[[float], None],
         failed: Callable[[], None],
     ) -> None:
-        """`random` gives numbers from 0 up to 1.
+        """`random` returns a number from 0 up to 1.
 
-        `waited` is told of each key that is begun how many seconds ago it was due; `failed` is called for
-        each failure that is a bug. Neither raises.
+        For each key that is begun, `waited` receives the seconds since it was due. `failed` is called for
+        each failure that is a bug. Neither may raise.
         """
         self._clock = clock
         self._sleep = sleep
@@ -47,9 +47,10 @@ class Queue(Generic[K]):
         self._say = say
         self._waited = waited
         self._failed = failed
-        # When each waiting key is due, and a number that grows: what is due at one moment goes in turn.
+        # When each waiting key is due, and a growing number, so that keys due at the same time keep their
+        # order.
         self._due: dict[K, tuple[float, int]] = {}
-        # The same for those that nobody works on, and some entries that are superseded (earlier is better).
+        # The same for the keys that no worker has, and some superseded entries.
         self._heap: list[tuple[tuple[float, int], K]] = []
         self._count = 0
         self._working: set[K] = set()
@@ -58,14 +59,14 @@ class Queue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """How many keys are due and not begun."""
+        """Return the number of keys that are due and not begun."""
         now = self._clock()
         return sum(due <= now for due, _ in self._due.values())
 
     def add(self, key: K, after: float = 0.0) -> None:
-        """Have a key looked at in so many seconds; if it is due earlier than that already, then.
+        """Add a key that is due in `after` seconds; the earlier time counts if it is queued already.
 
-        One that is being looked at right now is looked at again afterwards.
+        A key that is being handled is handled again afterwards.
         """
         due = self._clock() + after
         known = self._due.get(key)
@@ -77,10 +78,10 @@ class Queue(Generic[K]):
             self._enter(key)
 
     def retry(self, key: K, at_least: float = 0.0) -> None:
-        """Have a key that could not be settled looked at again, later each time until it is forgotten.
+        """Add a key that failed, after a delay that grows until the key is forgotten.
 
-        `at_least` is how many seconds a server asked to be left alone: the key's own wait comes on top, so
-        that all who were refused together do not come back together.
+        `at_least` is the seconds that a server asked the client to wait. The key's own delay is added, so
+        that requests refused together do not return together.
         """
         backoff = self._backoffs.get(key)
         if backoff is None:
@@ -88,15 +89,15 @@ class Queue(Generic[K]):
         self.add(key, at_least + backoff.next())
 
     def forget(self, key: K) -> None:
-        """Note that a key is settled: should it fail again, its waits begin anew."""
+        """Reset the delay of a key, because it succeeded."""
         self._backoffs.pop(key, None)
 
     async def work(self, handle: Callable[[K], Awaitable[None]], workers: int) -> None:
-        """Have keys handled as they become due, at most `workers` at once, until cancelled.
+        """Handle keys as they become due, at most `workers` at once, until cancelled.
 
-        When this ends every handler has ended; keys that were not done are due again. A handler that raises
-        PodiumError is said and its key retried. Anything else that it raises is a bug: said with its
-        traceback, counted by `failed`, and retried as well, for the other groups are none the worse.
+        When this ends, every handler has ended; unfinished keys are due again. A PodiumError of a handler is
+        logged, and its key retried. Any other exception is a bug: it is logged with its traceback, counted by
+        `failed`, and retried too, because it does not affect other groups.
         """
         free = asyncio.Semaphore(workers)
 
@@ -111,7 +112,7 @@ class Queue(Generic[K]):
                 tasks.create_task(self._handle(key, handle)).add_done_callback(partial(end, key))
 
     async def _next(self) -> K:
-        """Give the key that is due first, as soon as it is."""
+        """Return the next key when it is due."""
         while True:
             first = self._first()
             now = self._clock()
@@ -125,7 +126,7 @@ class Queue(Generic[K]):
             await self._news_within(None if first is None else first[0] - now)
 
     def _first(self) -> tuple[float, int] | None:
-        """Say when the first key is due that nobody works on; what was superseded leaves the heap."""
+        """Return when the first key without a worker is due; remove superseded entries from the heap."""
         while self._heap:
             due, key = self._heap[0]
             if self._due.get(key) == due:
@@ -134,7 +135,7 @@ class Queue(Generic[K]):
         return None
 
     async def _news_within(self, seconds: float | None) -> None:
-        """Wait for a key that is due before all others, no longer than so many seconds."""
+        """Wait for a key that is due before all others, at most `seconds`."""
         if seconds is None:
             await self._news.wait()
             return
@@ -151,14 +152,14 @@ class Queue(Generic[K]):
         except PodiumError as error:
             self._say("reconcile failed", {"key": str(key), "error": str(error)})
             self.retry(key)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is about this key alone
+        except Exception as error:  # noqa: BLE001 - any failure concerns this key only
             said = "".join(traceback.format_exception(error))
             self._say("reconcile failed: a bug", {"key": str(key), "error": said})
             self._failed()
             self.retry(key)
 
     def _end(self, key: K, *, cancelled: bool) -> None:
-        """Let go of a key: it was handled, or whoever handled it was cancelled."""
+        """Release a key after its handler ended or was cancelled."""
         if cancelled:
             self.retry(key)
         self._working.remove(key)
@@ -166,7 +167,7 @@ class Queue(Generic[K]):
             self._enter(key)
 
     def _enter(self, key: K) -> None:
-        """Put a waiting key into the heap, and wake who waits if it is the first there now."""
+        """Push a waiting key to the heap, and wake the waiting task if the key is now the first."""
         if len(self._heap) > _SLACK * len(self._due) + _SLACK:
             self._heap = [(due, key) for key, due in self._due.items() if key not in self._working]
             heapq.heapify(self._heap)

@@ -1,8 +1,8 @@
-"""One of several replicas, of which one does the work: how it comes to lead, answers probes, and ends.
+"""One of several replicas, of which one leads: leader election, probes and an orderly end.
 
-Every replica follows the cluster, so that the next leader has it all. One that loses the lease ends with an
-error and is started anew: there is no better way to be sure that nothing of it goes on. It ends in an order:
-the work first, then the lease is given back, then the rest.
+Every replica follows the cluster, so that the next leader has a complete state. A replica that loses the
+lease exits with an error and is restarted, the safest way to stop all of its work. The order at the end is:
+stop the work, release the lease, stop the rest.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Options(NamedTuple):
-    """How the process reaches its cluster, where it answers probes, and whether others may lead.
+    """The kubeconfig of the process, where it serves probes, and whether it takes part in leader election.
 
-    Without `lease` (namespace and name) it is the component's in the context's namespace.
+    `lease` is namespace and name; the default is the component's name in the context's namespace.
     """
 
     kubeconfig: str | None = None
@@ -43,7 +43,7 @@ class Options(NamedTuple):
 
 
 class Replica:
-    """This replica of a component; `name` is its own among them, new with every process."""
+    """This replica of a component; `name` identifies it among the replicas, and is new in every process."""
 
     def __init__(
         self, connection: Connection, component: str, options: Options, log: FilteringBoundLogger
@@ -70,40 +70,40 @@ class Replica:
 
     @property
     def elects(self) -> bool:
-        """Whether another may have led before."""
+        """Return whether leader election is on, so that another replica may have led before."""
         return self._elector is not None
 
     @property
     def orderly(self) -> bool:
-        """Whether who led before ended in order, as far as the lease tells that this replica holds.
+        """Return whether the former leader ended in order, as far as the Lease of this replica shows.
 
-        It was given back, or there was none: then nobody led before, or it was deleted, see `first`. Without
-        a lease nobody knows.
+        True if the lease was released, or did not exist: no replica led before, or the Lease was deleted, see
+        `first`. False without leader election, because it is unknown.
         """
         return self._elector is not None and not self._elector.expired
 
     @property
     def first(self) -> bool:
-        """Whether there was no lease before this replica made one."""
+        """Return whether no Lease existed before this replica created it."""
         return self._elector is not None and self._elector.made
 
     @property
     def found(self) -> str:
-        """The note of a leader before this one that did not give its lease back; empty for none."""
+        """Return the note of a former leader that did not release its lease; empty for none."""
         return "" if self._elector is None else self._elector.found
 
     def note(self, text: str) -> None:
-        """Keep a text in the Lease as long as it is set; see Elector.note."""
+        """Keep a text in the Lease while it is set; see Elector.note."""
         if self._elector is not None:
             self._elector.note(text)
 
     def end_in_order(self, *, orderly: bool) -> None:
-        """Give the lease back at the end, or not: then this replica has not ended in order to who follows."""
+        """Release the lease at the end, or keep it as a replica that did not end in order does."""
         if self._elector is not None:
             self._elector.keeps = not orderly
 
     def remaining(self) -> float:
-        """Give the seconds for which this replica may still write."""
+        """Return the seconds in which this replica may still write."""
         return inf if self._elector is None else self._elector.remaining()
 
     async def serve(
@@ -118,12 +118,12 @@ class Replica:
         undecodable: probes.Undecodables,
         stuck: probes.Stuck = probes.never_stuck,
     ) -> None:
-        """Work until asked to stop: `lead` while this replica leads, `others` (by name) for as long as it is.
+        """Work until asked to stop: `lead` while this replica leads, `others` (by name) the whole time.
 
-        `ready` ends once it may lead; `missing` names what keeps the process from being ready,
-        `undecodable` the objects that cannot be decoded, and `stuck` work that does not end.
+        `ready` returns once the replica may lead. `missing` returns the reasons why the process is not ready,
+        `undecodable` the undecodable objects, and `stuck` a line about work that does not end.
 
-        Raises PodiumError when it cannot begin, and when the lease is lost.
+        Raises PodiumError when the process cannot start, and when the lease is lost.
         """
         port = probes.server(missing, registry, undecodable, stuck)
         await port.start(self._options.bind, self._options.metrics_port)
@@ -139,7 +139,7 @@ class Replica:
         asked = asyncio.create_task(stop.asked.wait(), name="stop")
         try:
             await asyncio.wait((leading, *tasks, asked), return_when=asyncio.FIRST_COMPLETED)
-            # None ends by itself: a process that cannot do its work had better say so and end.
+            # No task ends by itself: a process that cannot do its work must fail.
             for work in (leading, *tasks):
                 if work.done():
                     work.result()
@@ -155,7 +155,7 @@ class Replica:
             await asyncio.gather(leading, *tasks, asked, return_exceptions=True)
 
     async def _lead(self, lead: Work, ready: Work) -> None:
-        # Who may not read what it takes must not hold the lease against one who may.
+        # A replica without the rights to read must not hold the lease while another replica has them.
         await ready()
         if self._elector is None:
             await lead()
@@ -164,5 +164,5 @@ class Replica:
 
 
 def utc_now() -> datetime:
-    """Tell the wall's time."""
+    """Return the current wall time in UTC."""
     return datetime.now(UTC)

@@ -1,20 +1,24 @@
-"""Limits log lines whose number a client decides: so many of a kind in a period, the others counted."""
+"""Limit log lines whose number a client controls: a few of each kind in a period, the others counted.
+
+Otherwise a client could fill the disk with logs.
+"""
 
 from collections.abc import Callable
 
 
 class Seldom:
-    """Says which lines to write; `clock` is in seconds. Kinds come from a closed set."""
+    """Decides which lines to write; `clock` is in seconds. Kinds must be a closed set."""
 
     def __init__(self, lines: int, period: float, clock: Callable[[], float]) -> None:
         self._lines = lines
         self._period = period
         self._clock = clock
-        # By kind: when the period began, lines written in it, and lines left out since the last one written.
+        # By kind: the start of the period, the lines written in it, and the lines dropped since the last
+        # written one.
         self._kinds: dict[str, tuple[float, int, int]] = {}
 
     def take(self, kind: str) -> int | None:
-        """Give how many lines were left out before this one; None if this one is to be left out as well."""
+        """Return the number of lines dropped before this one; None if this one must be dropped too."""
         now = self._clock()
         began, written, left_out = self._kinds.get(kind, (now, 0, 0))
         if now - began >= self._period:

@@ -1,10 +1,10 @@
-"""A listening socket, the connections it has brought, and how they end.
+"""A listening socket, its connections, and how they end.
 
-Connections are accepted here one by one, not by the event loop, so that those still in their handshake are
-counted too and a handshake that fails is ours to count. When there is no room, the oldest connection that
-has never been of use makes it, or else the one that was of use longest ago, if that is long: a client that
-fills the port with silence pushes out silence, and an API server that calls for the first time still gets
-in.
+Connections are accepted here one by one, not by the event loop, so that handshakes in progress and failed
+handshakes are counted too. If the limit is reached, the oldest connection without a good request is closed,
+or else the connection whose last good request is oldest, if that is old enough. So a client that fills the
+port with silent connections displaces silent connections only, and an API server that connects for the first
+time is still served.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from podium.service.limits import Budget, Limits, Load
 from podium.service.messages import Route, Tally, Worded, plain
 from podium.service.turns import Turn
 
-# Closing waits this long for the peer's goodbye, and for what it has not read.
+# The time to wait for the peer's close_notify, and for unread data.
 _GOODBYE_SECONDS = 1.0
-# The pause after the system refused to give us a connection (no file descriptors left).
+# The pause after accept fails (no file descriptors left).
 _EXHAUSTED_SECONDS = 0.1
 _BACKLOG = 1024
 
@@ -33,10 +33,10 @@ _log = structlog.get_logger()
 
 
 class Server:
-    """Serves routes by path on one port, with TLS when there is a context.
+    """Serves routes by path on one port, with TLS if there is a context.
 
-    `accepts` judges a peer once, after the handshake; who is not accepted is answered 403, but on the routes
-    for anybody. What no handler answers is `worded`.
+    `accepts` checks a peer once, after the handshake. A peer that it rejects gets a 403, except on routes
+    with `anybody`. `worded` returns the response for a status that no handler sets.
     """
 
     def __init__(
@@ -61,23 +61,23 @@ class Server:
         self._accepts = accepts
         self._listener: socket.socket | None = None
         self._resumption: asyncio.TimerHandle | None = None
-        # In order of age, both.
+        # Both in order of age.
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._connections: dict[Exchange, None] = {}
         self._unproven: dict[Exchange, None] = {}
-        # When each was of use last, the longest ago first.
+        # The time of the last good request of each, oldest first.
         self._proven: dict[Exchange, float] = {}
-        # By the name of a budget of their own.
+        # By the name of the budget.
         self._joined: dict[str, dict[Exchange, None]] = {}
         self._fewer = asyncio.Event()
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """Return the number of open connections."""
         return len(self._connections)
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 is any free one, see `port`. Raises PodiumError when that cannot be."""
+        """Listen; port 0 means any free port, see `port`. Raises PodiumError if that is impossible."""
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop)
         try:
@@ -92,11 +92,11 @@ class Server:
         loop.add_reader(self._listener, self._accept, self._listener, loop)
 
     async def drain(self, seconds: float) -> None:
-        """Serve on for so long, closing each connection with its next answer; then stop and let requests end.
+        """Serve for `seconds`, closing each connection with its next answer; then stop listening.
 
-        Idle connections are left alone for as long again after that: a client may be about to use one, and
-        loses its request when we close it at that moment. Where there is traffic they are gone soon.
-        When this is cancelled, everything is closed at once.
+        Requests in progress end, and idle connections stay open for as long again. A client may be about to
+        use one, and would lose its request if it closed at that moment; under traffic all close soon. If this
+        is cancelled, all connections close at once.
         """
         self.draining = True
         try:
@@ -105,13 +105,13 @@ class Server:
             await self._until_empty(seconds)
             for connection in list(self._connections):
                 connection.retire()
-            # The longest that a process is given to end is 30 s, unless somebody asked for more.
+            # The default grace period of a pod is 30 s.
             await self._until_empty(self.limits.default_seconds)
         finally:
             await self.close()
 
     async def close(self) -> None:
-        """Stop at once: nothing is answered any more."""
+        """Stop at once, without answering further requests."""
         self._stop_listening()
         for task in self._handshakes:
             task.cancel()
@@ -119,10 +119,10 @@ class Server:
             connection.abort()
         await self._until_empty(_GOODBYE_SECONDS)
 
-    # What connections ask and tell.
+    # Called by connections.
 
     def crowded(self, connection: Exchange) -> bool:
-        """Take in a new connection; when there is no room another has to go, or else the new one is told."""
+        """Register a new connection; if the limit is exceeded, close another one, or return True."""
         self._connections[connection] = None
         self._unproven[connection] = None
         if len(self._connections) <= self.limits.connections:
@@ -140,18 +140,18 @@ class Server:
         return False
 
     def admits(self, transport: asyncio.Transport) -> bool:
-        """Whether the peer's certificate, if any is wanted, lets it ask."""
+        """Return whether the peer's certificate, if one is required, allows requests."""
         return self._accepts is None or self._accepts(transport.get_extra_info("ssl_object"))
 
     def proven(self, connection: Exchange) -> None:
-        """Spare a connection that brought a good request, for a while."""
+        """Protect a connection with a good request for a while."""
         self._unproven.pop(connection, None)
         self._proven.pop(connection, None)
         if connection in self._connections:
             self._proven[connection] = asyncio.get_running_loop().time()
 
     def joins(self, connection: Exchange, budget: Budget) -> bool:
-        """Count a connection to a budget; where that is full, the oldest idle one of it makes room."""
+        """Count a connection to a budget; if the budget is full, close its oldest idle connection."""
         for others in self._joined.values():
             others.pop(connection, None)
         if not budget.name:
@@ -168,9 +168,10 @@ class Server:
         return True
 
     def largest(self, budget: Budget) -> Exchange | None:
-        """Give the largest holder of the owner that holds most of a budget; None where none can give way.
+        """Return the largest connection of the owner with the most bytes of a budget, or None.
 
-        Looked for only when the bytes have run out, so the account is not kept by owner.
+        Only connections whose request can be refused count. The account by owner is computed here, because it
+        is needed only when the bytes have run out.
         """
         holders = [each for each in self._connections if each.budget.name == budget.name and each.held_bytes]
         owners: Counter[str] = Counter()
@@ -179,7 +180,7 @@ class Server:
         return max(holders, key=lambda each: (owners[each.owner], each.held_bytes), default=None)
 
     def left(self, connection: Exchange) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._unproven.pop(connection, None)
         self._proven.pop(connection, None)
         self._connections.pop(connection, None)
@@ -222,10 +223,10 @@ class Server:
                 **(secured if self._context else {}),
             )
         except BaseException as error:
-            # When we are cancelled, uvloop closes what it may have made already without a word.
+            # On cancellation, uvloop may close a new transport without calling connection_lost.
             exchange.connection_lost(None)
             if isinstance(error, ConnectionResetError):
-                return  # it went away, as somebody who only asks whether the port is open
+                return  # a port check that closes at once
             if not isinstance(error, OSError):
                 raise
             self.tally("handshake")
@@ -235,7 +236,7 @@ class Server:
         del self._handshakes[task]
         self._fewer.set()
         if task.cancelled():
-            # It may never have begun.
+            # The task may not have started.
             peer.close()
 
     def _stop_listening(self) -> None:

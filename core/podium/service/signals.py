@@ -1,4 +1,7 @@
-"""Being told to stop: once to end in order, twice to end at once."""
+"""SIGTERM and SIGINT as events: the first asks for an orderly end, the second for an immediate end.
+
+Handlers on the event loop run no code in the middle of other code, unlike Python's own.
+"""
 
 import asyncio
 import signal
@@ -9,20 +12,20 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """`asked` is set by the first SIGTERM or SIGINT, `insisted` by the second."""
+    """A request to stop: the first SIGTERM or SIGINT sets `asked`, the second sets `insisted`."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
 
     def ask(self) -> None:
-        """Do what a signal does."""
+        """Set the next event, as a signal does."""
         (self.insisted if self.asked.is_set() else self.asked).set()
 
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Listen to both signals on the running loop, for as long as the context lasts."""
+    """Yield a Stop that both signals set on the running loop, until the context ends."""
     loop = asyncio.get_running_loop()
     stop = Stop()
     for number in _SIGNALS:

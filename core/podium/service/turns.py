@@ -1,32 +1,32 @@
-"""Requests of all connections judged together, once a turn of the event loop."""
+"""Judge the requests of all connections together, once per iteration of the event loop.
+
+Handlers that run one after another find their code and data in the processor's caches. TLS and system calls
+between them would evict these: a third of the whole cost of a request.
+"""
 
 import asyncio
 from typing import Protocol
 
 
 class Judged(Protocol):
-    """A connection whose request is whole."""
+    """A connection with a complete request."""
 
     def judge(self) -> None:
-        """Hand the request to its handler."""
+        """Pass the request to its handler."""
 
     def answer(self) -> None:
-        """Send the handler's answer."""
+        """Send the handler's reply."""
 
 
 class Turn:
-    """The requests that came in one turn of the event loop: read first, then judged, then answered.
-
-    Handlers that run one after another find their code and data in the processor's caches, where TLS and
-    system calls between them had pushed them out: a third of all that a request costs.
-    """
+    """The requests of one iteration of the event loop: first all are read, then judged, then answered."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._exchanges: list[Judged] = []
 
     def add(self, exchange: Judged) -> None:
-        """Take in a connection whose request is whole."""
+        """Add a connection with a complete request."""
         if not self._exchanges:
             self._loop.call_soon(self._run)
         self._exchanges.append(exchange)

@@ -1,8 +1,8 @@
-"""One thread for work that takes longer than the event loop may stand still: decisions, engines, self-checks.
+"""One thread for work that would block the event loop too long: decisions, engines, self-checks.
 
 The state of the cluster, and the engine that follows it, have no lock. While the thread works on them, every
-coroutine that changes them waits in `idle`. Leases, probes, and requests under way have nothing to wait for,
-so a decision that takes a second costs them no more than the interpreter takes to switch threads.
+coroutine that changes them waits in `idle`. Leases, probes and requests in flight do not wait. A decision of
+a second costs them only the interpreter's time to switch threads.
 """
 
 import asyncio
@@ -16,18 +16,19 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
-# How long the interpreter lets the thread compute before the event loop gets its turn. An event that arrives
-# meanwhile waits this long, and a request has several: Python's default of 5 ms makes a write 20 ms slower.
+# How long the thread may compute before the interpreter switches to the event loop. Each event that arrives
+# meanwhile waits this long, and a request has several. With Python's default of 5 ms a write takes 20 ms
+# longer.
 _SWITCH_SECONDS = 0.001
-# Work that takes longer does not end. A decision has a second; the engine of a million pods takes a minute.
+# Longer work counts as stuck. A decision has a second; the engine of a million pods takes a minute.
 STUCK_SECONDS = 300.0
 
 
 class Worker:
-    """Runs one piece of work at a time; a context, which ends with the thread."""
+    """Runs one piece of work at a time; a context manager that ends with its thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds and never goes back."""
+        """`clock` returns monotonic seconds."""
         self._clock = clock
         self._began = 0.0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="worker")
@@ -45,21 +46,21 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether work is under way, and nothing that it reads may change."""
+        """Return whether work is running, so that its inputs must not change."""
         return self._busy
 
     def stuck(self) -> str:
-        """Say in a line that the work under way does not end; empty if it may."""
+        """Return a line if the running work does not end; otherwise an empty string."""
         seconds = self._clock() - self._began if self._busy else 0.0
         return f"the worker's thread has been busy for {seconds:.0f} s" if seconds > STUCK_SECONDS else ""
 
     async def idle(self) -> None:
-        """Return once no work is under way; until the caller awaits again, none begins."""
+        """Return when no work is running; none begins until the caller awaits again."""
         while self._busy:
             await self._ended.wait()
 
     def between(self, read: Callable[[], T]) -> Callable[[], T]:
-        """Return a way to read what the thread may be changing: while it works, it gives the last reading."""
+        """Return a function that calls `read`, or returns its last result while the thread works."""
         last = read()
 
         def reading() -> T:
@@ -71,10 +72,10 @@ class Worker:
         return reading
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of work that the thread does; raise the error that it raises.
+        """Return the result of work in the thread, or raise its error.
 
-        The caller goes on before any coroutine that waits in `idle`. A thread cannot be interrupted: if the
-        caller is cancelled, it stays busy until the work has ended.
+        The caller continues before any coroutine that waits in `idle`. A thread cannot be interrupted: if the
+        caller is cancelled, this waits until the work has ended.
         """
         await self.idle()
         self._busy, self._began = True, self._clock()
@@ -87,7 +88,7 @@ class Worker:
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait((future,))
             if not future.cancelled():
-                # An error that arrives after a cancellation is nobody's: mark it as seen.
+                # After a cancellation no caller receives the error: mark it as retrieved.
                 future.exception()
             self._busy = False
             self._ended.set()
