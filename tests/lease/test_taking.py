@@ -231,6 +231,4 @@ def test_what_is_no_lease_is_nothing_to_go_by(body: bytes) -> None:
         world.run(5.0)
         assert methods(world) == "GET GET GET"
         assert world["a"].events() == ["lease not reached"]
-        assert (
-            "lease system/controller: the API server's answer is not a Lease" in world["a"].said[0][2]["error"]
-        )
+        assert "controller: the API server's answer is not a Lease" in world["a"].said[0][2]["error"]

@@ -36,7 +36,7 @@ METADATA = {"labels": {"a": "b"}}
 def refusal(user: str, name: str) -> str:
     return (
         "ValidatingAdmissionPolicy 'class-use.podium.dev' with binding 'class-use.podium.dev' denied "
-        f"request: {user} may not name PriorityClass {name}: it takes the verb use on "
+        f"request: {user} may not name PriorityClass {name}: requires the verb use on "
         f"priorityclasses.{NATIVE_GROUP}"
     )
 

@@ -86,7 +86,7 @@ def test_replicas_that_could_not_reach_each_other(kubeconfig: str, monkeypatch: 
     """At 0.0.0.0 a replica would prove its own certificate, and drop the CA that another still needs."""
     monkeypatch.delenv("POD_IP", raising=False)
     said = begin("--cert-secret", "a/b", "--bind", "0.0.0.0", "--kubeconfig", kubeconfig)
-    assert said.startswith("--bind 0.0.0.0: the replicas that share a Secret must reach each other: set")
+    assert said.startswith("--bind 0.0.0.0: replicas that share a Secret must reach each other. Set")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> None:

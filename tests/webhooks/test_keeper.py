@@ -389,7 +389,7 @@ async def test_without_a_publisher_a_ca_about_to_expire_is_told_of_once(tmp_path
     replica.keeper._periods = periods._replace(ca=timedelta(days=365))
     for _ in range(3):
         await replica.keeper.turn()
-    assert replica.errors == ["the CA is to be replaced, and we do not register"]
+    assert replica.errors == ["the CA must be replaced, which needs --register-url or --register-service"]
 
 
 class _Faster(FolderStore):

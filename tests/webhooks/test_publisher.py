@@ -51,7 +51,7 @@ async def test_a_custom_resource_that_is_never_served_is_told(status: dict[str, 
     """And nothing is registered before: the API server would ask about kinds that nobody can write."""
     metadata = {"name": "x", "resourceVersion": "1"}
     odd = Odd({"kind": "CustomResourceDefinition", "metadata": metadata, "spec": {}, "status": status})
-    with pytest.raises(PodiumError, match="not served 30 s after it was given: see its conditions"):
+    with pytest.raises(PodiumError, match="not served 30 s after apply: see its conditions"):
         await publisher(odd).publish(b"PEM")
     assert odd.slept == pytest.approx(30)
     assert [path.rpartition("/")[2] for path in odd.applied] == ["podgroups.scheduling.podium.dev"]

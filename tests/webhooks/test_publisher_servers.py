@@ -172,7 +172,7 @@ async def test_stands_down_where_a_program_writes_the_bundle(
     with pytest.raises(PodiumError) as error:
         await ours.published(bundle)
     assert "podium" in str(error.value)
-    assert "cert-manager-cainjector writes the caBundle, so we do not" in str(error.value)
+    assert "cert-manager-cainjector writes the caBundle, so Podium does not" in str(error.value)
 
 
 def install(server: Server, *, conversion: bool = True) -> None:
@@ -190,7 +190,7 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
     """Nothing there, or a part only: what is there gets the bundle, and the error names the rest."""
     ours = publisher(connection, BY_SERVICE)
     assert not await ours.published(bundle)
-    with pytest.raises(PodiumError, match="not there, so we are not registered: apply manifests/webhooks"):
+    with pytest.raises(PodiumError, match="not found, so no webhook is registered: apply manifests/webhooks"):
         await ours.publish(bundle)
     assert [send(server, "GET", place).code for place in PLACES] == [404] * 4
     install(server)

@@ -115,7 +115,7 @@ async def test_a_damaged_state_is_told_in_one_line_without_its_content(
     text = str(raised.value)
     assert str(tmp_path / "state.json") in text
     assert want in text
-    assert "delete it" in text
+    assert "Delete it" in text
     assert len(text) < 300 + len(str(tmp_path))
 
 

@@ -108,7 +108,7 @@ async def test_a_secret_deleted_in_between_is_no_error(server: Server, namespace
 @pytest.mark.parametrize(
     "data, want",
     [
-        ({"tls.crt": "", "tls.key": ""}, "holds something that is not Podium's"),
+        ({"tls.crt": "", "tls.key": ""}, "contains data that is not Podium's"),
         ({"state.json": base64.b64encode(b"{").decode()}, "truncated"),
         ({"state.json": base64.b64encode(b"[]").decode()}, "Expected `object`"),
     ],

@@ -1,8 +1,8 @@
-"""What Podium's rules are in CEL, as far as both the webhooks' match conditions and the policies say it.
+"""CEL expressions for Podium's rules, shared by the webhooks' match conditions and the policies.
 
-Written here once, so that a policy refuses what a webhook would have been sent. The API server's CEL sees
-`object` and `oldObject` (null where there is none) as maps at run time; optionals (`.?field`, `[?key]`) read
-what may be absent.
+One definition ensures that a policy refuses the same objects that a webhook would match. In the API server's
+CEL, `object` and `oldObject` (null if absent) are maps at run time; optionals (`.?field`, `[?key]`) read
+fields that may be absent.
 """
 
 import json
@@ -14,13 +14,13 @@ from podium.api.groups import GROUP_LABEL, RESERVED
 from podium.gangs import AUTO, AUTO_LABEL
 from podium.rules.policy import Allowance
 
-# What names of classes and namespaces consist of.
+# The characters of class and namespace names.
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789-."
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 
 
 def quote(text: str) -> str:
-    """Give a text as a CEL literal."""
+    """Return a text as a CEL literal."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -29,38 +29,38 @@ LABEL = f"object.metadata.?labels[?{quote(GROUP_LABEL)}]"
 FIELD = "object.spec.?schedulingGroup.?podGroupName"
 CLASS = 'object.spec.?priorityClassName.orValue("")'
 
-# True of what rules judge: an update must not keep a finalizer from going. On create there is no oldObject.
+# Objects being deleted are exempt, so that an update can remove a finalizer. A create has no oldObject.
 NOT_BEING_DELETED = "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"
-# True of a new pod that says it belongs to a group, in either way.
+# True for a new pod that names a group by field or label.
 MEMBER = f"object.spec.?schedulingGroup.hasValue() || {LABEL}.hasValue()"
-# True of a new pod that asks for a group and has none; the native field counts only where it is served.
+# True for a new pod that asks for a group and has none; the native field counts only where it is served.
 ASKS = f"object.metadata.?labels[?{quote(AUTO_LABEL)}] == optional.of({quote(AUTO)}) && !{LABEL}.hasValue()"
-# True of a new pod of Podium's scheduler that does not tolerate the taint of reserved nodes with any value.
+# True for a new pod of podium-scheduler without a toleration for every value of the reserved-node taint.
 INTOLERANT = (
     f'object.spec.?schedulerName.orValue("") == {quote(PODIUM_SCHEDULER)} && '
     '!object.spec.?tolerations.orValue([]).exists(t, t.?operator.orValue("") == "Exists" && '
     f't.?key.orValue("") in ["", {quote(RESERVED)}] && t.?effect.orValue("") in ["", "NoSchedule"])'
 )
-# True of an update that adds, changes or removes the label.
+# True for an update that adds, changes or removes the label.
 LABEL_CHANGES = f"{LABEL} != {LABEL_BEFORE}"
 
 
 def elements(spec: str, field: str) -> str:
-    """Give a list that may be absent, or null, as Go writes an empty one; `spec` is dynamic."""
+    """Return CEL for a list that may be absent or null, Go's form of an empty list; `spec` is dynamic."""
     return f"({spec}.?{field}.orValue(null) == null ? [] : {spec}.{field})"
 
 
 def matches(text: str, patterns: Iterable[str]) -> str:
-    """Say that a text is like one of some shell patterns, as `fnmatchcase` reads them.
+    """Return CEL that tests whether a text matches one of some shell patterns, read as by `fnmatchcase`.
 
-    `text` is an expression; true only of what names may consist of.
+    `text` is an expression; the result is correct only for the characters of names.
     """
     choices = "|".join(_regex(pattern) for pattern in patterns)
     return f"{text}.matches({quote(f'^({choices})$')})"
 
 
 def _regex(pattern: str) -> str:
-    """Translate one shell pattern into RE2, whose sets are others than fnmatch's."""
+    """Return a shell pattern as RE2, whose character sets differ from fnmatch's."""
     parts, at = [], 0
     while at < len(pattern):
         end = _end(pattern, at)
@@ -70,10 +70,10 @@ def _regex(pattern: str) -> str:
 
 
 def _end(pattern: str, at: int) -> int:
-    """Give where the set that begins here ends, or the next character where none does."""
+    """Return the end of the set that begins here, or the next index if there is no set."""
     if pattern[at] != "[":
         return at + 1
-    # A closing bracket that stands first is one of the set.
+    # A closing bracket in first place belongs to the set.
     first = at + 2 if pattern.startswith("!", at + 1) else at + 1
     return pattern.find("]", first + 1) + 1 or at + 1
 
@@ -85,25 +85,25 @@ def _character(character: str) -> str:
 
 
 def _set(bracket: str) -> str:
-    """Give the same set, spelled out; an empty one matches nothing."""
-    # Sorted, the hyphen comes first, where it means no range.
+    """Return the same set with all its characters; an empty set matches nothing."""
+    # Sorting puts the hyphen first, where it does not form a range.
     found = "".join(sorted(each for each in _ALPHABET if fnmatchcase(each, bracket)))
     return f"[{found}]" if found else r"[^\s\S]"
 
 
 def allowance(allow: Sequence[Allowance]) -> str:
-    """Give the index of the allowance that rules in the request's namespace, their number if none does."""
+    """Return CEL for the index of the allowance for the request's namespace, or their number if none."""
     chain = (f"{matches('request.namespace', each.namespaces)} ? {index}" for index, each in enumerate(allow))
     return " : ".join((*chain, str(len(allow))))
 
 
 def may_use(patterns: Sequence[str]) -> str:
-    """Say that an object's class is one of some patterns; no class always is."""
+    """Return CEL that tests whether an object's class matches a pattern; an empty class always does."""
     return f'{CLASS} == "" || {matches(CLASS, patterns)}'
 
 
 def classes_allowed(allow: Sequence[Allowance], *, pods: bool) -> str:
-    """Say that an object's class may be used in its namespace."""
+    """Return CEL that tests whether an object's class is allowed in its namespace."""
     chain = []
     for each in allow:
         patterns = each.pods if pods else each.groups

@@ -1,12 +1,12 @@
-"""The policy `class-use`: whoever names a PriorityClass needs the verb `use` on it. Off by default.
+"""The policy `class-use`: a user who names a PriorityClass needs the verb `use` on it. Off by default.
 
-RBAC has no opinion on who may take which class, and a quota by class counts pods only. The API server's CEL
-can ask its authorizer, which no webhook can without a request of its own, so this is a policy and no rule.
+RBAC does not restrict PriorityClasses, and a quota by class counts pods only. CEL in the API server can query
+its authorizer without another request, which a webhook cannot. So this is a policy and not a rule.
 
-It looks at what makes pods and groups as well, not at those alone: controllers make pods under accounts of
-their own, and these must be trusted with every class. So the person who writes the Deployment, the Job or the
-Workload is asked. CEL cannot know which class is the default: the server stamps that on pods and groups that
-name none, so everybody needs `use` on it. A node's mirrors of its static pods are not looked at.
+It also covers the objects that create pods and groups, because controllers create pods with accounts of their
+own, which must be allowed every class. So the author of the Deployment, Job or Workload is checked. CEL
+cannot know the default class: the server sets it on pods and groups that name none, so all users need `use`
+on it. Mirror pods of a node are not checked.
 """
 
 from typing import Any
@@ -21,12 +21,12 @@ NAME = "class-use.podium.dev"
 _ROLE = "podium-class-use-all"
 
 
-# Templates of composite groups lie within each other to this depth (Kubernetes 1.37, gate CompositePodGroup).
+# The maximum nesting of templates of composite groups (Kubernetes 1.37, gate CompositePodGroup).
 _NESTED = 4
 
 
 def _named(name: str) -> str:
-    """Give the classes that an object names: itself, in a Workload's templates, in a pod template."""
+    """Return CEL for the classes that an object names in its spec, Workload templates and pod template."""
     spec = f"dyn({name}).spec"
     places = (
         f"[{_class(spec)}]",
@@ -42,9 +42,10 @@ def _class(spec: str) -> str:
 
 
 def _templates(spec: str, depth: int) -> str:
-    """Give the classes of templates, those within composite ones included.
+    """Return CEL for the classes of templates, including those in composite ones.
 
-    CEL of Kubernetes 1.32 cannot flatten a list of lists, so a composite's are joined and split again.
+    CEL in Kubernetes 1.32 cannot flatten a list of lists, so the lists of composites are joined and split
+    again.
     """
     here = f"{cel.elements(spec, 'podGroupTemplates')}.map(t, {_class('t')})"
     if not depth:
@@ -56,12 +57,12 @@ def _templates(spec: str, depth: int) -> str:
 
 
 def policy(options: Options) -> list[dict[str, Any]]:
-    """Give the policy, its binding, and the role that controllers of the cluster itself need."""
+    """Return the policy, its binding, and the role that the cluster's own controllers need."""
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            # The system's namespaces are whose may write there.
+            # Only administrators may write in the system's namespaces.
             **options.selector(Family.PODS),
             "resourceRules": _rules(),
         },
@@ -73,14 +74,15 @@ def policy(options: Options) -> list[dict[str, Any]]:
             {"name": "before", "expression": f"oldObject == null ? [] : {_named('oldObject')}"},
             {"name": "asked", "expression": f"{_named('object')}.filter(c, !(c in variables.before))"},
         ],
-        # One each, for the server counts a question to the authorizer as a third of what one may cost.
+        # One validation for each class, because one authorizer check is a third of the cost limit of a
+        # validation.
         "validations": [
             {
                 "expression": f"size(variables.asked) <= {index} || "
                 f'authorizer.group("{NATIVE_GROUP}").resource("priorityclasses")'
                 f'.name(variables.asked[{index}]).check("use").allowed()',
                 "messageExpression": 'request.userInfo.username + " may not name PriorityClass " + '
-                f'variables.asked[{index}] + ": it takes the verb use on priorityclasses.{NATIVE_GROUP}"',
+                f'variables.asked[{index}] + ": requires the verb use on priorityclasses.{NATIVE_GROUP}"',
                 "reason": "Forbidden",
             }
             for index in range(MAX_TEMPLATES)
@@ -123,7 +125,10 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def _controllers() -> list[dict[str, Any]]:
-    """Trust the controllers of kube-controller-manager with every class: they copy what others wrote."""
+    """Return a role that allows kube-controller-manager's controllers every class.
+
+    They copy specs whose authors were checked.
+    """
     rule = {"apiGroups": [NATIVE_GROUP], "resources": ["priorityclasses"], "verbs": ["use"]}
     rbac = "rbac.authorization.k8s.io"
     subjects = [

@@ -1,11 +1,11 @@
-"""ConversionReview: the API server asks for stored objects in the version that a client reads.
+"""ConversionReview: convert stored objects to the version that a client requests.
 
-API servers 1.36 and 1.37 ask for each object that they read from etcd by itself; their interface allows
-whole lists. A conversion that fails makes every list of the kind fail, so what is converted is whatever
-decodes, valid or not, and one object that does not is named in the answer.
+API servers 1.36 and 1.37 request the conversion of each object that they read from etcd separately; the
+interface allows lists. A failed conversion fails every list of the kind. So every decodable object is
+converted, valid or not, and the answer names an object that cannot be decoded.
 
-Objects are converted one after another, from bytes to bytes, and of each only what a conversion changes is
-decoded: a list takes its own size, its answer's, and one object's parts.
+Objects are converted one after another, from bytes to bytes, and only the parts that a conversion changes are
+decoded. So a list needs memory for itself, its answer and the parts of one object.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from podium.webhooks.slices import LongError, slices
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KINDS = ("PodGroup", "Workload")
-# An API server takes 3 MiB of a client, and adds managedFields of as much at most; etcd stores 1.5 MiB by
-# default.
+# An API server accepts 3 MiB from a client, and adds managedFields of at most that size. etcd stores 1.5 MiB
+# by default.
 OBJECT_BYTES = 6 << 20
-# All annotations of an object are 256 KiB at most, of which each byte may be written as six.
+# All annotations of an object have at most 256 KiB, and JSON may need six bytes for each.
 _ANNOTATIONS_BYTES = 6 * (256 << 10)
-# Arrays of up to this many bytes are decoded to all their elements at once, which takes twenty times as much.
+# Arrays up to this size are decoded at once, which needs twenty times their size.
 _SHORT = 256 << 10
 
 
@@ -75,11 +75,11 @@ _encoder = msgspec.json.Encoder()
 
 
 class _FailedError(Exception):
-    """Why an object was not converted."""
+    """The reason why an object was not converted."""
 
 
 def convert_review(body: bytes | bytearray) -> bytearray:
-    """Answer a ConversionReview of v1; raises ReviewError where there is no uid to answer to."""
+    """Return the answer to a ConversionReview of v1. Raises ReviewError if it has no uid."""
     try:
         review = _reviews.decode(body)
     except UNREADABLE as error:
@@ -88,7 +88,7 @@ def convert_review(body: bytes | bytearray) -> bytearray:
         raise ReviewError(f"not a ConversionReview of {API_VERSION}: {review.apiVersion} {review.kind}")
     head = {"apiVersion": API_VERSION, "kind": "ConversionReview"}
     response: dict[str, Any] = {"uid": review.request.uid, "result": {"status": "Success"}}
-    # Two closing braces end it, before which the objects go.
+    # The objects are inserted before the two closing braces.
     answer = bytearray(_encoder.encode({**head, "response": response})[:-2] + b',"convertedObjects":[')
     start = len(answer)
     try:
@@ -110,16 +110,16 @@ def convert_review(body: bytes | bytearray) -> bytearray:
 def _all_converted(request: _Request) -> Iterator[bytes | memoryview]:
     target = request.desiredAPIVersion
     if target not in VERSIONS or group_of(target) != PODIUM_GROUP:
-        raise _FailedError(f"cannot convert to {target}: no version of {PODIUM_GROUP}")
+        raise _FailedError(f"cannot convert to {target}: not a version of {PODIUM_GROUP}")
     for document in _objects(request.objects):
         yield _converted(document, target)
 
 
 def _objects(array: Raw) -> Iterator[Raw | memoryview]:
-    """Give the objects of a request; raises ReviewError for what is no list of objects."""
+    """Yield the objects of a request. Raises ReviewError if it is not a list of objects."""
     view = memoryview(array)
     if bytes(view[:1]) not in (b"[", b"n"):
-        raise ReviewError("not a ConversionReview: request.objects is no list")
+        raise ReviewError("not a ConversionReview: request.objects is not a list")
     if len(view) > _SHORT:
         try:
             yield from slices(view, OBJECT_BYTES)
@@ -128,7 +128,7 @@ def _objects(array: Raw) -> Iterator[Raw | memoryview]:
         return
     for each in _listed.decode(array) or ():
         if bytes(memoryview(each)[:1]) != b"{":
-            raise ReviewError("not a ConversionReview: request.objects holds what is no object")
+            raise ReviewError("not a ConversionReview: an element of request.objects is not an object")
         yield each
 
 
@@ -140,7 +140,7 @@ def _converted(given: Raw | memoryview, target: str) -> bytes:
     version, kind, name = _text(header.apiVersion), _text(header.kind), _name(header.metadata)
     read = READS.get((version, kind)) if version is not None and kind is not None else None
     if read is None or kind not in KINDS or group_of(version or "") != PODIUM_GROUP:
-        raise _FailedError(f"cannot convert {version} {kind} {name}: no kind of {PODIUM_GROUP}")
+        raise _FailedError(f"cannot convert {version} {kind} {name}: not a kind of {PODIUM_GROUP}")
     try:
         document = _opened(given, header)
         msgspec.convert({**document, "metadata": {}}, read.type)
@@ -150,9 +150,9 @@ def _converted(given: Raw | memoryview, target: str) -> bytes:
 
 
 def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
-    """Decode what a conversion looks at: the spec, the status and the annotations; the rest stays as bytes.
+    """Decode the parts that a conversion reads: spec, status and annotations. The rest stays bytes.
 
-    Raises LongError for an object whose parts would take more memory than any that can be stored.
+    Raises LongError for an object whose parts need more memory than any that can be stored.
     """
     known = sum(len(memoryview(each)) for each in (header.metadata, header.spec, header.status))
     if len(memoryview(given)) - known > _SHORT or is_large(header.spec) or is_large(header.status):
@@ -166,7 +166,7 @@ def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
     large = (metadata.annotations, metadata.labels, metadata.managedFields)
     known = sum(len(memoryview(each)) for each in (*large, metadata.ownerReferences, metadata.finalizers))
     if len(memoryview(header.metadata)) - known > _SHORT:
-        raise LongError("more metadata than an object has")
+        raise LongError("more metadata than an object may have")
     if len(memoryview(metadata.annotations)) > _ANNOTATIONS_BYTES:
         raise LongError(f"more than {_ANNOTATIONS_BYTES} bytes of annotations")
     parts: dict[str, Any] = dict(_parts.decode(header.metadata))
@@ -182,7 +182,7 @@ def _text(raw: Raw) -> str | None:
 
 
 def _name(metadata: Raw) -> str | None:
-    """Give the name, if there is a text of one."""
+    """Return the name, or None if there is no text in its place."""
     try:
         found = _names.decode(metadata)
     except UNREADABLE:

@@ -1,4 +1,7 @@
-"""The memory that the webhook takes at most, by its limits: the memory limit of the manifests."""
+"""The maximum memory of the webhook, computed from its limits: the memory limit of the manifests.
+
+A change of any limit then changes the manifests too.
+"""
 
 from podium.service.limits import Limits
 from podium.webhooks.handlers import ADMISSION, CONVERSION, CONVERSION_BYTES, PATIENT_BYTES
@@ -7,22 +10,22 @@ from podium.webhooks.room import PLACES
 
 # The process with 10,000 groups in its caches, 117 MiB in bench/RESULTS.md, and what the allocator keeps.
 _PROCESS_BYTES = 160 << 20
-# Of a connection uvloop's TLS buffer and what a client may send ahead of its answer, 256 KiB each.
+# uvloop's TLS buffer and the pipelined data of a connection, 256 KiB each.
 _CONNECTION_BYTES = 512 << 10
-# JSON like `[],[],` takes this many times its bytes when it is decoded.
+# The factor of memory for decoded JSON like `[],[],`.
 _DECODED = 24
 
 MEMORY_BYTES = (
     _PROCESS_BYTES
     + Limits().connections * _CONNECTION_BYTES
-    # Bodies, and answers that are being read.
+    # Bodies, and answers that clients have not read yet.
     + ADMISSION.held_bytes
     + CONVERSION.held_bytes
     # One answer is written at a time.
     + CONVERSION_BYTES
-    # The parts that are decoded: of the two objects of a review, and of the one that is converted meanwhile.
+    # The decoded parts of both objects of a review, and of an object converted at the same time.
     + 3 * DETAILS_BYTES
-    # What waiting requests are judged by again.
+    # The decoded objects of waiting requests.
     + PLACES * PATIENT_BYTES * _DECODED
 )
 _STEP = 64 << 20

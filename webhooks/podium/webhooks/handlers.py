@@ -1,14 +1,14 @@
-"""Answers to the API server's questions: mutate (a gang included), validate, convert; bytes in, bytes out.
+"""Handlers of the API server's requests: mutate (including gangs), validate and convert; bytes in, bytes out.
 
-The state is read without awaiting, so a request sees one moment of the cluster and costs no task. Only when
-it names what is not there yet (a PriorityClass applied together with its group) it waits for the cluster to
-change, for a part of the time that the API server gives. A bug is 500 and counted, never a denial, so that
-the API server does what failurePolicy says.
+The state is read without awaiting, so a request sees one consistent state and needs no task. If it names an
+object that is not known yet (a PriorityClass applied together with its group), the request waits for a change
+of the cluster, for a part of its timeout. A bug is a 500 and counted, never a denial, so that the API server
+applies failurePolicy.
 
-A request that is refused for its size or for want of room is denied: an AdmissionReview with `allowed:
-false`. The API server takes any other answer (413, 429, 500, a reset) for a call that failed, and lets the
-request through where failurePolicy is Ignore (apiserver,
-pkg/admission/plugin/webhook/validating/dispatcher.go: ErrCallingWebhook). Only silence fails open.
+A request that is refused for its size or for lack of resources is denied: an AdmissionReview with `allowed:
+false`. The API server treats any other answer (413, 429, 500, a reset) as a failed call. It then admits the
+request where failurePolicy is Ignore (apiserver, pkg/admission/plugin/webhook/validating/dispatcher.go:
+ErrCallingWebhook). So only a missing answer fails open.
 """
 
 import asyncio
@@ -34,56 +34,55 @@ from podium.webhooks.metrics import REFUSED, Metrics, outcome
 from podium.webhooks.review import LargeError, Review, ReviewError, begin, decode, encode, refusal
 from podium.webhooks.room import PLACES, Room
 
-# An API server takes 3 MiB of a client (MaxRequestBodyBytes), writes each `<`, `>` and `&` of it as six
-# bytes, and sends an update's object twice; and 1 MiB for all else: user, options. What a client can add
-# beyond that (defaults and managedFields, which grow with the number of fields) is not escaped, and what
-# etcd stores, 1.5 MiB by default, fits twelve times: an object that is too large for a review cannot be
-# stored. It is denied.
+# An API server accepts 3 MiB from a client (MaxRequestBodyBytes), writes each `<`, `>` and `&` as six bytes,
+# and sends both objects of an update; user and options have at most 1 MiB. Defaults and managedFields, which
+# grow with the number of fields, are not escaped. An object of etcd's default limit, 1.5 MiB, fits twelve
+# times. So an object too large for a review cannot be stored either, and is denied.
 ADMISSION_BYTES = 2 * 6 * (3 << 20) + (1 << 20)
-# A list of 15,000 groups: an API server has each object converted by itself, but may send a list.
+# A list of 15,000 groups. API servers convert each object separately, but may send a list.
 CONVERSION_BYTES = 32 << 20
-# Two reviews of the greatest size, and the usual ones of some KiB beside them.
+# Two reviews of the maximum size, and many of the usual size of some KiB.
 ADMISSION = Budget("admission", 2 * ADMISSION_BYTES + (22 << 20), PLACES, 1000)
-# Two lists of the greatest size. Conversion is for every client, so it has few connections and a queue that
-# is short.
+# Two lists of the maximum size. Any client may send conversions, so they have few connections and a short
+# queue.
 CONVERSION = Budget("conversion", 2 * CONVERSION_BYTES, 32, 250)
-# Conversions of more than this, some 10 ms, leave the loop to admission.
+# Larger conversions, of about 10 ms, run on a thread and leave the event loop to admission.
 _ASIDE_BYTES = 256 << 10
-# How long to wait for what a request names, if half of its time is not less; and between two looks when the
-# cluster keeps changing.
+# The longest wait for an object that a request names, at most half of the request's timeout; below, the
+# delays between two attempts while the cluster changes.
 PATIENCE_SECONDS = 0.5
-# A larger request waits for nothing: what it is judged by is kept while it waits.
+# A larger request never waits, because its decoded object stays in memory while it waits.
 PATIENT_BYTES = 32 << 10
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.05
-# No more of a request than this is repeated to its sender.
+# The maximum length of a request's text in an answer.
 _SAID = 300
-# Lines of a kind that the log takes in a minute, where a client decides how many there are.
+# Log lines of one kind in a minute, where a client controls their number.
 _LINES_A_MINUTE = 10
 _MESSAGES = {
     "large body": f"its review has more than {ADMISSION_BYTES >> 20} MiB. Make the object smaller",
     "connections": "the webhook has too many connections. Try again",
     "memory": "the webhook holds too many large requests. Try again",
     "waiting": "too many requests wait in the webhook. Try again",
-    "slow body": "it did not come in time. Try again",
+    "slow body": "its body did not arrive in time. Try again",
 }
 
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
 class LiveView(Protocol):
-    """The cluster as it is now, and word of changes."""
+    """The current cluster state, and notification of changes."""
 
     @property
     def state(self) -> View:
-        """What is known."""
+        """Return the current state."""
 
     @property
     def synced(self) -> bool:
-        """Whether all that is wanted has been read once."""
+        """Return whether every wanted kind has been listed once."""
 
     async def changed(self, revision: int) -> None:
-        """Return when the state's revision is not this one (any more)."""
+        """Return when the state's revision differs from `revision`."""
 
 
 class _Question(NamedTuple):
@@ -93,7 +92,7 @@ class _Question(NamedTuple):
 
 
 class Handlers:
-    """Judges with what `cluster` knows and `profile` says at the time."""
+    """Judges requests with the current state of `cluster` and the current `profile`."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Handlers:
         self._aside = ThreadPoolExecutor(1, "convert")
 
     def routes(self) -> dict[str, Route]:
-        """Give what the server serves."""
+        """Return the routes to serve."""
         return {
             **{
                 f"/{phase}": Route(
@@ -129,8 +128,8 @@ class Handlers:
                 )
                 for phase in Phase
             },
-            # API servers have no client certificate for conversions, which tell nobody anything anyhow. So a
-            # conversion proves nothing of a connection.
+            # API servers send no client certificate for conversions, which return no data but the client's
+            # own. So a conversion does not protect its connection.
             "/convert": Route(
                 "POST",
                 self._convert,
@@ -143,12 +142,12 @@ class Handlers:
         }
 
     def close(self) -> None:
-        """Let go of the thread for large conversions."""
+        """Stop the thread for large conversions."""
         self._aside.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self, phase: Phase, ask: Ask) -> Reply | Awaitable[Reply]:
         if not self._cluster.synced:
-            # An API server asks again, where it would take a refusal for an answer.
+            # An API server retries after this status; it would accept a denial as the answer.
             self._metrics.refused("not synced")
             return Reply(503, b"not synced yet\n", {**_TEXT, **RETRY})
         try:
@@ -166,11 +165,11 @@ class Handlers:
             if verdict.awaits and small and self._room.enter(review.namespace):
                 return self._patiently(question, verdict, revision)
             return self._reply(question, verdict)
-        except Exception as error:  # noqa: BLE001 - a bug must be an answer, and not a denial
+        except Exception as error:  # noqa: BLE001 - the answer to a bug is a 500, not a denial
             return self._failed(review, error)
 
     async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> Reply:
-        """Judge again when the cluster has changed, until nothing is missing or the patience is over."""
+        """Judge again when the cluster has changed, until nothing is missing or the wait is over."""
         loop = asyncio.get_running_loop()
         end = loop.time() + min(self._patience, (question.deadline - loop.time()) / 2)
         pause = _FIRST_PAUSE_SECONDS
@@ -179,7 +178,7 @@ class Handlers:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(end):
                         await self._cluster.changed(revision)
-                        # Most changes are of something else: the first few are looked at at once.
+                        # Most changes concern other objects, so the delay grows with each attempt.
                         await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 revision = self._cluster.state.revision
@@ -237,7 +236,7 @@ class Handlers:
         return Reply(200, body)
 
     def _declined(self, why: str, beginning: bytes) -> Reply | None:
-        """Deny a request that the server refuses, if what has come of it says which it is."""
+        """Return a denial of a refused request if the beginning of its body has the uid."""
         found = begin(beginning)
         if found is None or why not in _MESSAGES:
             return None
@@ -264,6 +263,6 @@ class Handlers:
 
 
 def _namespace(beginning: bytes) -> str:
-    """Give the owner of a review's bytes."""
+    """Return the namespace, the owner of a review's bytes."""
     found = begin(beginning)
     return found.namespace if found is not None else ""

@@ -1,10 +1,10 @@
-"""Who keeps the certificates right while the process lives: look, do the one step that is due, sleep, again.
+"""Keep the certificates valid while the process lives: observe, do the next step, sleep, repeat.
 
-`rotation` says what is due; here is only the order in which the world is looked at, which its rules rest on.
-A replica writes what it will serve before it serves it. A bundle is published by a replica that has read, in
-this order, what the API server has, then the store: what it publishes is then newer than what it replaces, or
-the API server refuses it as a conflict. After the first pair nothing is fatal: what fails is told and tried
-again, for a webhook whose certificate has a month to live must not die of a minute without an API server.
+`rotation` decides the next step; this module keeps the order of reads and writes on which its rules depend. A
+replica stores the leaf that it will serve before it serves it. A replica publishes a bundle after it has read
+first the API server and then the store. So the bundle is newer than the one it replaces, or the API server
+refuses it as a conflict. After the first pair no error is fatal. Errors are logged and retried, because a
+webhook with a valid certificate must survive minutes without an API server.
 """
 
 import asyncio
@@ -27,37 +27,37 @@ from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Report, Se
 from podium.webhooks.stores import Found, Store
 from podium.webhooks.tls import Serving
 
-# Whether each replica serves under a CA, in the order of their reports.
+# Returns whether each replica serves under a CA, in the order of the reports.
 Probe = Callable[[Sequence[Report], bytes], Awaitable[Sequence[bool]]]
 
-# As many replicas as there are may want to write at once; each round one of them wins.
+# All replicas may try to write at the same time, and one wins each round.
 _ATTEMPTS = 50
 _LEAVE_SECONDS = 2.0
 _NOT_KEPT = "certificates not kept"
 
 
 class Publisher(Protocol):
-    """Where API servers get the bundle from: webhook configurations and conversions."""
+    """Writes the bundle to webhook configurations and conversions, where API servers read it."""
 
     async def published(self, bundle: bytes) -> bool:
-        """Read back whether the API server has exactly this bundle, everywhere. Raises PodiumError."""
+        """Return whether the API server has exactly this bundle everywhere. Raises PodiumError."""
         ...
 
     async def publish(self, bundle: bytes) -> None:
-        """Put it there, over what `published` last read and nothing newer. Raises PodiumError."""
+        """Replace what `published` last read, and nothing newer, with this bundle. Raises PodiumError."""
         ...
 
 
 async def _probe_all(reports: Sequence[Report], authority: bytes) -> Sequence[bool]:
-    """Ask all replicas at once: those that vanished cost one timeout, not one each."""
+    """Probe all replicas at once, so that all vanished replicas together cost one timeout."""
     return await asyncio.gather(*(tls.serves(each.address, authority, each.names[0]) for each in reports))
 
 
 class Keeper:
-    """Keeps our own CA and certificates. `address` is where the other replicas reach this one.
+    """Keeps our own CA and certificates. `address` is where other replicas reach this one.
 
-    `replica` names this one among them, and should survive a restart: a report replaces that of its name.
-    Without a publisher the bundle is somebody else's business: the leaf is renewed, the CA is not.
+    `replica` is its name among them, and should be the same after a restart: a report replaces the report of
+    the same name. Without a publisher another program manages the bundle: the leaf is renewed, the CA is not.
     """
 
     def __init__(
@@ -91,26 +91,26 @@ class Keeper:
         self._new_key = new_key
         self._probe = probe
         self._say = say
-        # What was stored when last read, and since when nothing has been.
+        # The last stored state, and the time since which the store is empty.
         self._last: Stored | None = None
         self._gone_since: float | None = None
         self._bundle = b""
         self._published_at = 0.0
-        # Looks in a row at which a report was not proven, while a CA is to go.
+        # Consecutive polls at which a report was not proven, while a CA is being dropped.
         self._unproven: Counter[Report] = Counter()
         self._told = ""
-        # Whether API servers were seen to have our bundle: before that they cannot call us.
+        # Whether API servers have our bundle; before that they cannot call us.
         self.registered = publisher is None
 
     async def prepare(self) -> None:
-        """Have a pair loaded, made if there is none. Raises PodiumError. Publishes nothing.
+        """Load a pair; create it if the store is empty. Publishes nothing. Raises PodiumError.
 
-        Only a CA that expired while nobody ran takes longer: `run` replaces it in its first seconds.
+        If the CA expired while no replica ran, `run` replaces it in its first seconds.
         """
         await self._settle()
 
     async def run(self) -> None:
-        """Do what is due, for ever; when cancelled, tell the others that this replica is gone."""
+        """Do the next step until cancelled; then remove this replica's report."""
         try:
             poll = self._periods.poll.total_seconds()
             await _for_ever(
@@ -120,13 +120,14 @@ class Keeper:
             await self._leave()
 
     async def turn(self) -> float:
-        """Look, do what is due, and give the seconds until the next look. Raises PodiumError."""
+        """Do the next step, and return the seconds until the next poll. Raises PodiumError."""
         poll = self._periods.poll.total_seconds()
         found, stored = await self._settle()
         if self._publisher is None:
             due = rotation.authority_due(stored, self._now(), self._periods)
             self._tell(
-                _NOT_KEPT if due else "", {"error": "the CA is to be replaced, and we do not register"}
+                _NOT_KEPT if due else "",
+                {"error": "the CA must be replaced, which needs --register-url or --register-service"},
             )
             return poll
         seen = await self._look(self._publisher, stored)
@@ -149,7 +150,7 @@ class Keeper:
         return poll
 
     async def _settle(self) -> tuple[Found, Stored]:
-        """Bring the store to where we may serve from it, and serve from it."""
+        """Advance the store to a state from which we may serve, and serve its leaf."""
         for _ in range(_ATTEMPTS):
             found = await self._store.read()
             if found.stored is None and self._last is not None:
@@ -163,10 +164,12 @@ class Keeper:
                 return found, found.stored
             if not await self._advance(found, step):
                 await self._sleep(self._jitter() / 4)
-        raise PodiumError("the stored certificates change faster than they are read: who else writes there?")
+        raise PodiumError(
+            "the stored certificates change faster than they are read; does another program write?"
+        )
 
     def _load(self, pair: Pair) -> None:
-        """Serve the pair. One that cannot be has an expired CA, which the steps that follow replace."""
+        """Serve the pair. If it is unusable, its CA has expired, and the next steps replace it."""
         try:
             if self._serving.load(pair, self._now()):
                 _say_loaded(self._say, self._serving)
@@ -174,25 +177,24 @@ class Keeper:
             self._say(_NOT_KEPT, {"error": str(error)})
 
     async def _restore(self, last: Stored, version: str) -> None:
-        """Put back what was deleted: API servers still trust it. That it was deleted asks for a successor.
+        """Restore a deleted state, because API servers still trust it, and begin to replace its CA.
 
-        Raises PodiumError where they trust something else: this replica slept, and another knows better. If
-        none puts it back within the next polls, nobody does.
+        Raises PodiumError if API servers trust another bundle: this replica was suspended, and another
+        replica has a newer state. If no replica restores that within the next polls, this one restores its
+        own.
         """
         if self._publisher is not None:
             if self._gone_since is None:
                 self._gone_since = self._monotonic()
             waited = timedelta(seconds=self._monotonic() - self._gone_since)
             if waited < 3 * self._periods.poll and not await self._publisher.published(last.bundle):
-                raise PodiumError(
-                    "the stored certificates are gone, and this replica has older ones than that"
-                )
+                raise PodiumError("the stored certificates were deleted, and those of this replica are older")
             last = rotation.introduce(last, self._now(), self._periods, self._new_key)
         if await self._store.write(last, version):
             self._say("certificates restored", {})
 
     async def _advance(self, found: Found, step: Step) -> bool:
-        """Do a step that writes; False when another replica was faster, with this or something else."""
+        """Do a step that writes. Return False if another replica wrote first."""
         after = rotation.advance(
             found.stored, step, self._me, self._now(), periods=self._periods, new_key=self._new_key
         )
@@ -202,7 +204,7 @@ class Keeper:
         return written
 
     async def _look(self, publisher: Publisher, stored: Stored) -> Seen:
-        """Read back the bundle and, while a CA is to go, ask every replica for its certificate."""
+        """Read back the bundle and, while a CA is being dropped, probe every replica."""
         bundle = stored.bundle
         if not await publisher.published(bundle):
             self._bundle = b""
@@ -215,17 +217,17 @@ class Keeper:
         return Seen(waited, proven, silent)
 
     async def _ask_all(self, stored: Stored) -> tuple[frozenset[str], frozenset[str]]:
-        """Give the replicas that serve under the signer, and those that have not for `patience` looks."""
+        """Return the replicas that serve under the signer, and those that have not for `patience` polls."""
         reports = stored.reports if stored.retired else ()
         answers = await self._probe(reports, stored.signer.certificate) if reports else ()
         asked = list(zip(reports, answers, strict=True))
-        # A report that changed is of a replica that lives: it is counted from the start.
+        # A changed report shows that its replica lives, so its count starts again.
         self._unproven = Counter({each: self._unproven[each] + 1 for each, proven in asked if not proven})
         silent = (each.replica for each, looks in self._unproven.items() if looks >= self._periods.patience)
         return frozenset(each.replica for each, proven in asked if proven), frozenset(silent)
 
     async def _publish(self, publisher: Publisher, found: Found, stored: Stored) -> bool:
-        """Publish, if the store is still as it was before the API server was read; tell whether it stuck."""
+        """Publish if the store is unchanged since the last read; return whether the bundle stayed."""
         if (await self._store.read()).version != found.version:
             return True
         await publisher.publish(stored.bundle)
@@ -233,11 +235,11 @@ class Keeper:
         if stuck:
             self._say(Step.PUBLISH.value, {})
         else:
-            self._say(_NOT_KEPT, {"error": "the API server shows another caBundle than was written just now"})
+            self._say(_NOT_KEPT, {"error": "the API server has another caBundle than the one just written"})
         return stuck
 
     async def _leave(self) -> None:
-        """Take our report out, if that can be had quickly; otherwise it runs out with the leaf."""
+        """Remove our report if that is quick; otherwise it expires with the leaf."""
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 found = await self._store.read()
@@ -250,17 +252,17 @@ class Keeper:
             self._say("replica not withdrawn", {"error": str(error)})
 
     def _tell(self, event: str, fields: dict[str, object]) -> None:
-        """Say what lasts when it begins."""
+        """Log a lasting condition once, when it begins."""
         if event and event != self._told:
             self._say(event, fields)
         self._told = event
 
 
 class Watcher:
-    """Serves the pair that somebody else keeps in a folder, as tls.crt and tls.key: cert-manager, say.
+    """Serves a pair that another program, such as cert-manager, keeps in a folder as tls.crt and tls.key.
 
-    Looks every `poll` seconds and compares bytes, for a projected volume is swapped by a link. Nothing is
-    written, and the caBundle is the business of who made the pair.
+    Reads every `poll` seconds and compares bytes, because a projected volume is replaced by a symbolic link.
+    Writes nothing; that program also manages the caBundle.
     """
 
     registered = True
@@ -285,17 +287,20 @@ class Watcher:
         self._jitter = jitter
 
     async def prepare(self) -> None:
-        """Have the pair loaded. Raises PodiumError."""
+        """Load the pair. Raises PodiumError."""
         await self.turn()
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Reload the pair when it changes, until cancelled."""
         await _for_ever(
             self.turn, self._serving, poll=self._poll, say=self._say, sleep=self._sleep, jitter=self._jitter
         )
 
     async def turn(self) -> float:
-        """Look once; the seconds until the next look. Raises PodiumError; what was served still is."""
+        """Read the pair once, and return the seconds until the next read.
+
+        Raises PodiumError when the pair cannot be used; the former pair is then still served.
+        """
         try:
             pair = Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
         except OSError as error:
@@ -322,7 +327,7 @@ async def _for_ever(
     sleep: Sleep,
     jitter: Callable[[], float],
 ) -> None:
-    """Take turns. One that fails is told of, unless the last failed alike; the next comes all the same."""
+    """Repeat `turn`, and log each failure unless the last turn failed the same way."""
     told: list[str] = []
     while True:
         wait, failures = poll, []
@@ -330,7 +335,7 @@ async def _for_ever(
             wait = await turn()
         except PodiumError as error:
             failures.append(str(error))
-        except Exception:  # noqa: BLE001 - a keeper that died would be noticed when the certificate expires
+        except Exception:  # noqa: BLE001 - if this loop ended, the certificate would expire unnoticed
             failures.append(traceback.format_exc())
         try:
             if serving.refresh_clients():

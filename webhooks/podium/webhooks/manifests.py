@@ -1,7 +1,7 @@
-"""The manifests of the webhooks and the policies: what an administrator's AdmissionPolicy makes of them.
+"""The manifests of the webhooks and the policies for an administrator's AdmissionPolicy.
 
-`python -m podium.webhooks.manifests manifests` writes those that are checked in: by Service, with the usual
-levels; `podium manifests` prints them for a policy of one's own.
+`python -m podium.webhooks.manifests manifests` writes the manifests in the repository: by Service, with the
+default levels. `podium manifests` prints them for another policy.
 """
 
 import sys
@@ -14,7 +14,7 @@ from podium.webhooks import classuse
 from podium.webhooks.policies import defaults, policies
 from podium.webhooks.registration import CONVERT, NAMESPACE, SERVICE, Endpoint, Options, configurations
 
-# Each kind of manifest by the name that the command line has for it, and its file below manifests/.
+# The kinds of manifests by their names on the command line, and their files below manifests/.
 FILES = {
     "crds": "webhooks/crds.yaml",
     "webhooks": "webhooks/configurations.yaml",
@@ -25,9 +25,9 @@ FILES = {
 
 
 def documents(what: str, policy: Policy, service: tuple[str, str], options: Options) -> list[dict[str, Any]]:
-    """Give the manifests of one of FILES, for webhooks behind a Service (namespace, name).
+    """Return the manifests of one of FILES, for webhooks behind a Service (namespace, name).
 
-    The caBundle is not among them: the webhook or cert-manager writes it, and applying them keeps it.
+    They have no caBundle: the webhook or cert-manager writes it, and applying the manifests keeps it.
     """
     endpoint = Endpoint(service=service)
     match what:
@@ -44,18 +44,18 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
 
 
 def render() -> dict[str, str]:
-    """Give the files that are checked in, by path."""
+    """Return the manifests in the repository, by path."""
     return {
         path: text(documents(what, Policy(), (NAMESPACE, SERVICE), Options())) for what, path in FILES.items()
     }
 
 
 def text(each: list[dict[str, Any]]) -> str:
-    """Write documents as one file of YAML."""
-    import yaml  # noqa: PLC0415 - nothing else here needs it
+    """Return documents as one YAML file."""
+    import yaml  # noqa: PLC0415 - only this function needs it
 
     class Dumper(yaml.SafeDumper):
-        """Writes what two documents share twice: anchors end with a document."""
+        """Writes a value that two documents share twice, because anchors end with a document."""
 
         def ignore_aliases(self, _data: Any) -> bool:
             return True
@@ -64,7 +64,7 @@ def text(each: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the files that are checked in into the folder that the command line names."""
+    """Write the manifests in the repository into the folder that the command line names."""
     for path, content in render().items():
         target = Path(sys.argv[1]) / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""What is counted of the webhooks: every answer by what decided it, and every request that got none.
+"""Metrics of the webhooks: every answer by the rule that decided it, and every request without an answer.
 
-Label values come from closed sets, whatever a request claims to be: a stranger cannot make series.
+Label values come from closed sets, whatever a request contains, so a client cannot create series.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,24 +16,24 @@ from podium.service.messages import REFUSALS
 from podium.service.metrics import Reading, from_zero
 from podium.webhooks.review import Review
 
-# From a fifth of a usual answer to what an API server waits at most.
+# From a fifth of the usual duration to the longest timeout of an API server.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _KINDS = frozenset(("Pod", "PodGroup", "Workload"))
 _OPERATIONS = frozenset(("CREATE", "UPDATE"))
 _OTHER = "other"
-# What the handlers refuse beside what the server does.
+# The refusals of the handlers, in addition to those of the server.
 REFUSED = {**REFUSALS, "review": 400, "large object": 413, "not synced": 503}
 
 
 class Metrics:
-    """The counters; the values that others know are read from them, see `read`."""
+    """The counters and histograms; `read` adds values that other objects have."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._requests = from_zero(
             Counter(
                 "podium_admission_requests",
-                "Admission reviews answered, by the rule that decided the answer or was breached first.",
+                "Admission reviews answered, by the rule that decided, or the first rule violated.",
                 ["phase", "kind", "operation", "verdict", "rule"],
                 registry=registry,
             ),
@@ -48,7 +48,7 @@ class Metrics:
         )
         shed = Counter(
             "podium_admission_shed",
-            "Requests answered 429, to be sent again, and connections closed to make room.",
+            "Requests answered 429 (retry later), and connections closed to make room.",
             ["why"],
             registry=registry,
         )
@@ -67,7 +67,7 @@ class Metrics:
             buckets=_BUCKETS,
             registry=registry,
         )
-        # Finding a child by its labels costs more than counting.
+        # A cache, because finding a child by its labels costs more than counting.
         self._counters: dict[tuple[str, str, str, str, str], Counter] = {}
         self._durations = {phase: duration.labels(phase) for phase in Phase}
 
@@ -78,13 +78,13 @@ class Metrics:
         cache_ages: Callable[[], Mapping[str, float]],
         expiries: Callable[[], Mapping[str, float]],
     ) -> None:
-        """Say where to read what others know: ages in seconds by resource, expiries in Unix time."""
+        """Register values that other objects have: ages in seconds by resource, expiries in Unix time."""
         for reading in (
             Reading("podium_admission_in_flight", "Requests being judged.", (), lambda: {(): in_flight()}),
             Reading.of_caches(cache_ages),
             Reading(
                 "podium_certificate_expiry_timestamp_seconds",
-                "When a certificate ends.",
+                "Time when the certificate expires.",
                 ("certificate",),
                 lambda: {(name,): expiry for name, expiry in expiries().items()},
             ),
@@ -112,12 +112,12 @@ class Metrics:
         self._conversion_duration.observe(seconds)
 
     def refused(self, why: str) -> None:
-        """Count a request that got no answer to its question."""
+        """Count a request that was not judged."""
         self._refused[why].inc()
 
 
 def answers() -> Iterator[tuple[str, str, str, str, str]]:
-    """Give the labels of every answer there may be to what webhooks are registered for, by any policy."""
+    """Yield the labels of every possible answer to a registered webhook, under any policy."""
     for target in PARITY:
         yield from _unbreached(target)
         for rule in PARITY_RULES[target.kind]:
@@ -136,7 +136,7 @@ def _unbreached(target: Target) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def outcome(verdict: Verdict) -> str:
-    """Name an answer: denied, warned, patched or allowed."""
+    """Return the result of a verdict: denied, warned, patched or allowed."""
     if not verdict.allowed:
         return "denied"
     if verdict.findings:
@@ -145,6 +145,6 @@ def outcome(verdict: Verdict) -> str:
 
 
 def deciding_rule(verdict: Verdict) -> str:
-    """Name the rule that refused, or else the first that was breached; empty when none was."""
+    """Return the rule that denied, or else the first violated rule; empty if there is none."""
     decided = verdict.causes or verdict.findings
     return decided[0].rule if decided else ""

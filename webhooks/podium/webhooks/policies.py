@@ -1,16 +1,16 @@
-"""ValidatingAdmissionPolicies of the own rules that CEL can say: the API server checks them by itself.
+"""ValidatingAdmissionPolicies of the own rules that CEL can express: the API server evaluates them itself.
 
-Pods and native kinds are let through when no webhook answers, and policies are not. Two rules are policies
-in every install, see DEFAULT: which classes a namespace may use, and that a pod keeps its group. The webhook
-judges them as well, so that one of the two is enough. The others are the twin, which an administrator may
-add.
+Pods and native kinds are admitted when no webhook answers; policies still apply. Two rules are policies in
+every installation, see DEFAULT: the classes that a namespace may use, and the fixed group of a pod. The
+webhook judges them too, so that one of both is enough. The other policies are the twin, which an
+administrator may add.
 
-Each rule has one policy per family, with the webhook's targets, exemptions and texts, and its level as the
-action of the binding. What a rule looks up in other objects CEL cannot see, and UNSAID says so rule by rule.
-The API server's rules on Podium's kinds need no twin: their schema has them.
+Each rule has one policy for each family, with the webhook's targets, exemptions and texts. The rule's level
+is the action of the binding. CEL cannot look up other objects; UNSAID has the reason for each rule without a
+policy. The API server's rules on Podium's kinds need no twin, because their schema contains them.
 
-Fields that have another type in another kind or version are read through dyn(), for the API server checks
-an expression against the schema of everything that the policy matches.
+Fields with another type in another kind or version are read through dyn(), because the API server checks an
+expression against the schema of everything that the policy matches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,12 +35,12 @@ from podium.webhooks.registration import (
 )
 
 API = "admissionregistration.k8s.io/v1"
-# Groups of groups (Kubernetes 1.37, gate CompositePodGroup) name a class; the webhook has no rules for them.
+# Composite groups (Kubernetes 1.37, gate CompositePodGroup) name a class; the webhook has no rules for them.
 COMPOSITES = "compositepodgroups"
 
 
 class Check(NamedTuple):
-    """One way to break a rule: `holds` and `message` are CEL, of a boolean and of the webhook's text."""
+    """One way to violate a rule: `holds` and `message` are CEL, a boolean and the webhook's text."""
 
     holds: str
     field: str
@@ -48,9 +48,9 @@ class Check(NamedTuple):
 
 
 class Twin(NamedTuple):
-    """A rule in CEL: what its expressions share by name, and its checks.
+    """A rule in CEL: variables that its expressions share, and its checks.
 
-    `invalid` is for what the webhook answers as a field error: 422, and with the field.
+    `invalid` marks a rule that the webhook answers with a field error: 422, and with the field.
     """
 
     rule: OwnRule
@@ -59,10 +59,10 @@ class Twin(NamedTuple):
     invalid: bool = False
 
 
-# What every install has as policies, where the level is `deny`: a tenant that gets past one of these takes a
-# class or a place that is not its own.
+# The policies of every installation, if their level is `deny`: by violating one of these rules, a tenant
+# would use a class or a group that is not its own.
 DEFAULT = (own.CLASS_ALLOWED, own.LABEL_FIXED)
-# Why the others have no twin.
+# The reasons why the other rules have no twin.
 UNSAID = {
     own.MEMBER_PRIORITY: "compares a pod with its PodGroup",
     own.TEMPLATE_CLASS: "looks for a PriorityClass",
@@ -73,9 +73,9 @@ UNSAID = {
 _WORKLOAD_ONLY = 'request.kind.kind != "Workload"'
 _TEMPLATES = cel.elements("dyn(object.spec)", "podGroupTemplates")
 _PATHS = [f"spec.podGroupTemplates[{index}]" for index in range(MAX_TEMPLATES)]
-# A group is one part, a Workload has one a template.
+# A group is one part; a Workload has one for each template.
 _PARTS = f'(request.kind.kind == "PodGroup" ? [dyn(object.spec)] : {_TEMPLATES})'
-# The disruption mode is a text in v1alpha2 and a union after it.
+# The disruption mode is a string in v1alpha2 and a union in later versions.
 _WHOLE = (
     'has(p.disruptionMode) && (type(p.disruptionMode) == string ? p.disruptionMode == "PodGroup" '
     ": has(p.disruptionMode.all))"
@@ -152,7 +152,7 @@ TEMPLATE_SYSTEM_CLASS = Twin(
 
 
 def twins(policy: Policy, family: Family) -> list[Twin]:
-    """Give the twins of a family, on or off; the allowed classes are the administrator's."""
+    """Return the twins of a family, enabled or not; the allowed classes come from the policy."""
     every = (
         _class_allowed(policy, family),
         LABEL_FIXED,
@@ -165,7 +165,7 @@ def twins(policy: Policy, family: Family) -> list[Twin]:
 
 
 def _class_allowed(policy: Policy, family: Family) -> Twin:
-    """Make one check of each allowance that restricts anything; the first that covers the namespace rules."""
+    """Return a check for each allowance with restrictions; the first one for the namespace applies."""
     what = "pods" if family is Family.PODS else "PodGroups"
     checks = []
     for index, each in enumerate(policy.allow):
@@ -181,9 +181,9 @@ def _class_allowed(policy: Policy, family: Family) -> Twin:
 
 
 def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
-    """Give the policies of DEFAULT that deny, each with its binding.
+    """Return the policies of DEFAULT that deny, each with its binding.
 
-    They fail closed whatever the webhook does: the API server evaluates them itself.
+    They fail closed whatever happens to the webhook, because the API server evaluates them itself.
     """
     return [
         document
@@ -194,14 +194,14 @@ def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
 
 
 def default_names() -> list[str]:
-    """Name every policy that `defaults` may give."""
+    """Return the name of every policy that `defaults` may return."""
     return [
         _name(rule, family) for rule in DEFAULT for family in Family if targets(rule, family, Phase.VALIDATE)
     ]
 
 
 def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
-    """Give the twin: the policies of the rules that are on and no default, each with its binding."""
+    """Return the twin: the policies of the enabled rules outside of `defaults`, each with its binding."""
     given = {document["metadata"]["name"] for document in defaults(policy, options)}
     return [
         document
@@ -237,7 +237,8 @@ def _policy(twin: Twin, family: Family, level: Level, options: Options, failure:
         "validations": [
             {
                 "expression": check.holds,
-                # As the webhook's texts: a refusal names the object and the message, all else the field.
+                # The same texts as the webhook's: a Forbidden has the message only, other texts begin with
+                # the field.
                 "messageExpression": check.message
                 if forbids
                 else f"{cel.quote(f'{check.field}: ')} + {check.message}",
@@ -258,7 +259,7 @@ def _resource_rules(rule: OwnRule, family: Family) -> list[dict[str, Any]]:
 
 
 def bound(name: str, spec: dict[str, Any], action: str) -> list[dict[str, Any]]:
-    """Give a policy and its binding, of the same name."""
+    """Return a policy and its binding of the same name."""
     metadata = {"name": name, "labels": LABELS}
     binding = {"policyName": name, "validationActions": [action]}
     return [

@@ -1,8 +1,8 @@
-"""The webhook process: what is wired to what, in which order it starts, and how it ends.
+"""The webhook process: its parts, the order of their start, and their end.
 
-Nothing is decided here. The order is what matters: a certificate and the first lists before registration (an
-API server that is told of us must find us able to answer), registration before readiness, and on SIGTERM
-unreadiness before anything closes. The certificates are looked after until the last request is answered.
+This module makes no decisions; the order is what matters. A certificate and the first lists come before
+registration, because a registered webhook must be able to answer. Registration comes before readiness. On
+SIGTERM the process is unready before any part closes. The certificates are kept valid until the last answer.
 """
 
 import asyncio
@@ -43,16 +43,16 @@ from podium.webhooks.rotation import USUAL, Periods
 from podium.webhooks.stores import FolderStore, SecretStore
 from podium.webhooks.tls import Serving
 
-# What the rules look up; pods are judged by what they say themselves.
+# The kinds that the rules look up; pods are judged without other pods.
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - nothing is bound to them here
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def essential(obj: Readable) -> Readable:
-    """Give what is kept of an object: of a stored group or Workload the rules look up spec and identity only.
+    """Return the part of an object to cache: of a group or Workload, spec and identity only.
 
-    Annotations are most of an applied group; 10,000 groups take 9 MiB instead of 22.
+    Annotations are most of an applied group: 10,000 groups need 9 MiB instead of 22.
     """
     if not isinstance(obj, PodGroup | Workload):
         return obj
@@ -70,26 +70,26 @@ def essential(obj: Readable) -> Readable:
 
 
 class Folder(NamedTuple):
-    """Our own certificates, in a folder of this machine."""
+    """Our own certificates in a local folder."""
 
     path: Path
 
 
 class Secret(NamedTuple):
-    """Our own certificates, in a Secret that replicas share."""
+    """Our own certificates in a Secret that replicas share."""
 
     namespace: str
     name: str
 
 
 class Provided(NamedTuple):
-    """Certificates that somebody else renews in a folder."""
+    """Certificates that another program renews in a folder."""
 
     path: Path
 
 
 class Settings(NamedTuple):
-    """What the command line says; `register` is None when somebody else registers us."""
+    """The settings from the command line; `register` is None if the manifests register the webhook."""
 
     certificates: Folder | Secret | Provided
     kubeconfig: str | None = None
@@ -109,7 +109,7 @@ class Settings(NamedTuple):
 
 
 async def run(settings: Settings, log: FilteringBoundLogger) -> None:
-    """Serve until told to stop, and end in order. Raises PodiumError when it cannot begin."""
+    """Serve until asked to stop, and end in order. Raises PodiumError when the process cannot start."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
@@ -119,7 +119,7 @@ async def run(settings: Settings, log: FilteringBoundLogger) -> None:
 
 
 class _Process:
-    """The parts, once each."""
+    """The parts of the process, one of each."""
 
     def __init__(self, settings: Settings, connection: Connection, log: FilteringBoundLogger) -> None:
         self._settings = settings
@@ -127,7 +127,7 @@ class _Process:
         self._log = log
         self._say = logs.teller(log)
         registry = service_metrics.new_registry()
-        # Who is registered is called about Podium's resources, so they are there or will be.
+        # A registered webhook is called for Podium's resources, so they exist or will exist.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
         self._cluster = Cluster(connection, KINDS, keep=essential, groups=self._groups, say=self._say)
         service_metrics.read_cluster(registry, self._cluster)
@@ -153,7 +153,7 @@ class _Process:
         self._keeper: Keeper | Watcher | None = None
 
     async def start(self) -> Keeper | Watcher:
-        """Listen, have a certificate, and say where. Raises PodiumError."""
+        """Listen, get a certificate, and log the ports. Raises PodiumError."""
         settings = self._settings
         await self._probes.start(settings.bind, settings.metrics_port)
         await self._server.start(settings.bind, settings.port)
@@ -164,14 +164,14 @@ class _Process:
         return keeper
 
     async def serve(self, keeper: Keeper | Watcher, stop: Stop) -> None:
-        """Answer until asked to stop, then drain; insisting ends the draining."""
+        """Answer until asked to stop, then drain; a second signal ends the draining."""
         cluster = asyncio.create_task(self._cluster.run())
         keeping = asyncio.create_task(self._keep(keeper))
         asked = asyncio.create_task(stop.asked.wait())
         works = (cluster, keeping)
         try:
             await asyncio.wait((*works, asked), return_when=asyncio.FIRST_COMPLETED)
-            # Neither ends by itself: a process that cannot do its work had better say so and end.
+            # Neither task ends by itself: a process that cannot do its work must fail.
             for work in works:
                 if work.done():
                     work.result()
@@ -185,7 +185,7 @@ class _Process:
             await asyncio.gather(*works, return_exceptions=True)
 
     async def close(self) -> None:
-        """Let go of ports and threads."""
+        """Close ports and threads."""
         await self._server.close()
         await self._probes.close()
         self._handlers.close()
@@ -203,14 +203,15 @@ class _Process:
         await asyncio.wait((drain,))
 
     def _missing(self) -> list[str]:
-        """Name what keeps us from being ready."""
+        """Return the reasons why the process is not ready."""
         expiry, discovery = self._serving.expiry, self._cluster.discovery
         missing = {
             "Podium's PodGroups are not served": all(
                 discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
             ),
             "the certificate has expired": expiry is not None and expiry > _now(),
-            "the API server does not have our caBundle": self._keeper is not None and self._keeper.registered,
+            "the API server does not have the webhook's caBundle": self._keeper is not None
+            and self._keeper.registered,
             "draining": not self._server.draining,
         }
         return self._cluster.waits() + [what for what, fine in missing.items() if not fine]
@@ -248,7 +249,7 @@ class _Process:
 
 
 class _Profiles:
-    """What the rules go by, worked out anew when discovery finds something else."""
+    """The rules' profile, computed again when discovery changes."""
 
     def __init__(self, discovery: Callable[[], Discovery | None], policy: Policy) -> None:
         self._discovery = discovery
@@ -257,7 +258,7 @@ class _Profiles:
         self._profile = Profile(kubernetes="1.37", rules="podium", policy=policy)
 
     def __call__(self) -> Profile:
-        """Give the profile of the API server as it was found last."""
+        """Return the profile of the API server at its last discovery."""
         discovery = self._discovery()
         if discovery is not None and discovery is not self._seen:
             self._seen = discovery
@@ -272,21 +273,21 @@ class _Profiles:
 
 
 def _address(settings: Settings) -> str:
-    """Give where other replicas reach this one. Raises PodiumError where nothing says that."""
+    """Return where other replicas reach this one. Raises PodiumError if no setting has the address."""
     address = os.environ.get("POD_IP") or settings.bind
-    # At an address that stands for all of them a replica would reach itself, and prove nothing of the other.
+    # Under an unspecified address a replica would reach itself, and prove nothing about the others.
     if isinstance(settings.certificates, Secret) and address in _EVERYWHERE:
         raise PodiumError(
-            f"--bind {address}: the replicas that share a Secret must reach each other: set POD_IP in the "
-            "environment to this one's address"
+            f"--bind {address}: replicas that share a Secret must reach each other. Set POD_IP in the "
+            "environment to the address of this replica"
         )
     return address
 
 
 def _names(settings: Settings) -> tuple[str, ...]:
-    """Give the names that API servers call us by, and others we are told.
+    """Return the names in the certificate: those that API servers use, and `host_names`.
 
-    Of a certificate that somebody else makes we know only what we are told.
+    For a certificate of another program, only `host_names` are known.
     """
     if isinstance(settings.certificates, Provided):
         return settings.host_names

@@ -1,12 +1,12 @@
-"""How an API server comes to trust us: our bundle of CAs in what registers us there, read back.
+"""Publish our CA bundle where API servers read it, and read it back.
 
-By URL (development) we register ourselves, whole: both custom resources, converted by us, and both webhook
-configurations, applied on the server's side, so that what somebody deletes or edits is mended. By Service (a
-cluster) the manifests registered us and an administrator may change them; only the caBundle is ours there,
-nothing else is touched and nothing is made.
+By URL (development) the webhook registers itself: both custom resources with their conversion, and both
+webhook configurations. They are applied on the server side, so that a deletion or edit is repaired. By
+Service (a cluster) the manifests contain the registration, and an administrator may change it. Only the
+caBundle is ours then; no other field is changed, and no object is created.
 
-Who else writes a caBundle wins, if it is a program, such as cert-manager's cainjector: two of them would
-fight for ever. What people wrote with kubectl is written over.
+If another program, such as cert-manager's cainjector, writes a caBundle, it wins, because two writers would
+overwrite each other forever. A caBundle written by a person with kubectl is overwritten.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ Document = dict[str, Any]
 class Publisher:
     """Publishes a bundle (PEM) wherever API servers read it, and reads it back.
 
-    `published` remembers what it read and `publish` replaces nothing newer, so that a replica that stalled
-    in between cannot put an old bundle over a new one.
+    `published` stores what it read, and `publish` replaces nothing newer. So a replica that stalled in
+    between cannot overwrite a new bundle with an old one.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Publisher:
         say: Say,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`say` is told, by Service, which webhooks are sent something else than the policy needs."""
+        """`say` logs, by Service, the webhooks whose rules differ from those the policy needs."""
         self._connection = connection
         self._endpoint = endpoint
         self._options = options
@@ -60,13 +60,13 @@ class Publisher:
         self._sleep = sleep
         self._unlike: list[str] = []
         self._whole = endpoint.url is not None
-        # By path, what was read last; None where there was nothing.
+        # The object last read, by path; None if there was none.
         self._found: dict[str, Document | None] = {}
 
     async def published(self, bundle: bytes) -> bool:
-        """Whether the API server has exactly this bundle everywhere and, by URL, the whole registration.
+        """Return whether the API server has this bundle everywhere and, by URL, the whole registration.
 
-        Raises PodiumError where it cannot be read, and where a program of somebody else writes the caBundle.
+        Raises PodiumError when it cannot be read, and when another program writes the caBundle.
         """
         wanted = self._wanted(bundle)
         self._found = {path: await self._read(path) for path in wanted}
@@ -85,9 +85,10 @@ class Publisher:
         )
 
     async def publish(self, bundle: bytes) -> None:
-        """Put the bundle there, over what `published` read; custom resources are served when this returns.
+        """Write the bundle over what `published` read; custom resources are served when this returns.
 
-        Raises PodiumError: somebody wrote in between, it was refused or, by Service, we are not registered.
+        Raises PodiumError when another client wrote in between, when the write was refused and, by Service,
+        when the registration is missing.
         """
         if not self._found:
             await self.published(bundle)
@@ -100,12 +101,12 @@ class Publisher:
         missing = [path for path, found in self._found.items() if found is None]
         if missing and not self._whole:
             raise PodiumError(
-                f"{self._connection.server}: {', '.join(missing)}: not there, so we are not registered: "
+                f"{self._connection.server}: {', '.join(missing)}: not found, so no webhook is registered: "
                 "apply manifests/webhooks, or use --register-url"
             )
 
     def _wanted(self, bundle: bytes) -> dict[str, Document]:
-        """Give the whole registration by path, what is converted before what is judged."""
+        """Return the whole registration by path, conversions before webhook configurations."""
         definitions = crds.crds(self._endpoint.client(CONVERT, bundle))
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
         return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*definitions, *ours)}
@@ -126,15 +127,15 @@ class Publisher:
                 assert document is not None
                 name = f"{document['kind']} {document['metadata']['name']}"
                 raise PodiumError(
-                    f"{self._connection.server}: {name}: {manager} writes the caBundle, so we do not: "
-                    "serve its certificate with --provided-cert-dir, or stop it"
+                    f"{self._connection.server}: {name}: {manager} writes the caBundle, so Podium does not: "
+                    "serve the certificate of that program with --provided-cert-dir, or stop the program"
                 )
 
     def _tell_unlike(self, names: list[str]) -> None:
-        """Say it once: who means it so may leave it so."""
+        """Log the webhooks that differ, once, because an administrator may want the difference."""
         if names and names != self._unlike:
             error = (
-                "these are not sent what our policy needs, so some of its rules are silent: apply what "
+                "these webhooks do not match what the policy needs, so some rules have no effect: apply what "
                 "`podium manifests webhooks` prints for the same --config"
             )
             self._say("registration differs", {"webhooks": names, "error": error})
@@ -155,12 +156,12 @@ class Publisher:
                 return
             await self._sleep(_GLANCE_SECONDS)
         raise PodiumError(
-            f"{self._connection.server}: {path}: not served {_ESTABLISHED_SECONDS:.0f} s after it was given: "
+            f"{self._connection.server}: {path}: not served {_ESTABLISHED_SECONDS:.0f} s after apply: "
             "see its conditions"
         )
 
     async def _patch(self, path: str, ours: Document, found: Document) -> None:
-        # Unlike the resourceVersion it stays when the server writes the status of a new custom resource.
+        # The generation, unlike the resourceVersion, is unchanged when the server writes the status of a CRD.
         generation = found["metadata"]["generation"]
         patch = [
             {"op": "test", "path": "/metadata/generation", "value": generation},
@@ -178,14 +179,14 @@ class Publisher:
         except RefusedError as refused:
             now = await self._read(path)
             if refused.code == 422 and (now is None or now["metadata"]["generation"] != generation):
-                # The API server only says that something was wrong with the request.
-                said = "somebody else wrote it since it was read, so it is looked at again"
+                # The API server's message says only that the request is invalid.
+                said = "changed since it was read; it is read again"
                 raise RefusedError(self._connection.server, f"PATCH {path}", 409, "Conflict", said) from None
             raise
 
 
 def _clients(document: Document) -> dict[str, Document]:
-    """Give every clientConfig of a registration by its JSON pointer; none where nothing is converted."""
+    """Return every clientConfig of a registration by JSON pointer; empty for a CRD without conversion."""
     if document["kind"] != "CustomResourceDefinition":
         webhooks = document.get("webhooks") or ()
         return {
@@ -196,7 +197,7 @@ def _clients(document: Document) -> dict[str, Document]:
 
 
 def _unlike(found: Document, whole: Document) -> list[str]:
-    """Name the webhooks of a configuration that are missing, or asked about something else than is wanted."""
+    """Return the webhooks of a configuration that are missing or have other rules or match conditions."""
     there = {each["name"]: each for each in found.get("webhooks") or ()}
     return [
         f"{whole['kind']} {each['name']}"
@@ -206,7 +207,7 @@ def _unlike(found: Document, whole: Document) -> list[str]:
 
 
 def _bundle(whole: Document) -> Document:
-    """Give the part of a clientConfig that is ours where the rest is not."""
+    """Return the part of a clientConfig that we own by Service."""
     return {"caBundle": next(iter(_clients(whole).values()))["caBundle"]}
 
 
@@ -215,7 +216,10 @@ def _revision(found: Document | None) -> Document:
 
 
 def _holds(found: Any, wanted: Any) -> bool:
-    """Whether a document has what is wanted; the API server adds defaults to mappings and none to lists."""
+    """Return whether a document contains the wanted values.
+
+    The API server adds defaults to mappings, and none to lists.
+    """
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(_holds(found.get(key), each) for key, each in wanted.items())
     if isinstance(wanted, list):
@@ -228,7 +232,7 @@ def _holds(found: Any, wanted: Any) -> bool:
 
 
 def _mentions(fields: Any, key: str) -> bool:
-    """Whether managed fields have a key, at any depth."""
+    """Return whether managed fields contain a key, at any depth."""
     return isinstance(fields, dict) and (
         key in fields or any(_mentions(each, key) for each in fields.values())
     )

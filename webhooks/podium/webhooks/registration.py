@@ -1,10 +1,10 @@
-"""The webhook configurations, generated from the rules' targets: what an API server asks us, and what not.
+"""The webhook configurations, generated from the targets of the rules.
 
-One entry a family, because a family is what fails together: Podium's own kinds are nobody else's and fail
-closed; pods and native kinds are everybody's and fail open, skip the system's namespaces and ours, and are
-sent only where a rule could object, or where a pod asks for a gang in a namespace that lets it. A rule that
-is off sends nothing. Nothing is sent of deletions, of status (but for the label guard) and of updates of what
-is being deleted.
+There is one entry for each family, because the objects of a family share a failure policy. Podium's own kinds
+fail closed, because only Podium uses them. Pods and native kinds fail open, because every user needs them.
+Their entries skip system namespaces and ours, and match only objects that a rule may reject, or pods that ask
+for a gang in a namespace that allows it. A disabled rule matches nothing. No entry matches deletions, status
+(except for the label guard), or updates of objects being deleted.
 """
 
 import base64
@@ -38,7 +38,7 @@ NAMESPACE = "podium-system"
 SERVICE = "podium-webhook"
 CONVERT = "/convert"
 
-# Which questions are registered together.
+# The phases in each kind of configuration.
 _KINDS = {
     "MutatingWebhookConfiguration": (Phase.MUTATE, Phase.GANG, Phase.SCHEDULED_GANG),
     "ValidatingWebhookConfiguration": (Phase.VALIDATE,),
@@ -47,9 +47,9 @@ _GANGS = (Phase.GANG, Phase.SCHEDULED_GANG)
 
 
 class Family(StrEnum):
-    """What shares a failure policy; the value is what the command line calls it.
+    """Objects that share a failure policy; the value is the name on the command line.
 
-    An API server asks in this order: a pod that has joined a gang is then one of a group's members.
+    An API server calls webhooks in this order, so a pod that joined a gang is then a member of a group.
     """
 
     PODIUM = "podium"
@@ -59,19 +59,19 @@ class Family(StrEnum):
 
     @property
     def domain(self) -> str:
-        """The name of its webhook, which users read in refusals."""
+        """Return the name of the family's webhook, which users read in refusals."""
         names = {self.PODIUM: "groups", self.GANGS: "gangs", self.PODS: "pods", self.NATIVE: "native-groups"}
         return f"{names[self]}.podium.dev"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the API server finds us: `https://host:port`, or a Service's namespace and name (port 443)."""
+    """The address of the webhook: `https://host:port`, or a Service's namespace and name (port 443)."""
 
     url: str | None = None
     service: tuple[str, str] | None = None
 
     def client(self, path: str, bundle: bytes | None) -> dict[str, Any]:
-        """Give the clientConfig for a path; without a bundle (PEM) somebody else puts it there."""
+        """Return the clientConfig for a path. Without a bundle (PEM) another program sets the caBundle."""
         where: dict[str, Any]
         if self.service is not None:
             namespace, name = self.service
@@ -82,10 +82,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What an installation decides.
+    """The options of an installation.
 
-    `failure` is `Fail` or `Ignore` by family, where it differs from Fail for Podium's kinds and Ignore for
-    the others. In the `exempt` namespaces pods and native kinds are not looked at.
+    `failure` is `Fail` or `Ignore` by family; the default is Fail for Podium's kinds and Ignore for the
+    others. Pods and native kinds in the `exempt` namespaces are not reviewed.
     """
 
     failure: Mapping[str, str] = {}
@@ -93,11 +93,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: int = 3
 
     def failure_policy(self, family: Family) -> str:
-        """Give what a call that fails means."""
+        """Return the failurePolicy of a family."""
         return self.failure.get(family, "Fail" if family is Family.PODIUM else "Ignore")
 
     def selector(self, family: Family, endpoint: Endpoint | None = None) -> dict[str, Any]:
-        """Give the namespaceSelector of a family as the field that it is, none for Podium's kinds."""
+        """Return the namespaceSelector of a family as a field; empty for Podium's kinds."""
         if family is Family.PODIUM:
             return {}
         ours = endpoint.service[:1] if endpoint is not None and endpoint.service is not None else ()
@@ -107,7 +107,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def active(policy: Policy, family: Family) -> Mapping[str, Level]:
-    """Give the own rules that say something in a family, by id with their levels."""
+    """Return Podium's own rules that may report something in a family, as levels by rule id."""
     native = family is not Family.PODIUM
     levels = {}
     for rule in own.OWN_RULES:
@@ -119,14 +119,14 @@ def active(policy: Policy, family: Family) -> Mapping[str, Level]:
 
 
 def _speaks(rule: OwnRule, policy: Policy, family: Family) -> bool:
-    """Whether a rule that is on can have something to say of these kinds."""
+    """Return whether an enabled rule may report something about these kinds."""
     if rule is own.CLASS_ALLOWED:
         return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
     return rule is not own.NAME_LENGTH or family is Family.PODIUM
 
 
 def targets(rule: OwnRule, family: Family, phase: Phase) -> list[Target]:
-    """Give where an own rule is checked in a family."""
+    """Return the targets of an own rule in a family."""
     return [target for target in rule.on if target.phase is phase and _concerns(target, family)]
 
 
@@ -137,7 +137,7 @@ def _concerns(target: Target, family: Family) -> bool:
 
 
 def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, Any]]:
-    """Give the rules of a webhook or policy that match these targets, in every version of the family."""
+    """Return the rules of a webhook or policy that match these targets, in every version of the family."""
     operations: dict[str, set[Operation]] = {}
     for target in asked:
         plural = KINDS[target.kind].PLURAL
@@ -159,26 +159,26 @@ def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, An
 
 
 def group(family: Family) -> str:
-    """Give the API group of a family."""
+    """Return the API group of a family."""
     return {Family.PODIUM: PODIUM_GROUP, Family.NATIVE: NATIVE_GROUP}.get(family, "")
 
 
 def versions(family: Family) -> list[str]:
-    """Give every version that some server serves; others are harmless in a registration."""
+    """Return every version that any server serves; unknown versions are harmless in a registration."""
     if family in (Family.GANGS, Family.PODS):
         return ["v1"]
     return sorted(version.partition("/")[2] for version in VERSIONS if group_of(version) == group(family))
 
 
 def condition(name: str, expression: str) -> dict[str, str]:
-    """Give one match condition; all of an entry's must be true."""
+    """Return one match condition; all conditions of an entry must be true."""
     return {"name": name, "expression": expression}
 
 
 def configurations(
     policy: Policy, endpoint: Endpoint, options: Options, bundle: bytes | None
 ) -> list[dict[str, Any]]:
-    """Give the mutating and the validating configuration; `bundle` is the PEM of the CAs to trust."""
+    """Return the mutating and the validating configuration; `bundle` is the PEM of the trusted CAs."""
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -208,7 +208,7 @@ def configurations(
 
 
 def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase) -> dict[str, Any]:
-    """Give the namespaceSelector: for gangs, the namespaces that let pods ask, and with which scheduler."""
+    """Return the namespaceSelector; for gangs, it selects the namespaces that allow them, by scheduler."""
     selector = options.selector(family, endpoint)
     if family is Family.GANGS:
         operator = "In" if phase is Phase.SCHEDULED_GANG else "NotIn"
@@ -220,7 +220,7 @@ def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase
 
 
 def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
-    """Give what is to be sent: for the server's rules on Podium's kinds, gangs, tolerations, own rules."""
+    """Return the targets to match: of the API server's rules, gangs, tolerations and own rules."""
     always: dict[Family, tuple[Target, ...]] = {
         Family.PODIUM: PARITY,
         Family.GANGS: gang.TARGETS,
@@ -236,14 +236,14 @@ def _own(policy: Policy, family: Family, phase: Phase) -> list[tuple[OwnRule, Ta
         (rule, target)
         for rule in own.OWN_RULES
         if (level := levels.get(rule.cause.rule.id)) is not None
-        # What an own rule mutates it mutates only to inherit.
+        # An own rule mutates only at level inherit.
         and (phase is Phase.VALIDATE or level is Level.INHERIT)
         for target in targets(rule, family, phase)
     ]
 
 
 def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, str]]:
-    """Narrow what is sent; of pods to what a rule could object to, of the kinds of groups hardly."""
+    """Return the match conditions. For pods they match only those that a rule may reject or change."""
     conditions = [condition("not-being-deleted", cel.NOT_BEING_DELETED)]
     if family is Family.PODS:
         concerns: dict[Operation, set[str]] = {operation: set() for operation in Operation}
@@ -258,14 +258,14 @@ def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, 
     if family is Family.GANGS:
         conditions.append(condition("asks-for-a-gang", cel.ASKS))
     if family in (Family.GANGS, Family.PODS) and phase is not Phase.VALIDATE:
-        # The kubelet compares a mirror with its static pod.
+        # The kubelet compares a mirror pod with its static pod.
         mirror = f'!object.metadata.?annotations[?"{MIRROR}"].hasValue()'
         conditions.append(condition("not-a-mirror-pod", mirror))
     return conditions
 
 
 def _concern(policy: Policy, rule: OwnRule, target: Target) -> str:
-    """Say of which pods a rule may have something to say."""
+    """Return the CEL condition of the pods about which a rule may report something."""
     if rule is own.CLASS_ALLOWED:
         return f"!({cel.classes_allowed(policy.allow, pods=True)})"
     if target.operation is Operation.UPDATE:

@@ -1,10 +1,10 @@
-"""AdmissionReview, bytes to a request and a verdict to bytes: the only place that knows the wire format.
+"""AdmissionReview: bytes to a request, and a verdict to bytes; the only module that knows the wire format.
 
-Pods are the hot path, and most of any object is nothing that a rule reads (managedFields alone is half of
-it), so an object is decoded to what rules do read: identity, two labels, one annotation, and the spec, of a
-pod four fields of it. A body that is no review is a ReviewError, which the server answers with 400: the API
-server then does what failurePolicy says. A review of something that Podium has no rules for is allowed,
-because a registration that is too wide must not stop a cluster.
+Pods are the hot path, and rules read a small part of any object (managedFields alone is half of it). So an
+object is decoded to the fields that rules read: identity, two labels, one annotation and the spec, four
+fields of it for a pod. A body that is not a review is a ReviewError, which the server answers with 400; the
+API server then applies failurePolicy. A review of an object for which Podium has no rules is allowed, because
+a registration that matches too much must not stop a cluster.
 """
 
 import base64
@@ -31,18 +31,18 @@ from podium.wording import cut
 T = TypeVar("T")
 
 API_VERSION = "admission.k8s.io/v1"
-# Bytes of one warning and of all: with more than this much text an API server shortens every warning to 256
-# characters and drops what comes after 4096, of other webhooks too (endpoints/filters/warning.go).
+# The limits of one warning and of all, in bytes. Above the total, an API server shortens every warning to 256
+# characters and drops the text after 4096, of other webhooks too (endpoints/filters/warning.go).
 MAX_WARNING = 256
 MAX_WARNINGS = 4096
-# Commas and opening brackets in the part of an object that is decoded whole, also those within texts: each
-# is at most one value, of some 250 bytes. A group has hundreds; beyond a hundred thousand it is refused, for
-# it could not be stored either: the schemas bound every list and text of a spec.
+# The limit of commas and opening brackets, including those in strings, in the part of an object that is
+# decoded whole. Each is at most one value of about 250 bytes. A group has hundreds. An object above the limit
+# is refused; it could not be stored either, because the schemas limit every list and string of a spec.
 MAX_DETAILS = 100_000
-# What a decoded object takes at most for that.
+# The memory that a decoded object then needs at most.
 DETAILS_BYTES = MAX_DETAILS * 256
-# Go writes a review's fields in the order of their type: the uid comes first, the namespace before the
-# objects. Within texts quotation marks are escaped, so neither pattern is found in a name.
+# Go writes the fields of a review in the order of their type: the uid first, the namespace before the
+# objects. Quotation marks in strings are escaped, so neither pattern matches inside a name.
 _UID = re.compile(rb'"request":\{"uid":"([^"\\]{1,128})"')
 _NAMESPACE = re.compile(rb'"namespace":"([^"\\]{1,253})"')
 
@@ -52,7 +52,7 @@ class ReviewError(PodiumError):
 
 
 class LargeError(ReviewError):
-    """A review of an object that would cost too much to decode."""
+    """A review of an object that is too expensive to decode."""
 
     def __init__(self, uid: str, where: str) -> None:
         super().__init__(f"{where} has more than {MAX_DETAILS:,} values. Make the object smaller")
@@ -60,14 +60,14 @@ class LargeError(ReviewError):
 
 
 class Beginning(NamedTuple):
-    """The uid and namespace in the first bytes of a review; the namespace is empty where it is not there."""
+    """The uid and namespace in the first bytes of a review; the namespace is empty if it is not in them."""
 
     uid: str
     namespace: str
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of the API server. `request` is None where Podium has no rules for what is written."""
+    """One request of the API server. `request` is None if Podium has no rules for the object."""
 
     uid: str
     phase: Phase
@@ -128,7 +128,7 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 class _GroupingMetadata(_Metadata, gc=False):
-    """Beside what a pod's has; a pod's finalizers the API server judges."""
+    """The metadata of a group or Workload. For pods, the API server checks the finalizers itself."""
 
     finalizers: list[str] | UnsetType | None = UNSET
 
@@ -163,7 +163,7 @@ class _MutatedSpec(_PodSpec, gc=False):
 
 
 class _MutatedPod(msgspec.Struct, gc=False):
-    """A pod that may be changed: whose it is and what it tolerates matters, too."""
+    """The fields for mutation of a pod: those of validation, its scheduler and its tolerations."""
 
     apiVersion: str
     kind: str
@@ -200,7 +200,7 @@ class _AskingSpec(msgspec.Struct, gc=False):
 
 
 class _AskingPod(msgspec.Struct, gc=False):
-    """A pod that asks for a gang: who made it matters, its class does not."""
+    """The fields of a pod that asks for a gang: its owner, but not its class."""
 
     apiVersion: str
     kind: str
@@ -209,7 +209,7 @@ class _AskingPod(msgspec.Struct, gc=False):
 
 
 class _Grouping(msgspec.Struct, gc=False):
-    """A PodGroup or Workload; no rule of a webhook looks at a status."""
+    """A PodGroup or Workload; no rule of a webhook reads the status."""
 
     apiVersion: str
     kind: str
@@ -223,7 +223,7 @@ class _RawMetadata(msgspec.Struct, gc=False):
 
 
 class _RawGrouping(msgspec.Struct, gc=False):
-    """The parts of a group or Workload that may be decoded to values without number."""
+    """The parts of a group or Workload with an unlimited number of values."""
 
     metadata: _RawMetadata = msgspec.field(default_factory=_RawMetadata)
     spec: Raw = Raw(b"")
@@ -234,7 +234,7 @@ class _RawPodSpec(msgspec.Struct, gc=False):
 
 
 class _RawPod(msgspec.Struct, gc=False):
-    """Those of a pod."""
+    """The parts of a pod with an unlimited number of values."""
 
     metadata: _RawMetadata = msgspec.field(default_factory=_RawMetadata)
     spec: _RawPodSpec = msgspec.field(default_factory=_RawPodSpec)
@@ -246,7 +246,7 @@ _small: dict[str, msgspec.json.Decoder[_Grouping]] = {
     "Workload": msgspec.json.Decoder(_Grouping),
 }
 _asking = msgspec.json.Decoder(_AskingPod)
-# What is read of a pod depends on what is asked of it.
+# The decoder of a pod depends on the phase.
 _pods: dict[Phase, msgspec.json.Decoder[Any]] = {
     Phase.MUTATE: msgspec.json.Decoder(_MutatedPod),
     Phase.VALIDATE: msgspec.json.Decoder(_Pod),
@@ -257,12 +257,12 @@ _raw_grouping = msgspec.json.Decoder(_RawGrouping)
 _raw_pod = msgspec.json.Decoder(_RawPod)
 _whole = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
-# What msgspec raises for bytes that are not JSON of the wanted shape.
+# The exceptions of msgspec for bytes that are not JSON of the wanted type.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def begin(body: bytes) -> Beginning | None:
-    """Read the first bytes of an AdmissionReview as an API server writes it; None for anything else."""
+    """Return uid and namespace from the first bytes of an AdmissionReview; None for any other text."""
     uid, namespace = _UID.search(body), _NAMESPACE.search(body)
     if uid is None:
         return None
@@ -272,7 +272,7 @@ def begin(body: bytes) -> Beginning | None:
 
 
 def is_large(raw: Raw) -> bool:
-    """Say whether JSON may have more than MAX_DETAILS values."""
+    """Return whether JSON may contain more than MAX_DETAILS values."""
     if len(memoryview(raw)) <= MAX_DETAILS:
         return False
     text = bytes(raw)
@@ -280,14 +280,14 @@ def is_large(raw: Raw) -> bool:
 
 
 def decode(body: bytes | bytearray, phase: Phase) -> Review:
-    """Read an AdmissionReview; raises ReviewError, and LargeError for one that is not worth its memory.
+    """Return a decoded AdmissionReview. Raises ReviewError, and LargeError for one that is too expensive.
 
-    Of objects nothing is built but what rules read, so a body of any size takes little more than itself.
+    Only the fields that rules read are built, so a body of any size needs little more memory than itself.
 
-    Of a body that is nested deeper than the interpreter lets C code go (1,000 levels in Python 3.11, more in
-    later ones) what rules read is read: API servers take 10,000 levels, in managedFields for one, and a
-    refusal would let the object in where the failure policy is Ignore. A key that stands twice counts the
-    last time, as in Go.
+    A body may be nested deeper than the interpreter allows C code (1,000 levels in Python 3.11, more in later
+    versions); the fields that rules read are decoded nevertheless. API servers accept 10,000 levels, for
+    example in managedFields, and a refusal would admit the object if the failure policy is Ignore. The last
+    of duplicate keys counts, as in Go.
     """
     try:
         review = _shallow(_reviews.decode, body)
@@ -326,7 +326,7 @@ def _request(asked: _Request, phase: Phase) -> Request | None:
 
 
 def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, Any]:
-    """Read one of the two objects: what rules look at, or all of it where its types are not the API's."""
+    """Return the fields of an object that rules read, or the whole object if its types are not the API's."""
     try:
         document = _shallow(lambda text: _bounded(asked, phase, text), raw)
     except UNREADABLE as error:
@@ -342,7 +342,7 @@ def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, An
 
 
 def _shallow(decode: Callable[[Any], T], text: bytes | bytearray | Raw) -> T:
-    """Decode a text, without what is nested very deep if it cannot be decoded with it."""
+    """Decode a text; if it is nested too deeply, without its deepest values."""
     try:
         return decode(text)
     except RecursionError:
@@ -361,14 +361,14 @@ def _check_size(asked: _Request, phase: Phase, raw: Raw) -> None:
     try:
         parts = _parts(asked.kind.kind, phase, raw)
     except msgspec.ValidationError:
-        return  # its types are not the API's, see `_pruned`
+        return  # `_pruned` handles objects with other types
     for path, part in parts.items():
         if is_large(part):
             raise LargeError(asked.uid, path)
 
 
 def _parts(kind: str, phase: Phase, raw: Raw) -> dict[str, Raw]:
-    """Give the lists and the spec that would be decoded, by path."""
+    """Return the lists and the spec to decode, by path."""
     if kind != "Pod":
         grouping = _raw_grouping.decode(raw)
         return {"spec": grouping.spec, "metadata.finalizers": grouping.metadata.finalizers}
@@ -394,7 +394,7 @@ def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
 
 
 def encode(review: Review, verdict: Verdict) -> bytes:
-    """Write the answer to a review."""
+    """Return the response to a review as bytes."""
     response: dict[str, Any] = {"uid": review.uid, "allowed": verdict.allowed}
     if verdict.patch and review.request is not None:
         response["patchType"] = "JSONPatch"
@@ -413,11 +413,10 @@ _REASONS = {413: "RequestEntityTooLarge", 429: "TooManyRequests"}
 
 
 def refusal(uid: str, code: int, message: str) -> bytes:
-    """Write the answer that refuses a request nobody judged.
+    """Return a response that denies a request without judging it.
 
-    An answer without a review lets the request through where failurePolicy is Ignore, whatever its status:
-    the API server takes every status but 200 for a call that failed (apiserver,
-    pkg/admission/plugin/webhook).
+    Without a review in the response, the API server admits the request where failurePolicy is Ignore. It
+    treats every status but 200 as a failed call (apiserver, pkg/admission/plugin/webhook).
     """
     status: dict[str, Any] = {
         "status": "Failure",
@@ -426,14 +425,14 @@ def refusal(uid: str, code: int, message: str) -> bytes:
         "message": message,
     }
     if code != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        # The API server makes a Retry-After header of it.
+        # The API server turns this into a Retry-After header.
         status["details"] = {"retryAfterSeconds": 1}
     response = {"uid": uid, "allowed": False, "status": status}
     return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
 def _status(review: Review, verdict: Verdict) -> dict[str, Any]:
-    """Give the Status as the API server writes its own: a 403 names the resource, a 422 the kind."""
+    """Return a Status in the API server's form: a 403 names the resource, a 422 the kind."""
     invalid = verdict.code == 422
     return {
         "status": "Failure",
@@ -467,7 +466,7 @@ def _cause(finding: Finding) -> dict[str, str]:
 
 
 def _cut(warnings: list[str]) -> list[str]:
-    """Cut warnings to what reaches the client; what was cut ends in an ellipsis."""
+    """Return the warnings within the API server's limits; shortened ones end with an ellipsis."""
     result: list[str] = []
     room = MAX_WARNINGS
     for warning in warnings:

@@ -1,21 +1,21 @@
-"""Which step of the certificates' life is due: a state that replicas share, and a function from it to a step.
+"""Certificate rotation: a state that replicas share, and a function from it to the next step.
 
-A client must at no moment meet a leaf that the bundle it holds does not vouch for, and it may hold the bundle
-of some seconds ago. So a CA is replaced in this order, and no other: both CAs are in the bundle (INTRODUCE),
-the API server is seen to have it (PUBLISH), and to have had it for longer than its watches lag (WAIT); only
-then comes a leaf under the new CA and goes the old CA's key (SWITCH); every replica is seen to serve under
-the new CA, or not to have done so for minutes (PROVE); the old CA leaves the bundle (DROP). A leaf alone is
-renewed in one step.
+A client must never receive a leaf that its bundle does not verify, and its bundle may be some seconds old. So
+a CA is replaced in this order only. Both CAs are in the bundle (INTRODUCE). The API server has it (PUBLISH),
+for longer than its watches lag (WAIT). Only then the new CA signs a leaf, and the key of the old CA is
+deleted (SWITCH). Every replica serves under the new CA, or has not done so for minutes (PROVE). The old CA
+leaves the bundle (DROP). A leaf alone is renewed in one step.
 
-There is no leader. Every step that writes is a compare-and-swap on the one stored state and gives the same
-kind of result whoever does it, so a replica that loses the race reads again and finds the work done, and one
-that dies leaves a state from which anybody goes on. Two rules make that safe. The wait is counted by each
-replica, on its own clock, from its own reading-back: no stored time, hence no trust in others' clocks. And a
-replica says in the stored state what it is about to serve before it serves it (REPORT), so whoever drops a CA
-by compare-and-swap knows everybody who may still serve under it.
+There is no leader. Every step that writes is a compare-and-swap on the stored state, and any replica gets the
+same kind of result. A replica that loses the race reads again and finds the work done. A replica that dies
+leaves a state from which any other continues. Two rules make that safe. First, each replica measures the wait
+on its own clock from its own read-back, so no clock of another host is trusted. Second, a replica stores the
+leaf that it will serve before it serves it (REPORT), so a replica that drops a CA knows all replicas that may
+still serve under it.
 
-A replica that vanished (its node is lost, SIGKILL) leaves its report behind. It must not keep a leaked CA
-trusted, so a report holds the old CA for `patience` looks only: a live replica reads the store at each look.
+A replica that vanished (a lost node, SIGKILL) leaves its report behind. A leaked CA must not stay trusted
+because of it, so a report holds the old CA for `patience` polls only: a live replica reads the store at each
+poll.
 """
 
 from collections.abc import Callable
@@ -34,20 +34,20 @@ NewKey = Callable[[], ec.EllipticCurvePrivateKey]
 
 
 class Periods(NamedTuple):
-    """How long things live and waits last. CA and leaf are renewed when a third of their life is left."""
+    """The durations of rotation. CA and leaf are renewed when a third of their life is left."""
 
     ca: timedelta = timedelta(days=365)
     leaf: timedelta = timedelta(days=30)
-    # By how much the clocks of replicas and API servers may differ: certificates start earlier by that, and a
-    # leaf counts as expired that much later.
+    # The maximum clock skew of replicas and API servers: certificates start earlier by that, and a leaf
+    # counts as expired that much later.
     skew: timedelta = timedelta(hours=1)
-    # Longer than an API server's watch of its webhook configurations lags behind (well under a second).
+    # Longer than the lag of an API server's watch of webhook configurations (well under a second).
     grace: timedelta = timedelta(seconds=10)
     poll: timedelta = timedelta(seconds=10)
-    # How many looks in a row may find a replica not under the new CA before it counts as gone. A live one
-    # reads the store at every poll, so 12 looks forgive two minutes without an API server. Looks and not
-    # seconds: a replica that was suspended itself has given the others no time. A poll takes at most 12 s
-    # (jitter) and an unanswered probe 5 s more, so 12 looks take 3.4 minutes at most.
+    # The consecutive polls that find a replica without the new CA before it counts as gone. A live one reads
+    # the store at every poll, so 12 polls tolerate two minutes without an API server. Polls and not seconds:
+    # a replica that was suspended itself has given the others no time. A poll takes at most 12 s (jitter) and
+    # an unanswered probe 5 s more, so 12 polls take at most 3.4 minutes.
     patience: int = 12
 
 
@@ -55,9 +55,9 @@ USUAL = Periods()
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One replica: where the others reach it, the names it must be called by, and the leaf it may serve.
+    """One replica: its address for other replicas, its required names, and the leaf that it may serve.
 
-    `leaf` is that leaf's fingerprint; nothing it serves is valid after `end`.
+    `leaf` is the fingerprint of that leaf; no certificate that the replica serves is valid after `end`.
     """
 
     replica: str
@@ -68,7 +68,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What replicas share. `next` is the CA being introduced, `retired` the one that goes."""
+    """The state that replicas share. `next` is the CA being introduced, `retired` the CA being dropped."""
 
     signer: Pair
     serving: Pair
@@ -78,12 +78,12 @@ class Stored(msgspec.Struct, frozen=True):
 
     @property
     def bundle(self) -> bytes:
-        """What API servers are to trust: PEM, oldest first, so a switch of signers does not change a byte."""
+        """Return the CAs that API servers must trust: PEM, oldest first, so a SWITCH changes no byte."""
         return self.retired + self.signer.certificate + (self.next.certificate if self.next else b"")
 
 
 class Replica(NamedTuple):
-    """The one that decides: its name, where others reach it, and what API servers call it."""
+    """The replica that decides: its name, its address for other replicas, and its names for API servers."""
 
     name: str
     address: tuple[str, int]
@@ -91,9 +91,9 @@ class Replica(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """An observation: for how long the bundle has been read back, and which replicas serve under the signer.
+    """An observation: how long the bundle is published, and which replicas serve under the signer.
 
-    `silent` are the replicas that have not done so for `patience` looks.
+    `silent` holds the replicas that have not done so for `patience` polls.
     """
 
     published: timedelta | None = None
@@ -102,7 +102,7 @@ class Seen(NamedTuple):
 
 
 class Step(StrEnum):
-    """What is due. Those of WRITES are `advance`d in the store, the rest is done or waited for outside."""
+    """The next step. The steps of WRITES change the stored state by `advance`; the others do not."""
 
     CREATE = "certificates created"
     RENEW = "leaf renewed"
@@ -120,7 +120,7 @@ WRITES = frozenset({Step.CREATE, Step.RENEW, Step.REPORT, Step.INTRODUCE, Step.S
 
 
 def decide(stored: Stored | None, me: Replica, seen: Seen, now: datetime, periods: Periods) -> Step:
-    """Give the one step that is due. Raises PodiumError for a state whose CA cannot be read."""
+    """Return the next step. Raises PodiumError for a state whose CA cannot be read."""
     if stored is None:
         return Step.CREATE
     if stored.next and seen.published is not None and seen.published >= periods.grace:
@@ -145,7 +145,7 @@ def decide(stored: Stored | None, me: Replica, seen: Seen, now: datetime, period
 def advance(
     stored: Stored | None, step: Step, me: Replica, now: datetime, *, periods: Periods, new_key: NewKey
 ) -> Stored:
-    """Give the state after a step of WRITES."""
+    """Return the state after a step of WRITES."""
     if stored is None:
         ca = _authority(now, periods, new_key)
         fresh = Stored(signer=ca, serving=_leaf(ca, me.names, now, periods, new_key))
@@ -176,25 +176,25 @@ def advance(
 
 
 def introduce(stored: Stored, now: datetime, periods: Periods, new_key: NewKey) -> Stored:
-    """Give the state with a next CA, the one that is there already if a rotation is under way."""
+    """Return the state with a next CA; unchanged if a rotation is in progress."""
     if stored.next or stored.retired:
         return stored
     return msgspec.structs.replace(stored, next=_authority(now, periods, new_key))
 
 
 def withdraw(stored: Stored, me: Replica) -> Stored:
-    """Give the state without this replica, which serves no more."""
+    """Return the state without the report of this replica, which has stopped serving."""
     rest = tuple(report for report in stored.reports if report.replica != me.name)
     return msgspec.structs.replace(stored, reports=rest)
 
 
 def authority_due(stored: Stored, now: datetime, periods: Periods) -> bool:
-    """Tell whether less than a third of the CA's life is left."""
+    """Return whether less than a third of the CA's life is left."""
     return now >= certificates.facts(stored.signer.certificate).end - periods.ca / 3
 
 
 def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> bool:
-    """Tell whether a new leaf would be better than the stored one: it serves, or it serves for longer."""
+    """Return whether a new leaf is needed: the stored one is not usable, or a new one is valid for longer."""
     last = certificates.facts(stored.signer.certificate).end
     if now >= last:
         return False
@@ -209,13 +209,13 @@ def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> b
 
 def _report(stored: Stored, me: Replica) -> Report:
     leaf = certificates.facts(stored.serving.certificate)
-    # Until the new leaf is loaded, and if loading fails, the one before is served.
+    # The replica serves its former leaf until the new one is loaded, or if loading fails.
     ends = [report.end for report in stored.reports if report.replica == me.name]
     return Report(me.name, me.address, me.names, leaf.fingerprint, max([leaf.end, *ends]))
 
 
 def _reported(stored: Stored, me: Replica, now: datetime, periods: Periods) -> Stored:
-    """Give the state with our report in place of our last one, and without those that have run out."""
+    """Return the state with our current report, and without expired reports."""
     others = [
         report for report in stored.reports if report.replica != me.name and now < report.end + periods.skew
     ]
@@ -223,7 +223,7 @@ def _reported(stored: Stored, me: Replica, now: datetime, periods: Periods) -> S
 
 
 def _names(stored: Stored, me: Replica) -> tuple[str, ...]:
-    """Give the names that a leaf must be good for: those of every replica, for one leaf serves them all."""
+    """Return the names that a leaf needs: those of every replica, because all serve the same leaf."""
     return tuple(dict.fromkeys([*me.names, *(name for report in stored.reports for name in report.names)]))
 
 

@@ -1,25 +1,25 @@
-"""The elements of a large JSON array as slices of its bytes, one after another.
+"""Iterate over the elements of a large JSON array as slices of its bytes.
 
-msgspec decodes an array to all its elements at once, which for an array of millions of `{}` is twenty times
-the array. Here an element costs nothing until it is asked for.
+msgspec decodes all elements of an array at once, which for an array of millions of `{}` needs twenty times
+its size. Here an element needs no memory until it is requested.
 """
 
 import re
 from collections.abc import Iterator
 
-# Up to the next bracket that is not within a text. Possessive, so nothing is tried twice.
+# Matches up to the next bracket outside of strings. Possessive, so there is no backtracking.
 _BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{\[]|[}\]])', re.DOTALL)
 _OPEN = frozenset(b"{[")
 
 
 class LongError(ValueError):
-    """An element that is longer than any may be."""
+    """An element that exceeds the maximum length."""
 
 
 def slices(array: memoryview, longest: int) -> Iterator[memoryview]:
-    """Give the objects and arrays that are elements of a valid JSON array; texts and numbers are left out.
+    """Yield the objects and arrays in a valid JSON array; strings and numbers are skipped.
 
-    Raises LongError, without reading on, for an element of more than `longest` bytes.
+    Raises LongError, and stops reading, at an element of more than `longest` bytes.
     """
     depth = start = 0
     for found in _BRACKET.finditer(array):

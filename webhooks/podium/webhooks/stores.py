@@ -1,8 +1,8 @@
-"""Where replicas keep the certificates they share: a Secret, or a folder for one machine.
+"""Stores for the certificates that replicas share: a Secret, or a folder on one machine.
 
-A store holds one document and offers one thing: replace it if it is still the one that was read. `state.json`
-is that document and the only part that is read back; ca.crt, tls.crt and tls.key beside it are copies for
-people and tools (curl --cacert), under the names that they know from other Secrets.
+A store has one document and one operation: replace it if it is unchanged since it was read. `state.json` is
+that document, and the only part that is read back. ca.crt, tls.crt and tls.key are copies for people and
+tools (curl --cacert), under the usual names.
 """
 
 import base64
@@ -30,7 +30,7 @@ _LABELS = {
 
 
 class Found(NamedTuple):
-    """What a store holds, None for nothing, and which edition that is, for `write`."""
+    """The content of a store, or None, and its version for `write`."""
 
     stored: Stored | None
     version: str
@@ -40,22 +40,22 @@ class Store(Protocol):
     """One shared document, replaced by compare-and-swap."""
 
     async def read(self) -> Found:
-        """Give what is stored. Raises PodiumError when it cannot be read, or is not ours."""
+        """Return the stored state. Raises PodiumError when it cannot be read, or is not Podium's."""
         ...
 
     async def write(self, stored: Stored, version: str) -> bool:
-        """Replace the edition that was read; False when somebody else was faster. Raises PodiumError."""
+        """Replace the version that was read. Return False if it has changed since. Raises PodiumError."""
         ...
 
 
 class FolderStore:
-    """A folder that its owner alone may enter, on a file system where flock and rename work."""
+    """A folder with access for its owner only, on a file system where flock and rename work."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def read(self) -> Found:
-        """Give what state.json holds."""
+        """Return the content of state.json."""
         try:
             body = self._body()
         except OSError as error:
@@ -65,7 +65,7 @@ class FolderStore:
         return Found(_decode(body, str(self._folder / _STATE)), _digest(body))
 
     async def write(self, stored: Stored, version: str) -> bool:
-        """Replace the files; state.json first, for the others are its copies."""
+        """Replace the files; state.json first, because the others are its copies."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _lock(self._folder / ".lock") as locked:
@@ -75,9 +75,7 @@ class FolderStore:
                 for name, content in _files(stored).items():
                     _put(self._folder / name, content)
         except OSError as error:
-            raise PodiumError(
-                f"{self._folder}: cannot keep the certificates here: {error.strerror}"
-            ) from None
+            raise PodiumError(f"{self._folder}: cannot store certificates: {error.strerror}") from None
         return True
 
     def _body(self) -> bytes:
@@ -88,9 +86,9 @@ class FolderStore:
 
 
 class SecretStore:
-    """A Secret; who makes it empty beforehand (so that `create` need not be granted) is welcome to.
+    """A Secret. It may exist empty beforehand, so that the verb `create` is not needed.
 
-    Needs get, create and patch on it. Labels and whatever else others put on it stay.
+    Needs get, create and patch on it. Labels and other fields of other writers are kept.
     """
 
     def __init__(self, connection: Connection, namespace: str, name: str) -> None:
@@ -100,7 +98,7 @@ class SecretStore:
         self._where = f"Secret {namespace}/{name}"
 
     async def read(self) -> Found:
-        """Give what the Secret holds; its resourceVersion is the edition."""
+        """Return the content of the Secret; its resourceVersion is the version."""
         try:
             body = await self._connection.get(f"{self._path}/{self._name}")
         except RefusedError as error:
@@ -109,13 +107,13 @@ class SecretStore:
             raise
         secret = msgspec.json.decode(body, type=_Secret)
         if secret.data and _STATE not in secret.data:
-            raise PodiumError(f"{self._where}: holds something that is not Podium's; name another Secret")
+            raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
         state = secret.data.get(_STATE) if secret.data else None
         stored = _decode(base64.b64decode(state), self._where) if state else None
         return Found(stored, secret.metadata.resourceVersion)
 
     async def write(self, stored: Stored, version: str) -> bool:
-        """Make the Secret, or patch it if it is still the one that was read."""
+        """Create the Secret, or patch it if it is unchanged since it was read."""
         data = {name: base64.b64encode(content).decode() for name, content in _files(stored).items()}
         try:
             if version:
@@ -137,7 +135,7 @@ class SecretStore:
                 }
                 await self._connection.send("POST", self._path, secret)
         except RefusedError as error:
-            # 409: it was made, or changed, since; 404 to a patch: it was deleted.
+            # 409: created or changed since the read; 404 to a patch: deleted.
             if error.code == 409 or (error.code == 404 and version):
                 return False
             raise
@@ -165,12 +163,12 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
 def _decode(body: bytes, where: str) -> Stored:
     try:
         stored = msgspec.json.decode(body, type=Stored)
-        # Nothing works without the CAs; a bad leaf is simply replaced.
+        # The CAs must be valid; an invalid leaf is replaced.
         for ca in (stored.signer, stored.next):
             if ca is not None:
                 certificates.check(ca, (), certificates.facts(ca.certificate).start)
     except (msgspec.DecodeError, PodiumError) as error:
-        raise PodiumError(f"{where}: {_STATE}: {error}; delete it to have certificates made anew") from None
+        raise PodiumError(f"{where}: {_STATE}: {error}. Delete it to create new certificates") from None
     return stored
 
 
@@ -184,7 +182,10 @@ def _put(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Hold the folder's lock, or give False at once: who has it may be stopped, and we serve meanwhile."""
+    """Take the folder's lock and yield True. Yield False if another process holds it.
+
+    Waiting could last forever, because the holder may be suspended, and this process must serve.
+    """
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, files.PRIVATE), "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""The TLS side of serving: one context for the process' life, whose certificate is swapped under it.
+"""TLS for serving: one context for the process' life, whose certificate can be replaced.
 
-Loading a pair into a live SSLContext has two traps, both seen: a pair that does not match raises and leaves a
-context with which every further handshake fails; and an RSA pair joins an ECDSA one instead of taking its
-place, so the old certificate goes on being served. So the live context holds no certificate at all. Each pair
-gets a context of its own, and once that is complete the live context's SNI callback, which OpenSSL calls for
-clients without SNI too, gives it to every handshake from then on. Open connections keep what they have.
+Loading a pair into a live SSLContext has two problems, both observed. A pair that does not match raises, and
+leaves a context with which every further handshake fails. An RSA pair is added to an ECDSA pair instead of
+replacing it, so the old certificate is still served. So the live context has no certificate. Each pair gets
+its own context. When it is complete, the live context's SNI callback selects it for every later handshake;
+OpenSSL calls that callback for clients without SNI too. Open connections keep their certificate.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ _PROBE_SECONDS = 5.0
 
 
 class Serving:
-    """The certificate being served, and which clients are.
+    """The certificate being served, and the clients that may send requests.
 
-    `names` is what API servers call us by: a pair that is not good for all of them is refused. With
-    `client_ca` (a PEM file, read again by `refresh_clients`) `accepts` wants a certificate of that CA, and
-    with `client_name` one whose common name or DNS name that is. A client without any gets through the
-    handshake nevertheless: API servers show theirs to admission webhooks and never to conversion webhooks.
-    Raises PodiumError when the file is of no use.
+    `names` are the names that API servers use: a pair without all of them is refused. With `client_ca` (a PEM
+    file, read again by `refresh_clients`) `accepts` requires a certificate of that CA. With `client_name` it
+    requires one with that common name or DNS name. The handshake allows clients without a certificate: API
+    servers send theirs to admission webhooks and never to conversion webhooks. Raises PodiumError when the
+    file cannot be used.
     """
 
     def __init__(
         self, names: Sequence[str], *, client_ca: Path | None = None, client_name: str | None = None
     ) -> None:
         if client_name and not client_ca:
-            raise PodiumError("a client name is of no use without the client CA that vouches for it")
+            raise PodiumError("a client name needs a client CA")
         self._names = tuple(names)
         self._client_ca = client_ca
         self._client_name = client_name
@@ -51,18 +51,18 @@ class Serving:
 
     @property
     def expiry(self) -> datetime | None:
-        """When the certificate being served expires; None before the first."""
+        """Return when the served certificate expires; None before the first."""
         return self._facts.end if self._facts else None
 
     @property
     def fingerprint(self) -> str | None:
-        """SHA-256 of the certificate being served, hex; None before the first."""
+        """Return the SHA-256 of the served certificate in hex; None before the first."""
         return self._facts.fingerprint if self._facts else None
 
     def load(self, pair: Pair, now: datetime) -> bool:
-        """Serve this pair from the next handshake on; False when it is the one being served.
+        """Serve this pair from the next handshake on. Return False if it is served already.
 
-        Raises PodiumError for a pair that clients would not accept; what was served before still is.
+        Raises PodiumError for a pair that clients would not accept; the former pair is then still served.
         """
         if pair == self._pair:
             return False
@@ -72,7 +72,10 @@ class Serving:
         return True
 
     def refresh_clients(self) -> bool:
-        """Read the client CA file again; True when it changed. Raises PodiumError; the last CA then stays."""
+        """Read the client CA file again, and return whether it changed.
+
+        Raises PodiumError when the file cannot be used; the last CA then stays.
+        """
         if self._client_ca is None:
             return False
         authorities = _authorities(self._client_ca)
@@ -84,14 +87,14 @@ class Serving:
         return True
 
     def accepts(self, connection: ssl.SSLObject) -> bool:
-        """Tell whether the client of a finished handshake is one that may ask for admission."""
+        """Return whether the client of a finished handshake may send admission reviews."""
         if self._client_ca is None:
             return True
         peer = connection.getpeercert() or {}
         if self._client_name is None:
-            # Of a CA of ours, or the handshake would have failed.
+            # With a certificate of another CA the handshake would have failed.
             return bool(peer)
-        # Tuples of tuples of pairs, by the ssl module's documentation; typed as a union of all its fields.
+        # The ssl module documents tuples of tuples of pairs, but its types are a union of all fields.
         subject = [pair for part in peer.get("subject", ()) for pair in part]
         named = [("commonName", self._client_name), ("DNS", self._client_name)]
         return any(pair in named for pair in [*subject, *peer.get("subjectAltName", ())])
@@ -107,7 +110,7 @@ class Serving:
             with _path(pair.certificate) as certificate, _path(pair.key) as key:
                 context.load_cert_chain(certificate, key)
         except ssl.SSLError as error:
-            # Its text is a library and a reason ("ee key too small"), never content.
+            # The text has a library and a reason ("ee key too small"), never content of the files.
             raise PodiumError(
                 f"the certificate cannot be served: {error.reason or 'not understood'}"
             ) from None
@@ -119,16 +122,16 @@ class Serving:
         context.set_alpn_protocols(["http/1.1"])
         if self._client_ca:
             context.verify_mode = ssl.CERT_OPTIONAL
-            # A resumed session is not verified again; it would outlive the client CA it was made under.
+            # A resumed session is not verified again, so it would outlive the client CA.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         return context
 
 
 async def serves(address: tuple[str, int], bundle: bytes, name: str) -> bool:
-    """Tell whether whoever listens there has a certificate for the name by one of the bundle's CAs.
+    """Return whether the server at an address has a certificate for the name, signed by the bundle.
 
-    No answer within 5 s is no. A listener that wants a certificate from us shows its own first (TLS 1.3).
+    False without an answer in 5 s. A server that requires a client certificate sends its own first (TLS 1.3).
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -143,7 +146,7 @@ async def serves(address: tuple[str, int], bundle: bytes, name: str) -> bool:
 
 
 def _authorities(path: Path) -> str:
-    """Give the PEM certificates of a file that client certificates are to be verified by."""
+    """Return the PEM certificates in a file, to verify client certificates with."""
     try:
         body = path.read_bytes()
         certificates.facts(body)
@@ -151,7 +154,7 @@ def _authorities(path: Path) -> str:
     except OSError as error:
         raise PodiumError(f"{path}: {error.strerror or 'not understood'}") from None
     except UnicodeDecodeError:
-        raise PodiumError(f"{path}: is not PEM") from None
+        raise PodiumError(f"{path}: not PEM") from None
     except PodiumError as error:
         raise PodiumError(f"{path}: {error}") from None
     return body.decode("ascii")
@@ -159,7 +162,7 @@ def _authorities(path: Path) -> str:
 
 @contextlib.contextmanager
 def _path(content: bytes) -> Iterator[str]:
-    """Give content a path, for OpenSSL loads from files only; where the system can, one in memory."""
+    """Yield a path to the content, because OpenSSL loads only from files; in memory if the system can."""
     with contextlib.ExitStack() as stack:
         if sys.platform == "linux":
             file = stack.enter_context(os.fdopen(os.memfd_create("podium"), "w+b"))
