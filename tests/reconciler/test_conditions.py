@@ -172,7 +172,7 @@ CASES = [
         PRIORITIES_MATCH,
         "",
         0,
-        "All pods that stay have priority 1000. Terminating and different: b.",
+        "All pods that are not terminating have priority 1000. Terminating and different: b.",
     ),
     Case(
         "all carry it, whatever their classes are called",
@@ -202,7 +202,7 @@ CASES = [
         NO_MEMBERS,
         "",
         0,
-        "No pod that has not finished references the group.",
+        "No unfinished pod references the group.",
     ),
     Case(
         "a group whose class was never resolved",
@@ -212,9 +212,9 @@ CASES = [
         GROUP_UNRESOLVED,
         "unresolved",
         0,
-        "The group names PriorityClass gold, but its priority was never resolved from it, as when a group is "
-        "made while Podium's webhook is not there. It cannot be set later: delete the group and make it "
-        f"again. {BY_DIVERGENCE_POLICY}",
+        "The group names PriorityClass gold, but its priority was never resolved from it. The cause is a "
+        "group created while Podium's webhook is not running. Delete the group and create it again: "
+        f"the priority cannot be set later. {BY_DIVERGENCE_POLICY}",
     ),
     Case(
         "an unresolved group without members",
@@ -224,9 +224,9 @@ CASES = [
         GROUP_UNRESOLVED,
         "unresolved",
         0,
-        "The group names PriorityClass gold, but its priority was never resolved from it, as when a group is "
-        "made while the API server's Priority plugin is off. It cannot be set later: delete the group and "
-        f"make it again. Until then Kubernetes takes its priority for 0. {BY_DIVERGENCE_POLICY}",
+        "The group names PriorityClass gold, but its priority was never resolved from it. The cause is a "
+        "group created while the API server's Priority plugin is off. Delete the group and create it again: "
+        f"the priority cannot be set later. Until then Kubernetes uses priority 0. {BY_DIVERGENCE_POLICY}",
     ),
 ]
 

@@ -1,8 +1,8 @@
-"""What a reconciler wants done, as values: deciding is pure, and only the writer talks to the API server.
+"""Actions of the reconcilers, as values: deciding is pure, and only the writer sends requests.
 
-Every write names the object it was decided from by UID and resourceVersion. Whoever decided from an older
-moment, a leader that was paused past its lease among them, is refused by the API server and can overwrite
-nothing that is newer.
+Every write names the object that it was decided from by UID and resourceVersion. If the decision is outdated,
+the API server refuses the write, so that no newer state is overwritten. That includes a leader that was
+suspended past its lease.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from podium.findings import ObjectRef
 
 
 class ApplyConditions(msgspec.Struct, frozen=True):
-    """All conditions of ours that a group shall have; none takes away those that it has."""
+    """Apply all our conditions to a group; the stored ones are all among them."""
 
     ref: ObjectRef
     uid: str
@@ -24,7 +24,7 @@ class ApplyConditions(msgspec.Struct, frozen=True):
 
 
 class SetFinalizers(msgspec.Struct, frozen=True):
-    """The whole list of finalizers that an object shall have."""
+    """Set the whole list of finalizers of an object."""
 
     ref: ObjectRef
     uid: str
@@ -33,14 +33,14 @@ class SetFinalizers(msgspec.Struct, frozen=True):
 
 
 class CreateGroup(msgspec.Struct, frozen=True):
-    """A PodGroup that shall be made, if none has its name."""
+    """Create a PodGroup if none has its name."""
 
     ref: ObjectRef
     document: Mapping[str, Any]
 
 
 class ApplyGroup(msgspec.Struct, frozen=True):
-    """All that we say of a PodGroup of ours; its metadata has uid and resourceVersion."""
+    """Apply all our fields to a PodGroup of ours; the metadata has uid and resourceVersion."""
 
     ref: ObjectRef
     document: Mapping[str, Any]
@@ -50,7 +50,7 @@ Action = ApplyConditions | SetFinalizers | CreateGroup | ApplyGroup
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What to do now; `again` is in how many seconds to look anew though nothing changes, None for never."""
+    """The actions to perform now; `again` is the seconds to a decision without a change, or None."""
 
     actions: tuple[Action, ...] = ()
     again: float | None = None

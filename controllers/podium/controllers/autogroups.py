@@ -1,13 +1,13 @@
-"""PodGroups for gangs that ask for one, where nobody else makes them.
+"""Create PodGroups for gangs that ask for one, if no other controller does.
 
-The webhook has named the group on each pod; here it is made, once a pod is there, for what made the pod, and
-goes with that by its owner reference. Of a group that exists only minCount follows the owner, for nothing
-else of it may change. What somebody else made under the name is theirs, whatever it says; pods are its
-members all the same, as of any group.
+The webhook sets the group's name on each pod. When a pod exists, its group is created here for the pod's
+owner, and the owner reference deletes it with the owner. In an existing group only minCount follows the
+owner, because its other fields cannot change. A group that another client created under the name is left
+alone; the pods are its members, as of any group.
 
-Pods that are created together are of one class nearly always. Where they are not, the class of most of them
-is taken, and the others are found to diverge. The group is preempted as a whole, unless all of them ask in a
-label to be preempted one by one.
+Pods that are created together usually have the same class. If they differ, the group gets the class of most
+of them, and the others are divergent. The group is preempted as a whole, unless all pods ask by label to be
+preempted one by one.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from podium.view import View
 
 
 def decide(view: View, key: GroupKey) -> Decision:
-    """Make the group of a gang that asks for one, or bring its minCount up to its owner's.
+    """Return the action that creates the group of a gang, or adapts its minCount to its owner.
 
-    A change names by UID and resourceVersion the group that it was decided from.
+    A change names the UID and resourceVersion of the group that it was decided from.
     """
     if key.native or not gangs.opted_in(view.namespaces.get(key.namespace)):
         return Decision()
@@ -42,15 +42,15 @@ def decide(view: View, key: GroupKey) -> Decision:
     ours = controller is not None and controller.uid == owner.metadata.uid and group.min_count is not None
     if not ours or meta.deletionTimestamp is not None or group.min_count == owner.gang_size:
         return Decision()
-    # An apply that leaves out what an earlier one set takes it away. No apply sets the disruption mode: it
-    # cannot be changed, and groups of earlier releases have another.
+    # An apply removes fields that an earlier apply set and this one omits. No apply sets the disruption mode:
+    # it is immutable, and groups of earlier releases have another one.
     document = gangs.group_of(owner, key.name, group.priority_class_name)
     document["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
     return Decision((ApplyGroup(_ref(key), document),))
 
 
 def _asking(view: View, key: GroupKey) -> list[Pod]:
-    """Give the members that are there to stay and ask for this group."""
+    """Return the members that are neither finished nor terminating and ask for this group."""
     return [
         pod
         for pod in view.members(key).values()
@@ -63,7 +63,10 @@ def _asking(view: View, key: GroupKey) -> list[Pod]:
 
 
 def _owner(view: View, members: Sequence[Pod]) -> Owner | None:
-    """Give what made the members: one thing, for the group's name says which; None if it is going or gone."""
+    """Return the owner of the members, or None if it is deleted or unknown.
+
+    The group's name identifies one owner, so the first member determines it.
+    """
     gang = gangs.gang_of(members[0]) if members else None
     owner = view.owners.get(gang.owner) if gang is not None else None
     return owner if owner is not None and owner.metadata.deletionTimestamp is None else None

@@ -1,12 +1,13 @@
-"""The conditions that say whether a group's members carry what the group carries, as they should be now.
+"""The conditions that report whether a group's members match the group, as they should be now.
 
-The KEP's first drafts had PodsNotMatchingPriority and upstream never built it: there, who wonders why a gang
-does not start finds one pod's name in a scheduler's event. Here the group itself says it, and goes on saying
-what is true. The judgement is `podium.divergence`'s, the words are the audit's; this module only chooses
-status and reason, and bounds what a message tells, for an API server refuses one that is too long.
+The first drafts of the KEP had PodsNotMatchingPriority, and upstream never built it: there, a user who looks
+for the reason why a gang does not start finds one pod's name in a scheduler's event. Here the group itself
+has the reason, and keeps it current. `podium.divergence` judges, and the texts are the audit's. This module
+only chooses status and reason, and limits the message, because an API server refuses a message that is too
+long.
 
-A message depends on what is stored and on nothing else, not on the order of reading and not on the time, and
-one that says that all is well has no numbers: a group whose pods come and go is not written again for it.
+A message depends only on stored objects, not on the order of reads or the time. The message of a matching
+group has no numbers, so a change of its pods causes no write.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ from podium.wording import count, cut, some
 
 PRIORITY = PODS_NOT_MATCHING_PRIORITY
 POLICY = "PodsNotMatchingPreemptionPolicy"
-# Every condition type that is ours to set and to take away.
+# Every condition type that Podium sets and removes.
 OURS = (PRIORITY, POLICY)
 
 PRIORITY_MISMATCH = "PriorityMismatch"
@@ -43,7 +44,8 @@ POLICY_MISMATCH = "PreemptionPolicyMismatch"
 POLICIES_MATCH = "PreemptionPoliciesMatch"
 NO_MEMBERS = "NoMembers"
 
-# Of values and of causes; with three names each this stays readable, and far below the API's limit.
+# The maximum number of values and causes. With three names each, the message is readable and far below the
+# API's limit.
 _SHOWN = 5
 
 _UNEXPLAINED = "unexplained"
@@ -53,8 +55,8 @@ _PREEMPTION_POLICY = "preemption-policy"
 class Judged(msgspec.Struct, frozen=True):
     """A condition as it should be, without its lastTransitionTime.
 
-    `cause` is a Cause, `preemption-policy`, or `unexplained` where integers differ and no class is named on
-    either side; empty where nothing is wrong. `pods` is how many members differ and are not leaving.
+    `cause` is a Cause, `preemption-policy`, or `unexplained` if integers differ and neither side names a
+    class; empty if nothing differs. `pods` is the number of differing members that are not terminating.
     """
 
     condition: Condition
@@ -70,10 +72,10 @@ def judged(
     *,
     policy: bool,
 ) -> tuple[Judged, ...]:
-    """Judge a group by its pods (finished ones are passed over): on priority and, if asked, on policy.
+    """Return the conditions of a group by its unfinished pods: for priority and, if `policy`, for policy.
 
-    A group that names a class but stores no integer is Unknown whatever its members have: 0, which an absent
-    integer means elsewhere, is not what anybody asked for.
+    A group that names a class without a stored integer is Unknown whatever its members have. Elsewhere an
+    absent integer means 0, which no user chose here.
     """
     divergence = judge(group, members, classes)
     priority = _priority(group, divergence, server)
@@ -105,33 +107,33 @@ def _policy(group: PodGroup, divergence: Divergence, server: Server) -> Judged:
 
 def _agreed(group: PodGroup, kind: str, reason: str, members: int, axis: Axis[int] | Axis[str]) -> Judged:
     if not members:
-        message = "No pod that has not finished references the group."
+        message = "No unfinished pod references the group."
         return Judged(_condition(group, kind, "False", NO_MEMBERS, message))
     leaving = _leaving(axis)
-    who = "All pods that stay" if leaving else "All pods"
+    who = "All pods that are not terminating" if leaving else "All pods"
     what = "priority" if kind == PRIORITY else "preemptionPolicy"
     message = " ".join((f"{who} have {what} {axis.expected}.", *leaving))
     return Judged(_condition(group, kind, "False", reason, message))
 
 
 def _condition(group: PodGroup, kind: str, status: str, reason: str, message: str) -> Condition:
-    # Native groups have no generation; a condition must not claim to have seen one.
+    # Native groups have no generation, so their conditions must not have an observedGeneration.
     generation = group.metadata.generation
     return Condition(kind, status, reason, cut(message, MAX_MESSAGE), observedGeneration=generation)
 
 
 def _unresolved(group: PodGroup) -> str:
-    missing = "the API server's Priority plugin is off" if group.native else "Podium's webhook is not there"
-    counts = "Until then Kubernetes takes its priority for 0. " if group.native else ""
+    missing = "the API server's Priority plugin is off" if group.native else "Podium's webhook is not running"
+    counts = "Until then Kubernetes uses priority 0. " if group.native else ""
     return (
         f"The group names PriorityClass {group.priority_class_name}, but its priority was never resolved "
-        f"from it, as when a group is made while {missing}. It cannot be set later: delete the group and "
-        f"make it again. {counts}{BY_DIVERGENCE_POLICY}"
+        f"from it. The cause is a group created while {missing}. Delete the group and create it again: the "
+        f"priority cannot be set later. {counts}{BY_DIVERGENCE_POLICY}"
     )
 
 
 def _causes(group: PodGroup, divergence: Divergence) -> list[str]:
-    """Say the causes that explain most pods, in the order that the audit has, and how many more there are."""
+    """Return sentences about the causes of most pods, in the audit's order, and the number of others."""
     ranked = sorted(divergence.causes, key=lambda each: -len(each.pods))
     told = [because(group, each, divergence) for each in sorted(ranked[:_SHOWN])]
     rest = len(ranked) - len(told)
@@ -144,7 +146,7 @@ def _leaving(axis: Axis[int] | Axis[str]) -> tuple[str, ...]:
 
 
 def _main_cause(divergence: Divergence) -> str:
-    """Choose the cause that a group counts under: that of most pods; age only where nothing else is known."""
+    """Return the cause to count a group under: that of most pods; age only if there is no other cause."""
     pods: Counter[Cause] = Counter()
     for each in divergence.causes:
         pods[each.cause] += len(each.pods)

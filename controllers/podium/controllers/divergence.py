@@ -1,12 +1,12 @@
-"""When a group's conditions are written: a flip at once, what only reads differently when it has settled.
+"""Decide when to write a group's conditions: a status change at once, a new message when the group is quiet.
 
-A gang of a thousand pods that starts changes its message a thousand times, and each write costs the API
-server one to etcd and every watcher an event. What somebody waits for or is paged by is the status, so that
-is never held back; a message follows when the group has been quiet for a moment, is not written often, and
-is not put off for ever where a group never settles.
+A gang of a thousand pods changes its message a thousand times while it starts. Each write costs the API
+server one write to etcd, and every watcher an event. Users and alerts wait for the status, so a status change
+is never delayed. A new message is written when the group has been quiet for a moment, not often, and at the
+latest after a minute if the group is never quiet.
 
-All our conditions go into one apply, for an apply takes away what it leaves out. A condition's time is when
-its status changed, whatever else did, so what says `for: 5m` can be believed.
+All our conditions are in one apply, because an apply removes the fields that it omits. lastTransitionTime
+changes only with the status, so an alert with `for: 5m` is reliable.
 """
 
 from datetime import datetime
@@ -19,25 +19,25 @@ from podium.controllers.actions import ApplyConditions, Decision
 from podium.controllers.conditions import OURS, PRIORITY, Judged
 from podium.note import Note
 
-# Seconds in which nothing may have changed for a group to have settled.
+# The seconds without a change after which a group is quiet.
 QUIET = 2.0
-# Seconds between two writes of one group that only reword it.
+# The minimum seconds between two writes of one group that change only a message.
 APART = 10.0
-# Seconds after which it is reworded though it never settles.
+# The seconds after which a message is written although the group is not quiet.
 LONGEST = 60.0
 
 
 class Write(StrEnum):
-    """Which groups have conditions of ours: those that diverge or once did, or all."""
+    """The groups that get our conditions: those that are or were divergent, or all."""
 
     DIVERGENT = "divergent"
     ALWAYS = "always"
 
 
 class Times(NamedTuple):
-    """Seconds since the group, its members or their classes last changed, and since we wrote its conditions.
+    """The seconds since the last change of the group, its members or classes, and since our last write.
 
-    `since_write` is infinite where this process never did.
+    `since_write` is infinite if this process never wrote the group's conditions.
     """
 
     quiet: float
@@ -47,10 +47,10 @@ class Times(NamedTuple):
 def decide(
     group: PodGroup, judged: tuple[Judged, ...], times: Times, write: Write, now: datetime
 ) -> Decision:
-    """Say what to write of a group's conditions, if anything, or when to look again.
+    """Return the conditions to write, or when to decide again.
 
-    A condition that the group has is kept true even where it would not be set anew; one that is ours and was
-    not judged (its axis is off) is taken away. `now` is aware. A group being deleted is left alone.
+    A condition that the group has is kept current even if it would not be added. A condition of ours that was
+    not judged (its axis is off) is removed. `now` is timezone-aware. A group being deleted is not changed.
     """
     if group.metadata.deletionTimestamp is not None:
         return Decision()
@@ -73,10 +73,10 @@ def decide(
 
 
 def flips(before: PodGroup | None, after: PodGroup) -> tuple[Note, ...]:
-    """Tell what changed of our conditions between two stored states, one note a flip.
+    """Return a note for each status change of our conditions between two stored states.
 
-    Without `before` nothing is told: that is what a first list brings, and it flipped in somebody's past. A
-    group of the same name and another UID is one that had no conditions.
+    Without `before` there is none: the first list contains changes of the past. A group with the same name
+    and another UID counts as a group without conditions before.
     """
     if before is None:
         return ()
@@ -84,7 +84,7 @@ def flips(before: PodGroup | None, after: PodGroup) -> tuple[Note, ...]:
     return tuple(
         _note(after, condition)
         for kind, condition in _ours(after).items()
-        # That all is well is news only where it was not.
+        # A False is reported only after another status.
         if condition.status != (had[kind].status if kind in had else "False")
     )
 

@@ -1,12 +1,13 @@
-"""From a change in the cluster to a write: the shell around the reconcilers, which decide purely.
+"""The reconcile loop for groups: from a change in the cluster to a write, around pure reconcilers.
 
-Every group is one key. A change marks the keys it is about, whoever leads works them off, each by one worker
-at a time: look at the group as it is known now, ask the reconcilers in turn, do the first thing that one of
-them wants. One write makes the group another, so what else there is to do is decided when the informer brings
-what was written; until then the group is left alone. So no write is decided from before our own last one.
+Every group is one key. A change marks the keys that it concerns, and the leader handles them, each by one
+worker at a time. A worker reads the group from the cache, asks the reconcilers in order, and performs the
+first action that one of them returns. A write changes the group, so further actions are decided when the
+informer delivers the result; until then the group is skipped. So no write is decided on a state older than
+our own last write.
 
-Nothing here remembers what was done: what counts is what the API server stores. A leader that comes after
-another goes through all groups once.
+No completed work is remembered, because only the stored objects count. A new leader reconciles all groups
+once.
 """
 
 from collections import Counter
@@ -35,26 +36,26 @@ from podium.note import Note
 from podium.service.queue import Queue
 from podium.state import Readable, State
 
-# Writes of one group at once, and the seconds for each one more: who fights somebody over a field, another
-# controller or a person, must not do so without a pause.
+# The burst of writes of one group, and the seconds for each further one: a conflict with another controller
+# or a person about a field must not become a tight loop.
 _BURST, _BURST_SECONDS = 10, 5.0
-# Seconds in which a group that we have just made should be known to us.
+# The seconds after which a group that we created should be in the cache.
 _NEWS_SECONDS = 5.0
 
 
 class LiveState(Protocol):
-    """The cluster as it is now."""
+    """The current cluster state."""
 
     @property
     def state(self) -> State:
-        """What is known."""
+        """Return the current state."""
 
     async def ready(self) -> None:
-        """Return when every wanted kind has been read once."""
+        """Return when every wanted kind has been listed once."""
 
 
 class Rules(NamedTuple):
-    """What is reconciled, and how."""
+    """The enabled reconcilers and their settings."""
 
     write: Write = Write.DIVERGENT
     preemption_policy: bool = False
@@ -64,10 +65,10 @@ class Rules(NamedTuple):
 
 
 class _Record(msgspec.Struct):
-    """What is known of a group beside the state: times by our clock, and what was found last.
+    """Data about a group outside of the state: times by our clock, and the last result.
 
-    `wrote` is when its conditions were written, `acted` when anything of it was; `expected` is the
-    resourceVersion that it had then.
+    `wrote` is the time of the last write of its conditions, `acted` of any write. `expected` is the
+    resourceVersion after the last write.
     """
 
     changed: float
@@ -79,7 +80,7 @@ class _Record(msgspec.Struct):
 
 
 class Manager:
-    """Keeps the groups of a cluster; `lead` does the work while we may."""
+    """Reconciles the groups of a cluster; `lead` works while this replica leads."""
 
     def __init__(
         self,
@@ -95,9 +96,9 @@ class Manager:
         now: Callable[[], datetime],
         say: Say,
     ) -> None:
-        """`perform` writes as `Writer.perform` does, `emit` takes events; `server` says what it is now.
+        """`perform` writes as `Writer.perform` does, `emit` takes events; `server` returns its version.
 
-        `clock` gives seconds and never goes back, `now` the time in UTC.
+        `clock` returns monotonic seconds, `now` the time in UTC.
         """
         self._cluster = cluster
         self._write = perform
@@ -116,11 +117,11 @@ class Manager:
 
     @property
     def depth(self) -> int:
-        """How many groups wait to be looked at."""
+        """Return the number of groups that wait in the queue."""
         return self._queue.depth if self._queue is not None else 0
 
     def divergent(self) -> tuple[Counter[tuple[str, ...]], Counter[tuple[str, ...]]]:
-        """Count divergent groups, and their pods that differ, by namespace and cause."""
+        """Return the numbers of divergent groups and of their divergent pods, by namespace and cause."""
         groups: Counter[tuple[str, ...]] = Counter()
         pods: Counter[tuple[str, ...]] = Counter()
         for key, record in self._records.items():
@@ -131,7 +132,7 @@ class Manager:
         return groups, pods
 
     async def lead(self) -> None:
-        """Look after all groups until cancelled; when this returns no worker is left."""
+        """Reconcile all groups until cancelled; no worker is left when this returns."""
         await self._cluster.ready()
         state = self._cluster.state
         self._queue = queue = self._new_queue()
@@ -178,7 +179,7 @@ class Manager:
         self._metrics.reconciled(self._clock() - began)
 
     def _decide(self, key: GroupKey, record: _Record) -> Decision:
-        """Ask the reconcilers in turn; the first that wants something is heard."""
+        """Ask the reconcilers in order, and return the first decision with actions."""
         state, rules = self._cluster.state, self._rules
         group, members = state.groups.get(key), state.members(key).values()
         if group is None and not members:
@@ -213,7 +214,7 @@ class Manager:
         try:
             record.expected = await self._write(action)
         except StaleError as error:
-            # What is newer is on its way here; of a group that is no more nothing is wanted.
+            # A watch event delivers the newer group; a deleted group needs no retry.
             if not error.gone:
                 queue.retry(key)
         except TimeoutError:
@@ -232,12 +233,12 @@ class Manager:
                 record.wrote = record.acted
 
     def _failed(self, key: GroupKey, action: Action, error: PodiumError, code: int) -> None:
-        """Say what is wrong, of one group for all that fail alike, until such a write goes well again."""
+        """Log a failure once for all groups that fail alike, until such a write succeeds."""
         if (*_like(action), code) not in self._said:
             self._said.add((*_like(action), code))
             self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})
 
 
 def _like(action: Action) -> tuple[type[Action], str]:
-    """Name the writes that one right allows, roughly."""
+    """Return a key for the writes that one RBAC rule allows, approximately."""
     return type(action), action.ref.apiVersion

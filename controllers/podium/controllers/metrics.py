@@ -1,7 +1,7 @@
-"""What is counted of the reconciler; labels are namespaces and closed sets, never the name of a group.
+"""Metrics of the reconciler; labels are namespaces and closed sets, never the name of a group.
 
-A cluster makes groups without end, and every series lives for as long as the process. Which group it is says
-its condition.
+The number of groups over time is unlimited, and every series lives as long as the process. The conditions
+name the groups.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,36 +17,36 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """The counters; the values that others know are read from them, see `read`."""
+    """The counters and histograms; `read` adds values that other objects have."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._reconciles = Histogram(
             "podium_reconcile_duration_seconds",
-            "Time from taking up a group to being done with it, writing included.",
+            "Duration of one reconcile of a group, including its write.",
             buckets=_BUCKETS,
             registry=registry,
         )
         self._waits = Histogram(
             "podium_queue_wait_seconds",
-            "Time that a group was due before a worker took it up.",
+            "Time from when a group was due to the start of its reconcile.",
             buckets=_BUCKETS,
             registry=registry,
         )
         self._bugs = Counter(
-            "podium_reconcile_errors", "Groups that a bug kept from being looked at.", registry=registry
+            "podium_reconcile_errors", "Reconciles that failed because of a bug.", registry=registry
         )
         self._writes = from_zero(
             Counter(
                 "podium_writes",
-                "Writes by what was written and how it ended; a conflict is decided anew.",
+                "Writes by what was written and the result; a conflict is retried with a new decision.",
                 ["what", "result"],
                 registry=registry,
             ),
             product(sorted(WRITES), RESULTS),
         )
         self._events = from_zero(
-            Counter("podium_events", "Events by what became of them.", ["result"], registry=registry),
+            Counter("podium_events", "Events by result.", ["result"], registry=registry),
             product(events.RESULTS),
         )
 
@@ -59,33 +59,33 @@ class Metrics:
         leads: Callable[[], bool],
         cache_ages: Callable[[], Mapping[str, float]],
     ) -> None:
-        """Say where to read what others know; ages in seconds by resource."""
+        """Register values that other objects have; ages are in seconds by resource."""
         labels = ("namespace", "cause")
         for reading in (
             Reading(
                 "podium_divergent_groups",
-                "Groups with a condition that is True or Unknown; only the leader says it.",
+                "Groups with a condition that is True or Unknown; reported by the leader only.",
                 labels,
                 divergent_groups,
             ),
             Reading(
                 "podium_divergent_pods",
-                "Pods that are not as their group; only the leader says it.",
+                "Pods that differ from their group; reported by the leader only.",
                 labels,
                 divergent_pods,
             ),
-            Reading("podium_queue_depth", "Groups that wait to be looked at.", (), lambda: {(): depth()}),
-            Reading("podium_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}),
+            Reading("podium_queue_depth", "Groups that wait for a reconcile.", (), lambda: {(): depth()}),
+            Reading("podium_leader", "Whether this replica leads.", (), lambda: {(): float(leads())}),
             Reading.of_caches(cache_ages),
         ):
             self._registry.register(reading)
 
     def reconciled(self, seconds: float) -> None:
-        """Note how long a group took."""
+        """Record the duration of a reconcile."""
         self._reconciles.observe(seconds)
 
     def waited(self, seconds: float) -> None:
-        """Note how long a group waited for it."""
+        """Record the time a group waited for its reconcile."""
         self._waits.observe(seconds)
 
     def failed(self) -> None:

@@ -1,4 +1,7 @@
-"""The reconciler process: what is wired to what. Nothing is decided here."""
+"""The reconciler process: its parts and their connections.
+
+This module makes no decisions, so that the reconcilers can be tested without a process.
+"""
 
 import asyncio
 import random as chance
@@ -28,7 +31,7 @@ from podium.service.signals import Stop, stopping
 
 
 async def run(options: Options, rules: Rules, log: FilteringBoundLogger) -> None:
-    """Reconcile until told to stop. Raises PodiumError when it cannot begin, and when the lease is lost."""
+    """Reconcile until asked to stop. Raises PodiumError when the process cannot start or loses the lease."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
@@ -37,7 +40,7 @@ async def run(options: Options, rules: Rules, log: FilteringBoundLogger) -> None
 
 
 class _Process:
-    """The parts, once each."""
+    """The parts of the process, one of each."""
 
     def __init__(self, connection: Connection, replica: Replica, rules: Rules) -> None:
         self._replica = replica
@@ -106,7 +109,7 @@ class _Process:
 
 
 def kinds(rules: Rules) -> set[Kind]:
-    """Give what is followed."""
+    """Return the kinds to watch."""
     followed = {Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS}
     if rules.protection or rules.auto_groups:
         followed |= {Kind.NAMESPACE, Kind.OWNER}
@@ -114,5 +117,5 @@ def kinds(rules: Rules) -> set[Kind]:
 
 
 def wanted(served: Served) -> bool:
-    """Say whether a kind is followed as it is served: of owners, those that gangs have."""
+    """Return whether to watch a served resource: of owners, only those that gangs may have."""
     return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) in FOLLOWED

@@ -1,12 +1,12 @@
-"""A group stays while a pod needs it: what the API server's own groups have, for Podium's.
+"""A finalizer that keeps a deleted group while pods need it, for Podium's groups as for native ones.
 
-A scheduler that meets a pod whose group is gone knows neither how many belong together nor how they may be
-disturbed. So a group that is deleted stays, terminating, until none of its pods is left that could still run.
-The controller puts the finalizer on groups itself, so that there is none where no controller would take it
-away; and nothing here may keep a namespace from going.
+Without the group, a scheduler knows neither how many pods belong together nor how they may be disrupted. So a
+deleted group stays, terminating, until none of its pods can run any more. The controller adds the finalizer
+itself, so that it exists only where a controller can remove it. It must never block the deletion of a
+namespace.
 
-A group that was made for a Job (or JobSet, LeaderWorkerSet) goes with it. Should the Job be made again under
-its name, the new pods name the same group: if they held the old one, the new one could never be made.
+A group created for a Job (or JobSet, LeaderWorkerSet) is deleted with it. If the Job is created again under
+its name, the new pods name the same group. If they held the old group, the new one could never be created.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from podium.findings import ObjectRef, group_of
 from podium.gangs import OWNER_KINDS
 from podium.view import View
 
-# A pod may be known before what made it, and pods may be kept from us for a while.
+# A pod may be cached before its owner, and access to pods may be denied for a while.
 _AGAIN_SECONDS = 5.0
-# The longest way up: a worker of a LeaderWorkerSet, its StatefulSet, the leader, its StatefulSet.
+# The longest chain of owners: a worker of a LeaderWorkerSet, its StatefulSet, the leader, its StatefulSet.
 _GENERATIONS = 4
 
 
 def decide(view: View, key: GroupKey, *, protect: bool) -> Decision:
-    """Put the finalizer on a group, or take it away when nothing needs the group any more.
+    """Return the action that adds the finalizer to a group, or removes it when no pod needs the group.
 
-    Without `protect` it is taken away from every group that has it, for nobody else would.
+    Without `protect` it is removed from every group, because no other component would remove it.
     """
     group = view.groups.get(key)
     if group is None or group.native:
@@ -49,7 +49,7 @@ def decide(view: View, key: GroupKey, *, protect: bool) -> Decision:
 
 
 def _is_needed(view: View, key: GroupKey, group: PodGroup) -> bool | None:
-    """Say whether pods need a group that is deleted; None when that cannot be told now."""
+    """Return whether pods need a deleted group; None if that is unknown now."""
     if _is_terminating(view, key.namespace):
         return False
     if Kind.POD in view.unread:
@@ -70,21 +70,21 @@ def _set(group: PodGroup, finalizers: tuple[str, ...]) -> Decision:
 
 
 def _is_terminating(view: View, name: str) -> bool:
-    """Say whether a namespace is known to be going; one that is not known may well be there."""
+    """Return whether a namespace is known to be terminating; an unknown one may exist."""
     namespace = view.namespaces.get(name)
     return namespace is not None and namespace.metadata.deletionTimestamp is not None
 
 
 def _made_for(group: PodGroup) -> OwnerReference | None:
-    """Give what a group was made for, if it is one of the kinds that groups are made for."""
+    """Return the owner that a group was created for, if its kind is one that groups are created for."""
     owner = group.metadata.controller()
     return owner if owner is not None and (owner.apiVersion, owner.kind) in OWNER_KINDS else None
 
 
 def _is_of_another(view: View, pod: Pod, owner: OwnerReference) -> bool | None:
-    """Say whether a pod was made by another object of the owner's name; None when that cannot be told.
+    """Return whether a pod belongs to another object with the owner's name; None if that is unknown.
 
-    A pod that was made by something else is a member because it says so: it holds the group.
+    A pod of any other owner is a member by its own label or field, so it holds the group.
     """
     for maker in _makers(view, pod):
         if maker is None:
@@ -95,7 +95,7 @@ def _is_of_another(view: View, pod: Pod, owner: OwnerReference) -> bool | None:
 
 
 def _makers(view: View, pod: Pod) -> Iterator[OwnerReference | None]:
-    """Give who made a pod, who made that, and so on; None at the end where one is not known."""
+    """Yield the chain of owners of a pod, with None at the end if one is unknown."""
     meta = pod.metadata
     for _ in range(_GENERATIONS):
         maker = meta.controller()
@@ -110,7 +110,7 @@ def _makers(view: View, pod: Pod) -> Iterator[OwnerReference | None]:
 
 
 def _known(view: View, maker: OwnerReference, namespace: str) -> ObjectMeta | None:
-    """Give the metadata of what a reference names, if it is that very object that is known."""
+    """Return the metadata of the object that a reference names, if the cache has it with the same UID."""
     ref = ObjectRef(maker.apiVersion, maker.kind, namespace, maker.name)
     found = view.pods.get((namespace, maker.name)) if maker.kind == Kind.POD else view.owners.get(ref)
     return found.metadata if found is not None and found.metadata.uid == maker.uid else None

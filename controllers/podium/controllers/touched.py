@@ -1,7 +1,7 @@
-"""Which groups a change in the cluster is about: what must be judged anew, and no more than that.
+"""Map a change in the cluster to the groups to reconcile.
 
-A cluster changes hundreds of times a second and nearly nothing of it is about a given group, so this is asked
-of every event and answers with keys only; a key that is named too often is coalesced by the queue.
+A cluster changes hundreds of times a second, and few changes concern a given group. So this runs for every
+event and returns keys only; the queue coalesces repeated keys.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from podium.view import View
 
 
 def touched(view: View, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:
-    """Give the groups that one change is about; some more than once, and some that do not exist."""
+    """Yield the groups that a change concerns; a group may be repeated, and may not exist."""
     changed = after if after is not None else before
     match changed:
         case Pod():
@@ -42,14 +42,14 @@ def touched(view: View, before: Readable | None, after: Readable | None) -> Iter
 
 
 def _in_doubt(view: View) -> Iterator[GroupKey]:
-    """Give the groups whose message may name a class: of all others the integers alone count."""
+    """Yield the groups whose message may name a class; other messages depend on integers only."""
     for key, group in view.groups.items():
         if any(each.type in OURS and each.status != "False" for each in group.conditions):
             yield key
 
 
 def _gangs(owner: Readable | None) -> tuple[object, ...]:
-    """Give what groups go by of what makes their pods; most of its changes are of its status."""
+    """Return the fields of an owner that groups depend on; most changes of an owner concern its status."""
     if not isinstance(owner, Owner):
         return ()
     return owner.gangs, owner.gang_size, owner.metadata.uid, owner.metadata.deletionTimestamp

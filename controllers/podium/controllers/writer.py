@@ -1,7 +1,7 @@
-"""The one way by which a reconciler writes: fenced by the lease, and never over anything newer.
+"""The only way for a reconciler to write: limited by the lease, and never over a newer state.
 
-A request is not repeated behind the back of whoever decided it: a busy server's 429 comes back as an error,
-and whether the write is still wanted is decided anew.
+A request is not retried here. A 429 of a busy server is an error, and the reconciler decides again whether
+the write is still needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ from podium.kube.connection import Connection
 from podium.kube.fenced import StaleError, conditions_document, fenced, group_path
 from podium.kube.reading import decode
 
-# Whose the fields of auto groups are; all else is the reconciler's.
+# The field manager of auto groups; other fields belong to the reconciler's manager.
 GROUP_MANAGER = "podium-auto-groups"
 
-# What each action is counted as.
+# The metric label of each action.
 _WHAT: Mapping[type[Action], str] = {
     ApplyConditions: "conditions",
     SetFinalizers: "finalizer",
@@ -28,7 +28,7 @@ _WHAT: Mapping[type[Action], str] = {
 }
 
 
-# And all those, with how a write may end.
+# All values of the metric's labels.
 WRITES = frozenset(_WHAT.values())
 RESULTS = ("written", "gone", "conflict", "failed")
 
@@ -42,21 +42,21 @@ class _Answer(msgspec.Struct):
 
 
 class Writer:
-    """Performs actions for as long as `remaining` (seconds) says that we may; `counted` hears of each end."""
+    """Performs actions while `remaining` (seconds) is positive, and counts each result."""
 
     def __init__(
         self, connection: Connection, remaining: Callable[[], float], counted: Callable[[str, str], None]
     ) -> None:
-        """`counted` takes what was written and how it ended: of WRITES and of RESULTS."""
+        """`counted` receives the kind of write and its result, from WRITES and RESULTS."""
         self._connection = connection
         self._remaining = remaining
         self._counted = counted
 
     async def perform(self, action: Action) -> int:
-        """Write; give the resourceVersion that the object has now.
+        """Write, and return the object's new resourceVersion.
 
-        Raises StaleError when the object is another than was decided about, RefusedError when the server
-        refuses, LeaseOverError when the lease ended first, and PodiumError when no answer came.
+        Raises StaleError when the object changed after the decision, RefusedError when the server refuses,
+        LeaseOverError when the lease ended first, and PodiumError when no answer arrived.
         """
         what = _WHAT[type(action)]
         try:
