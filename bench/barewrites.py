@@ -1,14 +1,13 @@
 """What scheduling writes and nothing else: the ceiling of any scheduler that writes as Podium does.
 
 `python -m bench.barewrites KUBECONFIG FILE` carries out what a JSON file has decided beforehand, a list of
-`Step`, with Podium's own writes, in the order in which one must wait for another: nominations and marks, then
-deletes but one, then that one, then binds. Steps do not wait for each other. It tells no events.
+`Step`, with Podium's own writes, in the order in which one must wait for another: deletes but one, then that
+one, then binds. Steps do not wait for each other. It tells no events, and marks no groups.
 """
 
 import asyncio
 import random
 import sys
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,6 @@ import msgspec
 import uvloop
 from bench.field import NAMESPACE
 
-from podium.api.meta import Condition
 from podium.kube.connection import connect
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.effects import PodRef
@@ -50,19 +48,9 @@ async def carry_out(step: Step, writes: Writes) -> None:
     pods = [PodRef(NAMESPACE, each.name, each.uid) for each in step.victims]
     wanted = [(PodRef(NAMESPACE, each.name, each.uid), each.node) for each in step.places]
     if pods:
-        told = _condition("PodScheduled", "False", "Unschedulable")
-        target = _condition("DisruptionTarget", "True", "PreemptionByScheduler")
-        nominations = [writes.nominate(pod, node, told) for pod, node in wanted]
-        await asyncio.gather(*nominations, *(writes.mark(pod, target) for pod in pods))
         await asyncio.gather(*(writes.delete(pod) for pod in pods[:-1]))
         await writes.delete(pods[-1])
     await asyncio.gather(*(writes.bind(pod, node) for pod, node in wanted))
-
-
-def _condition(kind: str, status: str, reason: str) -> Condition:
-    """Give a condition with a message as long as such messages are."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Condition(type=kind, status=status, reason=reason, message="-" * 160, lastTransitionTime=now)
 
 
 async def main(kubeconfig: str, steps: list[Step]) -> None:

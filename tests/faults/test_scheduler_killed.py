@@ -14,8 +14,6 @@ pytestmark = pytest.mark.server
 
 # Which of the writes of each kind is under way.
 STEPS: dict[str, tuple[str, int]] = {
-    "the first nomination": ("nominations", 0),
-    "the last nomination": ("nominations", MEMBERS - 1),
     "the first mark": ("marks", 0),
     "the last mark": ("marks", len(CHEAPEST) - 1),
     "the first delete": ("deletes", 0),
@@ -40,6 +38,43 @@ def test_killed(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> N
     yard.until_bound(names)
     assert sorted(yard.evicted()) == CHEAPEST
     assert sorted({*yard.touched()}) == CHEAPEST
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["and it arrives", "and it is lost"])
+@pytest.mark.parametrize("skip", range(3))
+def test_killed_at_a_delete_for_a_lone_pod(
+    skip: int, arrives: bool, yard: Yard, scheduler: Scheduler
+) -> None:
+    """There is no record, and two nodes are as good: still the three pods of one node go, and no more."""
+    with yard.world.proxy.fault(yard.deletes, Hold(lost=not arrives), times=1, skip=skip) as held:
+        yard.pod("lone", 3, 5)
+        yard.until(lambda: held.hits == 1, "the delete is under way")
+        scheduler.kill()
+    scheduler.again()
+    yard.until_bound(["lone"])
+    evicted = sorted({*yard.evicted()})
+    assert evicted in (CHEAPEST[:3], CHEAPEST[3:])
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["and it arrives", "and it is lost"])
+@pytest.mark.parametrize("step", ["the mark of the group", "the first delete", "the last delete"])
+def test_killed_while_a_group_is_evicted(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> None:
+    """Its own condition is the record: the rest of it goes, and no other pod."""
+    yard.node("g0")
+    yard.node("g1")
+    old = yard.running_gang("old", ["g0", "g1"], 4, 1, whole=True)
+    mark = Where(rf"/namespaces/{yard.name}/podgroups/old/status$", method="PATCH", body="DisruptionTarget")
+    where = mark if "mark" in step else yard.deletes
+    with yard.world.proxy.fault(
+        where, Hold(lost=not arrives), times=1, skip=int(step == "the last delete")
+    ) as held:
+        names = yard.gang("gang", 2, 4, 5)
+        yard.until(lambda: held.hits == 1, f"{step} is under way")
+        scheduler.kill()
+    scheduler.again()
+    yard.until_bound(names)
+    assert sorted({*yard.evicted()}) == old
+    assert not yard.calls(body="DisruptionTarget"), "no pod is marked by itself"
 
 
 def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:

@@ -128,9 +128,10 @@ def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
 
 
 def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection[str] = ()) -> list[str]:
-    """Name the pods that were deleted without having been told why, and those that were deleted twice.
+    """Name a Job's pods that were deleted without having been told why, and pods that were deleted twice.
 
-    `others` names pods that somebody else deleted too, maybe first: they were told at some time.
+    A Job's podFailurePolicy reads why; of other pods no reader decides by it. `others` names pods that
+    somebody else deleted too, maybe first: they were told at some time.
     """
     ours = list(deletes)
     untold: dict[str, str] = {}
@@ -142,12 +143,17 @@ def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection
         if told(each.object):
             if each.object["metadata"]["name"] in others:
                 untold.pop(each.uid, None)
-        elif each.uid not in going:
+        elif each.uid not in going and _of_job(each.object):
             untold[each.uid] = _name(each)
         going.add(each.uid)
     found = [f"{name} was deleted and had not been told" for name in untold.values()]
     names = {each.uid: _name(each) for each in pods}
     return found + [f"{names[uid]} was deleted twice" for uid in set(ours) if ours.count(uid) > 1]
+
+
+def _of_job(pod: dict[str, Any]) -> bool:
+    owners = pod["metadata"].get("ownerReferences", ())
+    return any(each.get("controller") and each["kind"] == "Job" for each in owners)
 
 
 def _name(each: Seen) -> str:

@@ -20,6 +20,7 @@ from podium.kube.connection import RefusedError
 from podium.note import Note
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.writes import Writes
+from podium.schedulerplugin.scheduling.announcements import Announcements
 from podium.schedulerplugin.scheduling.conditions import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Report, Unit
 from podium.service.queue import Queue
@@ -79,6 +80,14 @@ def eviction(*units: Unit, key: Key = ("team", "a"), cleared: tuple[PodRef, ...]
     return Evict(key, PREEMPTOR, ((ref("a"), "node-1"),), units, "node-1", FULLER, cleared)
 
 
+def everything(evict: Evict) -> Announcements:
+    """Have all announced first, each pod by itself."""
+    return Announcements(evict.nominations, evict.victims, ())
+
+
+NOTHING = Announcements((), (), ())
+
+
 class Api:
     """What is written, as a server has it; `outcomes` are those of the next writes, None for well."""
 
@@ -93,7 +102,7 @@ class Api:
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Take a condition."""
         if condition.type == "DisruptionTarget":
-            await self._end("spare", pod.name, version or "")
+            await self._end("spare" if condition.status == "False" else "doom", pod.name, version or "")
             return
         await self._end("mark", pod.name, condition.message or "")
         self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]

@@ -1,4 +1,4 @@
-"""KEP-4832's order: all is announced, then all victims but one go, then that one; a failure ends it."""
+"""KEP-4832's order: announcements first, then all victims but one go, then that one; a failure ends it."""
 
 import asyncio
 
@@ -13,6 +13,7 @@ from podium.kube.connection import RefusedError
 from podium.kube.fenced import LeaseOverError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
 from podium.schedulerplugin.live.writes import GoneError
+from podium.schedulerplugin.scheduling.announcements import Announcements
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
 
 
@@ -38,11 +39,22 @@ SPARES = [Write("mark", name, "False") for name in VICTIMS]
 DELETES = [Write("delete", name) for name in VICTIMS]
 ANNOUNCED = [*NOMINATIONS, *CLEARS, *MARKS]
 
+
+async def _not_taken(_unit: Unit) -> bool:
+    return False
+
+
 TOLD = Conditions(
     waiting=lambda _pod: Condition("PodScheduled", "False"),
     target=lambda _pod: Condition("DisruptionTarget", "True"),
     spared=lambda _pod: Condition("DisruptionTarget", "False"),
+    group=_not_taken,
 )
+
+
+def everything(evict: Evict) -> Announcements:
+    """Announce all, each pod by itself, as kube-scheduler does."""
+    return Announcements(evict.nominations, evict.victims, ())
 
 
 async def _yes() -> str:
@@ -64,7 +76,7 @@ async def test_the_order() -> None:
         writes.story.append("asked")
         return ""
 
-    assert await carry_out(EVICT, writes, TOLD, still=still) == Carried(EVICT.victims)
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=still) == Carried(EVICT.victims)
     assert writes.story == [
         *[("begun", each) for each in ANNOUNCED],
         *[("done", each) for each in ANNOUNCED],
@@ -80,14 +92,68 @@ async def test_one_victim_is_the_last() -> None:
     """There is nothing to do before it."""
     writes = Recorded()
     evict = EVICT._replace(units=(_unit("v1"),), nominations=(), cleared=())
-    assert await carry_out(evict, writes, TOLD, still=_yes) == Carried((pod("v1"),))
+    assert await carry_out(evict, everything(evict), writes, TOLD, still=_yes) == Carried((pod("v1"),))
     assert writes.begun == [MARKS[0], DELETES[0]]
+
+
+NOTHING = Announcements((), (), ())
+GROUPS = Announcements((), (pod("v3"),), EVICT.units[:1])
+
+
+def _group_marks(writes: Recorded, *, taken: bool) -> Conditions:
+    """Note in the story when a group is marked, and whether the API server took it."""
+
+    async def group(unit: Unit) -> bool:
+        writes.story.append(("group", unit.name))
+        return taken
+
+    return TOLD._replace(group=group)
+
+
+async def test_with_nothing_to_announce_the_first_write_is_a_delete() -> None:
+    writes = Recorded()
+    evict = EVICT._replace(cleared=())
+    assert await carry_out(evict, NOTHING, writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    assert writes.begun == DELETES
+
+
+async def test_nothing_is_withdrawn_that_was_not_announced() -> None:
+    writes = Recorded({DELETES[0]: NO})
+    carried = await carry_out(EVICT, NOTHING, writes, TOLD, still=_yes)
+    assert carried.error
+    assert not any(each.what == "mark" for each in writes.begun)
+
+
+async def test_a_group_is_marked_in_place_of_its_pods() -> None:
+    """Before the first delete, like a pod; the caller withdraws it."""
+    writes = Recorded()
+    told = _group_marks(writes, taken=True)
+    assert await carry_out(EVICT, GROUPS, writes, told, still=_because("no")) == Carried((), "no")
+    assert ("group", "v1") in writes.story
+    assert writes.begun == [*CLEARS, MARKS[2], SPARES[2]]
+
+
+async def test_the_pods_of_a_group_that_cannot_be_marked_are() -> None:
+    writes = Recorded()
+    told = _group_marks(writes, taken=False)
+    assert await carry_out(EVICT, GROUPS, writes, told, still=_yes) == Carried(EVICT.victims)
+    assert {each.pod for each in writes.begun[: -len(DELETES)] if each.what == "mark"} == {"v1", "v2", "v3"}
+
+
+async def test_without_any_mark_there_is_no_delete() -> None:
+    """A record that neither the group nor its pods take is none."""
+    writes = Recorded({MARKS[1]: NO})
+    told = _group_marks(writes, taken=False)
+    carried = await carry_out(EVICT, GROUPS, writes, told, still=_yes)
+    assert carried.error
+    assert carried.deleted == ()
+    assert [each for each in writes.begun if each in SPARES] == [SPARES[2], *SPARES[:2]]
 
 
 async def test_what_is_not_wanted_any_more_is_not_done() -> None:
     """The preemptor was deleted or the mode switched off: nobody is evicted, and marks are withdrawn."""
     writes = Recorded()
-    carried = await carry_out(EVICT, writes, TOLD, still=_because("preemption is off"))
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("preemption is off"))
     assert carried == Carried((), "preemption is off", error=False)
     assert writes.begun == [*ANNOUNCED, *SPARES]
 
@@ -96,7 +162,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
     """One that an earlier process of ours wrote is withdrawn like our own when nobody goes."""
     told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
     writes = Recorded()
-    await carry_out(EVICT, writes, told, still=_because("no"))
+    await carry_out(EVICT, everything(EVICT), writes, told, still=_because("no"))
     assert MARKS[1] not in writes.begun
     assert SPARES[1] in writes.begun
 
@@ -105,7 +171,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
 async def test_the_first_error_ends_it(failing: Write) -> None:
     """At every step: what was to come after it is not begun, and who stays no longer says that it goes."""
     writes = Recorded({failing: NO})
-    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
     gone = tuple(pod(each.pod) for each in deleted)
     assert carried == Carried(gone, str(NO), error=True, unsure=failing in DELETES)
@@ -142,13 +208,13 @@ class Away(Recorded):
 async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
     """Others need not go for those who have gone; but not for ever."""
     writes = Away(15, error)
-    assert await carry_out(EVICT, writes, TOLD, still=_yes) == Carried(EVICT.victims)
-    carried = await carry_out(EVICT, Away(10_000, error), TOLD, still=_yes)
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), TOLD, still=_yes)
     assert carried == Carried((), str(error), error=True, unsure=True)
 
 
 async def test_nobody_is_asked_again_when_the_lease_is_over() -> None:
-    carried = await carry_out(EVICT, Away(1, LeaseOverError()), TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), Away(1, LeaseOverError()), TOLD, still=_yes)
     assert carried.failed == str(LeaseOverError())
 
 
@@ -169,7 +235,7 @@ async def test_a_delete_that_nobody_answered_may_have_been_done(
 ) -> None:
     """And may still, where going on with it failed before anybody was asked; not when it was asked again."""
     writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
-    carried = await carry_out(EVICT._replace(again=again), writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, TOLD, still=_yes)
     assert carried.unsure == unsure[again]
 
 
@@ -177,7 +243,7 @@ async def test_a_delete_that_nobody_answered_may_have_been_done(
 async def test_who_has_gone_is_done(gone: Write) -> None:
     """A victim that went by itself needs no delete; the last of those that are left is the last."""
     writes = Recorded({gone: GoneError("gone")})
-    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
     left = [name for name in VICTIMS if name != gone.pod]
     assert carried == Carried(tuple(pod(name) for name in left))
     assert [each.pod for each in writes.begun if each.what == "delete"] == left
@@ -185,13 +251,13 @@ async def test_who_has_gone_is_done(gone: Write) -> None:
 
 async def test_when_all_have_gone_there_is_nothing_to_delete() -> None:
     writes = Recorded({each: GoneError("gone") for each in MARKS})
-    assert await carry_out(EVICT, writes, TOLD, still=_yes) == Carried(())
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(())
     assert writes.begun == ANNOUNCED
 
 
 async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
     writes = Recorded({NOMINATIONS[1]: GoneError("pod team/u2 is gone")})
-    carried = await carry_out(EVICT, writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
     assert carried == Carried((), "pod team/u2 is gone", error=True)
     assert not any(each.what == "delete" for each in writes.begun)
 
@@ -200,7 +266,7 @@ async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
 async def test_cancelled_it_leaves_the_record(number: int) -> None:
     """At every write: nothing is begun any more, and no mark is withdrawn: the next leader reads them."""
     writes = Recorded(limit=1)
-    work = asyncio.create_task(carry_out(EVICT, writes, TOLD, still=_yes))
+    work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes))
     writes.at(number + 1, work.cancel)
     with pytest.raises(asyncio.CancelledError):
         await work
@@ -210,7 +276,7 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
 async def test_who_cannot_be_told_that_he_stays_is_given_back() -> None:
     """The preemptor does not wait until a server that is away was asked about each."""
     writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
-    carried = await carry_out(EVICT, writes, TOLD, still=_because("unwanted"))
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted"))
     assert carried.untold == (pod("v2"), pod("v3"))
     assert [each for each in writes.begun if each in SPARES] == SPARES[:2]
 
@@ -227,7 +293,9 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
         for write, end in ends.items()
     }
     writes = Recorded(errors, limit)
-    carried = asyncio.run(carry_out(EVICT, writes, TOLD, still=_because("unwanted" * unwanted)))
+    carried = asyncio.run(
+        carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted" * unwanted))
+    )
     assert writes.most <= limit
     assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")
     gone = {each.pod for each in MARKS if isinstance(errors.get(each), GoneError)}

@@ -19,7 +19,8 @@ def pod(
     version: int, name: str, cpu: str = "2", *, what: str = "MODIFIED", on: str = "n", **fields: Any
 ) -> Seen:
     """Give a version of a pod; `fields` are of its status, `going` says that it is being deleted."""
-    metadata = {"name": name, "uid": name, "namespace": "ns"}
+    owner = {"kind": "Job", "name": "job", "controller": True}
+    metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "ns", "ownerReferences": [owner]}
     if fields.pop("going", False):
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     if fields.pop("told", False):

@@ -6,11 +6,13 @@ A tenant can write them too, so every rule of an eviction is asked again before 
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from tests.preemption.scene import group, node, priority_class
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
+from podium.api.meta import Condition
 from podium.schedulerplugin.scheduling.effects import Spare
 from podium.schedulerplugin.scheduling.restraint import Unfinished
 from podium.schedulerplugin.scheduling.settings import Mode
@@ -116,6 +118,66 @@ def test_what_an_earlier_process_had_begun(name: str) -> None:
     assert world.evicted() == case.evicted
     assert [evict.resumed for evict in world.evictions()] == [case.resumed] * bool(case.evicted)
     assert [ref.name for each in world.effects if isinstance(each, Spare) for ref in each.pods] == case.spared
+
+
+def marked(name: str, *, by: str = "team-a-high", priority: int = 0) -> Any:
+    """Make a group that goes as a whole, with the mark of a process that died, or of a tenant."""
+    condition = msgspec.convert(told_to_go(by)["conditions"][0], Condition)
+    return group(name, priority, whole=True, conditions=(condition,))
+
+
+def halves(name: str, priority: int = 0) -> list[Any]:
+    """Make a member on each of two nodes."""
+    return [
+        running(f"{name}-{at}", f"n{at + 1}", priority=priority, group=name, status={}) for at in range(2)
+    ]
+
+
+GROUPS = {
+    "what was begun is ended": (
+        [node("n1", 1), node("n2", 1), marked("v"), *halves("v"), preemptor("")],
+        ["v-0", "v-1"],
+        [],
+    ),
+    "not where its priority is not lower": (
+        [node("n1", 1), node("n2", 1), marked("v", priority=10), *halves("v", 10), preemptor("")],
+        [],
+        ["v"],
+    ),
+    "not for a preemptor that is gone": (
+        [node("n1", 1), node("n2", 1), marked("v"), *halves("v")],
+        [],
+        ["v"],
+    ),
+    "not for one that fits without": (
+        [node("n1", 1), node("n2", 1), node("n3", 1), marked("v"), *halves("v"), preemptor("")],
+        [],
+        ["v"],
+    ),
+    "not for one that may not preempt": (
+        [
+            *(node("n1", 1), node("n2", 1), node("n3", 1)),
+            *(marked("v"), *halves("v"), running("low", "n3")),
+            preemptor("", preemptionPolicy="Never"),
+        ],
+        [],
+        ["v"],
+    ),
+    "not one of which nothing runs": ([node("n1", 1), marked("v"), preemptor("")], [], []),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_mark_of_a_group_authorises_nothing(name: str) -> None:
+    """It is a hint as those of pods are; one that nobody needs is withdrawn from the group."""
+    objects, evicted, withdrawn = GROUPS[name]
+    world = World(objects)
+    world.run()
+    assert world.evicted() == evicted
+    assert all(evict.resumed for evict in world.evictions())
+    spares = [each for each in world.effects if isinstance(each, Spare)]
+    assert [key.name for each in spares for key in each.groups] == withdrawn
+    assert not any(each.pods for each in spares)
 
 
 FOR, WHO = "team-a-high", "team-a-low"

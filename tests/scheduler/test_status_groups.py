@@ -3,11 +3,27 @@
 An apply takes back what it does not name, so news of a group must go together with what was said before.
 """
 
-from tests.scheduler.statuses import FULL, FULLER, KEY, at_work, eviction, pod, ref, refused, report
+import asyncio
+
+import pytest
+from tests.scheduler.statuses import (
+    FULL,
+    FULLER,
+    KEY,
+    at_work,
+    everything,
+    eviction,
+    pod,
+    ref,
+    refused,
+    report,
+)
 from tests.scheduler.test_conditions import GOES, INITIALLY, WELL, group_with
 
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition
+from podium.schedulerplugin.live.status import LASTING_SECONDS
+from podium.schedulerplugin.scheduling.announcements import Announcements
 from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.effects import Report, Unit
 
@@ -63,7 +79,7 @@ async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() 
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")
         await scene.advance()
-        scene.statuses.began(eviction(whole()))
+        scene.statuses.began(eviction(whole()), everything(eviction(whole())))
         await scene.advance()
         scene.statuses.placed(KEY, "again")
         await scene.advance()
@@ -78,7 +94,7 @@ async def test_a_group_whose_preemption_was_given_up_is_no_target() -> None:
     """But where it lost a pod already."""
     async with at_work() as scene:
         scene.state.apply(group_with())
-        scene.statuses.began(eviction(whole()))
+        scene.statuses.began(eviction(whole()), everything(eviction(whole())))
         await scene.advance()
         scene.statuses.gave_up(eviction(whole()), [ref("v2")])
         await scene.advance()
@@ -91,8 +107,8 @@ async def test_a_group_whose_preemption_was_given_up_is_no_target() -> None:
 async def test_a_preemptors_group_is_told_what_it_waits_for() -> None:
     async with at_work() as scene:
         scene.state.apply(group_with())
-        scene.statuses.began(eviction(key=KEY))
-        await scene.advance()
+        scene.statuses.began(eviction(key=KEY), everything(eviction(key=KEY)))
+        await scene.advance(LASTING_SECONDS)
         (condition,) = scene.api.groups["uid-train"]
         assert (condition.status, condition.message) == ("False", FULLER)
 
@@ -121,7 +137,7 @@ async def test_a_group_is_told_again_after_trouble_what_it_is_then() -> None:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")
         await scene.advance()
-        scene.statuses.began(eviction(whole()))
+        scene.statuses.began(eviction(whole()), everything(eviction(whole())))
         await scene.advance(1.0)
         assert scene.api.log[-1] == ("group", "uid-train", f"{INITIALLY}=True", "DisruptionTarget=True")
 
@@ -136,3 +152,47 @@ async def test_what_is_stored_of_a_group_is_ours_after_a_restart() -> None:
         scene.statuses.placed(KEY, "again")
         await scene.advance()
         assert scene.api.groups["uid-train"] == (WELL,)
+
+
+async def test_a_group_is_told_at_once_what_must_be_known_before_the_first_delete() -> None:
+    """Though hot writes are under way; and it is told once."""
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.api.busy = True
+        evict = eviction(whole())
+        scene.statuses.began(evict, Announcements((), (), evict.units))
+        assert await scene.statuses.target(evict, whole())
+        await scene.advance(5.0)
+        assert scene.api.log == [("group", "uid-train", "DisruptionTarget=True")]
+        scene.api.busy = False
+        scene.statuses.withdraw([KEY])
+        await scene.advance(1.0)
+        assert scene.api.log[1:] == [("group", "uid-train")]
+
+
+async def test_two_writes_to_a_group_do_not_overtake_each_other() -> None:
+    """An apply that leaves a condition out takes it away, so it waits for the one before."""
+    async with at_work() as scene:
+        scene.state.apply(group_with())
+        scene.api.held = asyncio.Event()
+        scene.statuses.submit(Report(KEY, (), UNSCHEDULABLE, FULL))
+        await scene.advance()
+        evict = eviction(whole())
+        told = asyncio.create_task(scene.statuses.target(evict, whole()))
+        await scene.advance()
+        assert not told.done()
+        scene.api.held.set()
+        scene.api.held = None
+        await scene.advance()
+        assert await told
+        assert scene.api.log[-1] == ("group", "uid-train", f"{INITIALLY}=False", "DisruptionTarget=True")
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_a_group_that_cannot_be_told_is_said_so(code: int) -> None:
+    """The evictor marks its pods then."""
+    async with at_work(refused(code)) as scene:
+        scene.state.apply(group_with())
+        assert not await scene.statuses.target(eviction(whole()), whole())
+        scene.state.remove(group_with())
+        assert not await scene.statuses.target(eviction(whole()), whole())

@@ -12,6 +12,7 @@ from tests.scheduler.statuses import (
     PREEMPTOR,
     Scene,
     at_work,
+    everything,
     eviction,
     pod,
     ref,
@@ -164,7 +165,10 @@ async def test_who_is_to_go_for_another_is_not_told_that_he_stays() -> None:
         scene.statuses.spare([ref("a")])
         await scene.advance()
         victim = Unit("Pod", "team", "a", "uid-a", 1, (ref("a"),))
-        scene.statuses.began(eviction(victim, key=("team", PREEMPTOR.name)))
+        scene.statuses.began(
+            eviction(victim, key=("team", PREEMPTOR.name)),
+            everything(eviction(victim, key=("team", PREEMPTOR.name))),
+        )
         await scene.advance(60.0)
         assert (len(scene.api.log), scene.statuses.depth) == (1, 0)
 

@@ -9,11 +9,25 @@ import asyncio
 import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
-from tests.scheduler.statuses import FULL, FULLER, at_work, eviction, pod, ref, refused, report
+from tests.scheduler.statuses import (
+    FULL,
+    FULLER,
+    NOTHING,
+    at_work,
+    everything,
+    eviction,
+    pod,
+    ref,
+    refused,
+    report,
+)
 
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
-from podium.schedulerplugin.scheduling.effects import PodRef
+from podium.schedulerplugin.live.status import LASTING_SECONDS
+from podium.schedulerplugin.scheduling.effects import PodRef, Unit
+
+VICTIM = Unit("Pod", "team", "v", "uid-v", 1, (ref("v"),))
 
 
 async def test_pods_are_told_once() -> None:
@@ -149,7 +163,7 @@ async def test_no_older_report_undoes_what_an_evictor_writes() -> None:
         scene.statuses.submit(report(FULL, "a"))
         scene.statuses.submit(report("other", "b", reserved={"b": "node-1"}))
         await scene.advance()
-        scene.statuses.began(eviction(cleared=(ref("b"),)))
+        scene.statuses.began(eviction(cleared=(ref("b"),)), everything(eviction(cleared=(ref("b"),))))
         scene.api.busy = False
         await scene.advance(1.0)
         assert scene.api.log == [("mark", "b", "other")]
@@ -161,10 +175,46 @@ async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:
     """Though the state does not show yet that they had been reserved."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
-        scene.statuses.began(eviction())
+        scene.statuses.began(eviction(), everything(eviction()))
         scene.statuses.submit(report(f"{FULLER} preemption: no", "a"))
         await scene.advance()
         assert scene.api.log == [("nominate", "a", f"{FULLER} preemption: no", "")]
+
+
+async def test_a_preemption_that_is_over_soon_is_not_told_of() -> None:
+    """Neither the pod that was bound meanwhile, nor the victims that are gone."""
+    async with at_work() as scene:
+        scene.state.apply(pod("a"))
+        scene.state.apply(pod("v", bound="node-1"))
+        evict = eviction(VICTIM)
+        scene.statuses.began(evict, NOTHING)
+        scene.statuses.evicted(evict, NOTHING, [ref("v")])
+        await scene.advance(LASTING_SECONDS / 2)
+        scene.state.remove(pod("v", bound="node-1"))
+        scene.state.apply(pod("a", bound="node-1"))
+        await scene.advance(60.0)
+        assert (scene.api.log, scene.notes, scene.statuses.depth) == ([], [], 0)
+
+
+async def test_a_preemption_that_lasts_is_told_of() -> None:
+    """Autoscalers read the reserved node, and people why a victim goes."""
+    async with at_work() as scene:
+        scene.state.apply(pod("a"))
+        scene.state.apply(pod("v", bound="node-1"))
+        evict = eviction(VICTIM)
+        scene.statuses.began(evict, NOTHING)
+        scene.statuses.evicted(evict, NOTHING, [ref("v")])
+        await scene.advance(LASTING_SECONDS)
+        assert sorted(scene.api.log) == [("doom", "v", ""), ("nominate", "a", FULLER, "node-1")]
+
+
+async def test_marks_that_came_first_are_not_written_again() -> None:
+    async with at_work() as scene:
+        scene.state.apply(pod("v", bound="node-1"))
+        evict = eviction(VICTIM)
+        scene.statuses.evicted(evict, everything(evict), [ref("v")])
+        await scene.advance(60.0)
+        assert (scene.api.log, scene.statuses.depth) == ([], 0)
 
 
 NAMES, MESSAGES, RESERVED = ("a", "b"), (FULL, FULLER), ("", "node-1", "node-2")

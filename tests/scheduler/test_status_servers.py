@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.fixtures.servers import Server
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.scheduler.statuses import FULL, PREEMPTOR, Said, statuses_of
+from tests.scheduler.statuses import FULL, NOTHING, PREEMPTOR, Said, statuses_of
 from tests.scheduler.test_conditions import INITIALLY
 
 from podium.api.membership import GroupKey
@@ -126,7 +126,7 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
         assert pod["PodScheduled"]["observedGeneration"] == stored.generation
         assert pod["node"] == "node-1"
         statuses.submit(Report(key, (a,), UNSCHEDULABLE, FULL))
-        statuses.began(Evict(key, PREEMPTOR, (), (stored.unit(),), "cluster", FULL))
+        statuses.began(Evict(key, PREEMPTOR, (), (stored.unit(),), "cluster", FULL), NOTHING)
         await written(4)
         group, pod = stored.read()
         assert pod["node"] is None

@@ -282,6 +282,7 @@ NOT_FOUND = _says(404, "NotFound", "no such pod")
 
 # A name, the write, what the server says in turn, the error, and how it is counted; what was asked, and how
 # long was waited between.
+BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
 ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]] = [
     ("bound", _bind, [_ok], None, "written", "POST", []),
     ("mark what has changed", _mark_version, [CONFLICT], ChangedError, "failed", "PATCH", []),
@@ -329,6 +330,15 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
         "failed",
         " ".join(["PATCH"] * 5),
         [0.2, 0.4, 0.8, 1.6],
+    ),
+    (
+        "nominate what was bound since",
+        _nominate,
+        [_says(422, "Invalid", BOUND)],
+        GoneError,
+        "gone",
+        "PATCH",
+        [],
     ),
     ("nominate: in trouble", _nominate, [ETCD, LATER, _ok], None, "written", "PATCH PATCH PATCH", [0.2, 3]),
     (

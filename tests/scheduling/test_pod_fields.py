@@ -20,7 +20,7 @@ HARMLESS = {
     "the kubelet does it after the pod was bound, and no filter reads it": {
         "PodSpec": """activeDeadlineSeconds dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostPID
             hostname hostnameOverride imagePullSecrets readinessGates restartPolicy securityContext
-            setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds""",
+            setHostnameAsFQDN shareProcessNamespace subdomain""",
         "Container": """args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe
             resizePolicy securityContext startupProbe stdin stdinOnce terminationMessagePath
             terminationMessagePolicy tty workingDir""",

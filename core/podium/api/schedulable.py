@@ -18,7 +18,7 @@ from podium.api.core import (
     RawQuantity,
     ResourceRequirements,
 )
-from podium.api.meta import Condition, Int32, LabelSelector, ObjectMeta
+from podium.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
 
 # An annotation on claims, by the volume controller: the volume is theirs.
@@ -193,6 +193,7 @@ class SchedulableSpec(PodSpec, gc=False):
     hostNetwork: bool | None = None
     hostUsers: bool | None = None
     ephemeralContainers: list[EphemeralContainer] | None = None
+    terminationGracePeriodSeconds: Int64 | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):

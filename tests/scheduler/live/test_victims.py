@@ -16,11 +16,12 @@ pytestmark = pytest.mark.server
 STAYS = {"finalizers": ["example.com/stays"]}
 
 
-def test_victims_are_told_why_before_the_first_is_deleted(yard: Yard) -> None:
+def test_a_jobs_pods_are_told_why_before_the_first_is_deleted(yard: Yard) -> None:
     """In the order of KEP-4832; the condition carries the preemptor's UID."""
     yard.nodes(1)
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": str(uuid4()), "controller": True}
     for index in range(4):
-        yard.pod(f"low-{index}", 1, 1, node="n0")
+        yard.pod(f"low-{index}", 1, 1, node="n0", metadata={"ownerReferences": [job]})
     made = yard.pod("high", 4, 5)
     yard.until_bound(["high"])
     marks = yard.calls("PATCH", "/status", "DisruptionTarget")

@@ -14,7 +14,7 @@ from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
 from podium.divergence import judge
 from podium.schedulerplugin.devices import devices
-from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, is_preempted
+from podium.schedulerplugin.preemption.intents import is_preempted, preempts
 from podium.view import View
 from podium.why.account import State
 from podium.why.telling import group_state, state_of
@@ -136,10 +136,7 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
 
 def _told(group: PodGroup) -> bool:
     """Say whether the group's own condition tells that it was preempted, and not scheduled again since."""
-    return any(
-        (each.type, each.status, each.reason) == (DISRUPTION_TARGET, "True", BY_SCHEDULER)
-        for each in group.conditions
-    )
+    return any(map(preempts, group.conditions))
 
 
 def _holding(pod: Schedulable) -> Schedulable | None:

@@ -1,14 +1,13 @@
 """One preemption carried out, in the order of KEP-4832.
 
-First all that says what is about to happen, at the same time: the preemptor's nominations, the end of lower
-ones, and the condition DisruptionTarget of every victim. That is the durable record, from which a process
-that comes after us goes on; so it is complete before the first delete. Then, if the preemption is still
-wanted, all victims but the last are deleted, and then the last: whoever sees room while some victims are not
-yet told to go would take too little for enough.
+First the announcements are written, all at the same time: they are what a reader needs before the first
+delete, the record included from which the next leader goes on. Then, if the preemption is still wanted, all
+victims but the last are deleted, and then the last: a scheduler that sees room while some victims are not
+yet deleted would take too little for enough.
 
-The first failure ends it. What was not deleted then stays, and no longer says that it goes. But an API server
-that is away has refused nothing: a plan that is given up for that, made anew elsewhere, would take more than
-it needs, so deletes are asked for until it is back.
+The first failure ends it. Victims that were not deleted then stay, and their marks are withdrawn. But an API
+server that is away has refused nothing: another plan in place of this one would take more than it needs, so
+deletes are sent again until the server is back.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +19,8 @@ from podium.kube.connection import RefusedError
 from podium.kube.fenced import LeaseOverError
 from podium.schedulerplugin.live.together import Job, together
 from podium.schedulerplugin.live.writes import GoneError, Writes
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+from podium.schedulerplugin.scheduling.announcements import Announcements
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
 
 # How often a delete is asked for, each time for some seconds, while there is no server: about a minute.
 _ROUNDS = 20
@@ -51,27 +51,31 @@ class Conditions(NamedTuple):
     """What pods are told in this preemption; None where there is nothing to tell, or nobody any more.
 
     `waiting` goes with a nomination, `target` is DisruptionTarget True (None: the victim has it already),
-    `spared` is its end.
+    `spared` is its end. `group` marks a group, and returns whether the API server took it.
     """
 
     waiting: Callable[[PodRef], Condition | None]
     target: Callable[[PodRef], Condition | None]
     spared: Callable[[PodRef], Condition | None]
+    group: Callable[[Unit], Awaitable[bool]]
 
 
-async def carry_out(evict: Evict, writes: Writes, told: Conditions, *, still: Still) -> Carried:
-    """Make room; `still` is asked before the first delete whether to go on: nothing, or why not.
+async def carry_out(
+    evict: Evict, first: Announcements, writes: Writes, told: Conditions, *, still: Still
+) -> Carried:
+    """Write what comes `first`, and make room; `still` says before the first delete why not to go on.
 
     A victim that has gone is done, and so is a lower nomination of a pod that has; a preemptor's pod that has
-    gone is a failure, for nothing is evicted for whoever is no more. Nominations stay, whatever happens: they
-    are the caller's to end. Cancelled, it leaves the record for whoever comes next.
+    gone is a failure, for nothing is evicted for whoever is no more. Nominations and the marks of groups
+    stay, whatever happens: they are the caller's to end. Cancelled, it leaves the record for the next leader.
     """
-    return await _Preemption(evict, writes, told).carry_out(still)
+    return await _Preemption(evict, first, writes, told).carry_out(still)
 
 
 class _Preemption:
-    def __init__(self, evict: Evict, writes: Writes, told: Conditions) -> None:
+    def __init__(self, evict: Evict, first: Announcements, writes: Writes, told: Conditions) -> None:
         self._evict = evict
+        self._first = first
         self._writes = writes
         self._told = told
         # Victims that say that they go, and are not known to be told so or to have gone.
@@ -95,9 +99,10 @@ class _Preemption:
         return Carried(tuple(self._deleted), why, error=failed is not None, unsure=unsure, untold=untold)
 
     def _announcements(self) -> list[Job]:
-        nominations = [self._nomination(pod, node) for pod, node in self._evict.nominations]
+        nominations = [self._nomination(pod, node) for pod, node in self._first.nominations]
         clears = [self._clear(pod) for pod in self._evict.cleared]
-        return [*nominations, *clears, *(self._mark(pod) for pod in self._evict.victims)]
+        groups = [self._mark_group(unit) for unit in self._first.groups]
+        return [*nominations, *clears, *groups, *(self._mark(pod) for pod in self._first.marks)]
 
     def _nomination(self, pod: PodRef, node: str) -> Job:
         return lambda: self._writes.nominate(pod, node, self._told.waiting(pod))
@@ -113,8 +118,17 @@ class _Preemption:
             self._marked[pod] = None
             condition = self._told.target(pod)
             if condition is not None and not await _or_gone(self._writes.mark(pod, condition)):
-                del self._marked[pod]
+                self._marked.pop(pod, None)
                 self._gone.add(pod)
+
+        return work
+
+    def _mark_group(self, unit: Unit) -> Job:
+        async def work() -> None:
+            if not await self._told.group(unit):
+                failed = await self._all([self._mark(pod) for pod in unit.pods])
+                if failed is not None:
+                    raise failed
 
         return work
 
@@ -126,7 +140,7 @@ class _Preemption:
             except PodiumError as error:
                 self._unanswered |= not isinstance(error, RefusedError) or error.code >= _TROUBLE
                 raise
-            del self._marked[pod]
+            self._marked.pop(pod, None)
             self._deleted.append(pod)
 
         return work

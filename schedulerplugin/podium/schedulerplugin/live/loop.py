@@ -32,6 +32,7 @@ from podium.schedulerplugin.live.together import Job, together
 from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import notes
+from podium.schedulerplugin.scheduling.announcements import Announcements, announcements
 from podium.schedulerplugin.scheduling.conditions import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
@@ -133,6 +134,7 @@ class Loop:
             # Before anything is planned: who is to go after all must be told so after this.
             for effect in begun:
                 if isinstance(effect, Spare):
+                    self._statuses.withdraw(effect.groups)
                     await self._spare(effect.pods)
             while True:
                 self._news.clear()
@@ -211,13 +213,15 @@ class Loop:
             case Bind():
                 self._begin(self._bind(effect), len(effect.pods), tasks)
             case Evict():
-                self._statuses.began(effect)
-                self._begin(self._evict(effect), len(effect.victims), tasks)
+                first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
+                self._statuses.began(effect, first)
+                self._begin(self._evict(effect, first), len(effect.victims), tasks)
             case Report():
                 self._statuses.submit(effect)
             case Planned(evict):
                 self._history.append(planned(evict, self._view, self._now(), Mode.OBSERVED))
-            case Spare(pods):
+            case Spare(pods, groups):
+                self._statuses.withdraw(groups)
                 self._begin(self._spare(pods), len(pods), tasks)
             case Held(evict, circle):
                 if circle:
@@ -266,7 +270,7 @@ class Loop:
         failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
         self._tell(bind.key, failed)
 
-    async def _evict(self, evict: Evict) -> None:
+    async def _evict(self, evict: Evict, first: Announcements) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), Mode.ENFORCED)
         self._emit(notes.preempted(self._view, evict))
 
@@ -275,7 +279,7 @@ class Loop:
             return self._scheduler.objection(evict.key, self._moment())
 
         try:
-            carried = await carry_out(evict, self._writes, self._conditions(evict), still=still)
+            carried = await carry_out(evict, first, self._writes, self._conditions(evict), still=still)
         except asyncio.CancelledError:
             # Who comes next counts them as gone; which are is known only as far as it has been seen.
             gone = [pod for pod in evict.victims if not self._stays(pod)]
@@ -284,6 +288,7 @@ class Loop:
         seconds = self._clock() - began
         self._metrics.carried_out(evict, seconds, error=carried.error)
         self._history.append(ended(plan, carried.failed, carried.deleted, seconds))
+        self._statuses.evicted(evict, first, carried.deleted)
         if carried.failed:
             fields = {
                 "error": carried.failed,
@@ -322,6 +327,7 @@ class Loop:
             waiting=self._of(lambda pod: unscheduled(UNSCHEDULABLE, evict.message, pod, self._now())),
             target=self._of(target),
             spared=self._of(self._spared),
+            group=partial(self._statuses.target, evict),
         )
 
     def _of(

@@ -1,9 +1,14 @@
-"""Tells pods and groups why they wait, in their status: on a lane of its own that hot writes overtake.
+"""Tells pods and groups why they wait or go, in their status: on a lane of its own that hot writes overtake.
 
 A full cluster has thousands of pods that wait for the same reason, and one node more changes the sentence
 for all of them. Nobody schedules anything by these sentences. So of what a pod shall be told only the last
 counts, what it was told already is not told again, what has become pointless is dropped, and the rest is
 written a few at a time at a bounded rate, while the writes that bind and evict have no use for the server.
+
+A preemption that is over within half a second is not told of at all. If it lasts, autoscalers read the node
+that is reserved for the preemptor, and people read on a victim why it goes. What a preemption must announce
+before its first delete is the evictor's to write, but for the conditions of groups: an apply gives all of
+them, so every write to a group goes through here, one at a time.
 
 What was written is believed here for some seconds, for the state shows it only when the watch brings it: a
 status that is compared with an older one would be left wrong.
@@ -13,10 +18,12 @@ may be to go for another preemption. So what it is told names the version of the
 cannot undo what was written since.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from datetime import datetime
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
@@ -24,15 +31,19 @@ from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
+from podium.kube.fenced import LeaseOverError
 from podium.kube.watching import Say
 from podium.note import Note
 from podium.schedulerplugin.live.writes import GoneError, Writes
+from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.scheduling import notes
+from podium.schedulerplugin.scheduling.announcements import Announcements
 from podium.schedulerplugin.scheduling.conditions import (
     POD_SCHEDULED,
     SCHEDULED,
     UNSCHEDULABLE,
     Attempt,
+    doomed,
     group_conditions,
     group_of,
     ours,
@@ -41,7 +52,7 @@ from podium.schedulerplugin.scheduling.conditions import (
     target_message,
     unscheduled,
 )
-from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Report
+from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Report, Unit
 from podium.service.queue import Queue
 from podium.view import Name, View
 
@@ -55,6 +66,9 @@ _BURST, _SECONDS = 25, 0.01
 _ROOM = 20_000
 # Hot writes are let pass for so long, looked at so often: under load a trickle goes on.
 _PATIENCE, _GLANCE = 5.0, 0.02
+# A preemption that lasts longer than this is told of: most victims without a grace period are gone by then.
+# Cluster Autoscaler and Karpenter look at pending pods every ten seconds, and after one that is calm.
+LASTING_SECONDS = 0.5
 # A watch that is later than this has other troubles.
 _LAG = 10.0
 
@@ -79,6 +93,13 @@ class _Told(NamedTuple):
     reason: str
     message: str
     node: str
+
+
+class _Doomed(NamedTuple):
+    """A pod that goes without having been told for whom."""
+
+    pod: PodRef
+    preemptor: Preemptor
 
 
 class _Applied(NamedTuple):
@@ -163,15 +184,18 @@ class Statuses:
         self._rate = Rate(_BURST, _SECONDS)
         self._wanted: dict[Name, _Told] = {}
         self._spared: dict[Name, PodRef] = {}
+        self._doomed: dict[Name, _Doomed] = {}
         self._news: dict[GroupKey, _News] = {}
         self._pods = _Memory[Name, _Told]()
         self._groups = _Memory[GroupKey, _Applied]()
         self._said: set[int] = set()
+        # Of groups that are being written, so that no apply takes away what another one gave.
+        self._locks = WeakValueDictionary[GroupKey, asyncio.Lock]()
 
     @property
     def depth(self) -> int:
         """How many pods and groups have something to be told."""
-        return len(self._wanted) + len(self._spared) + len(self._news)
+        return len(self._wanted) + len(self._spared) + len(self._doomed) + len(self._news)
 
     def submit(self, report: Report) -> None:
         """Tell pods why they wait, and their group."""
@@ -185,16 +209,21 @@ class Statuses:
         """Tell a group that it was scheduled; it is nobody's target any more."""
         self._tell_group(key, _News(Attempt(SCHEDULED, message), ""))
 
-    def began(self, evict: Evict) -> None:
-        """Take note of a preemption, and tell the groups in it.
+    def began(self, evict: Evict, first: Announcements) -> None:
+        """Take note of a preemption: its pods and groups are told of it if it lasts.
 
-        Nominations and clearings are the evictor's to write, and no older report undoes them.
+        Nominations that come `first`, and clearings, are the evictor's to write, and no older report undoes
+        them.
         """
         now = self._clock()
         for pod in evict.victims:
             self._spared.pop(pod.key, None)
+        written = frozenset(first.nominations)
         for pod, node in evict.nominations:
             told = _Told(pod, UNSCHEDULABLE, evict.message, node)
+            if (pod, node) not in written:
+                self._tell(told, LASTING_SECONDS)
+                continue
             self._lament(told, self._shown(pod))
             self._wanted.pop(pod.key, None)
             self._pods.keep(pod.key, told, now)
@@ -202,12 +231,48 @@ class Statuses:
             self._pods.keep(pod.key, self._shown(pod)._replace(node=""), now)
             if pod.key in self._wanted:
                 self._wanted[pod.key] = self._wanted[pod.key]._replace(node="")
-        self._tell_group(evict.key, _News(Attempt(UNSCHEDULABLE, evict.message)))
-        self._tell_targets(evict, target_message(self._scheduler, evict.preemptor), ())
+        self._tell_group(evict.key, _News(Attempt(UNSCHEDULABLE, evict.message)), LASTING_SECONDS)
+        self._tell_targets(
+            (unit for unit in evict.units if unit not in first.groups),
+            target_message(self._scheduler, evict.preemptor),
+        )
+
+    async def target(self, evict: Evict, unit: Unit) -> bool:
+        """Tell a group at once that it goes; return False if the API server does not take it.
+
+        Raises LeaseOverError.
+        """
+        group = group_of(self._view, unit)
+        if group is None:
+            return False
+        key = key_of(group)
+        self._note_news(key, _News(target=target_message(self._scheduler, evict.preemptor)))
+        try:
+            return await self._write_group(key)
+        except LeaseOverError:
+            raise
+        except PodiumError:
+            # The group is told later, whatever comes of this preemption.
+            self._queue.add(key)
+            return False
+
+    def evicted(self, evict: Evict, first: Announcements, deleted: Iterable[PodRef]) -> None:
+        """Have those `deleted` that were not told before be told for whom they go, if they take long."""
+        told = {pod for unit in first.groups for pod in unit.pods}.union(first.marks)
+        for pod in deleted:
+            if pod not in told and len(self._doomed) < _ROOM:
+                self._doomed[pod.key] = _Doomed(pod, evict.preemptor)
+                self._queue.add(pod.key, LASTING_SECONDS)
 
     def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:
         """Tell the groups that a preemption was to evict that they stay, but for those that lost pods."""
-        self._tell_targets(evict, "", deleted)
+        lost = set(deleted)
+        self._tell_targets((unit for unit in evict.units if lost.isdisjoint(unit.pods)), "")
+
+    def withdraw(self, groups: Iterable[GroupKey]) -> None:
+        """Tell groups that they stay."""
+        for key in groups:
+            self._tell_group(key, _News(target=""))
 
     def spare(self, pods: Iterable[PodRef]) -> None:
         """Tell pods that were told to go that they stay, as soon as the server takes it."""
@@ -220,24 +285,26 @@ class Statuses:
         """Write what has to be told, until cancelled; what is not told by then never is."""
         await self._queue.work(self._write, _WORKERS)
 
-    def _tell(self, told: _Told) -> None:
+    def _tell(self, told: _Told, after: float = 0.0) -> None:
         key = told.pod.key
         if self._shown(told.pod) == told and self._pods.sure(key) and not self._pods.writes(key):
             self._wanted.pop(key, None)
         elif key in self._wanted or len(self._wanted) < _ROOM:
             self._wanted[key] = told
-            self._queue.add(key)
+            self._queue.add(key, after)
 
-    def _tell_group(self, key: Key, news: _News) -> None:
+    def _tell_group(self, key: Key, news: _News, after: float = 0.0) -> None:
         if isinstance(key, GroupKey):
-            self._news[key] = self._news.get(key, _News()).then(news)
-            self._queue.add(key)
+            self._note_news(key, news)
+            self._queue.add(key, after)
 
-    def _tell_targets(self, evict: Evict, target: str, but: Collection[PodRef]) -> None:
-        lost = set(but)
-        for unit in evict.units:
+    def _note_news(self, key: GroupKey, news: _News) -> None:
+        self._news[key] = self._news.get(key, _News()).then(news)
+
+    def _tell_targets(self, units: Iterable[Unit], target: str) -> None:
+        for unit in units:
             group = group_of(self._view, unit)
-            if group is not None and lost.isdisjoint(unit.pods):
+            if group is not None:
                 self._tell_group(key_of(group), _News(target=target))
 
     async def _write(self, key: Key) -> None:
@@ -250,6 +317,10 @@ class Statuses:
             if key in self._spared:
                 await self._turn()
                 await self._write_spared(key)
+            if key in self._doomed:
+                if self._silent(self._doomed[key].pod) is not None:
+                    await self._turn()
+                await self._write_doomed(key)
             if key in self._wanted and self._waiting(self._wanted[key].pod) is not None:
                 await self._turn()
             await self._write_pod(key)
@@ -295,20 +366,43 @@ class Statuses:
         if self._spared.get(key) is pod:
             del self._spared[key]
 
-    async def _write_group(self, key: GroupKey) -> None:
+    async def _write_doomed(self, key: Name) -> None:
+        found = self._doomed.get(key)
+        if found is None:
+            return
+        pod = self._silent(found.pod)
+        if pod is not None:
+            try:
+                await self._writes.mark(found.pod, doomed(self._scheduler, found.preemptor, pod, self._now()))
+            except GoneError:
+                pass
+            except PodiumError as error:
+                self._give_up(error)
+        if self._doomed.get(key) is found:
+            del self._doomed[key]
+
+    async def _write_group(self, key: GroupKey) -> bool:
+        """Write what a group has to be told; return whether it has been told that."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            return await self._write_group_alone(key)
+
+    async def _write_group_alone(self, key: GroupKey) -> bool:
         news, group = self._news.get(key), self._view.groups.get(key)
         if news is None or group is None:
             self._news.pop(key, None)
-            return
+            return group is not None
         uid = group.metadata.uid or ""
         applied = self._groups.get(key, self._clock())
         shown = applied.conditions if applied is not None and applied.uid == uid else ours(group)
         wanted = group_conditions(group, shown, self._now(), attempt=news.attempt, target=news.target)
+        told = True
         if not _alike(shown, wanted) or not self._groups.sure(key):
             write = self._writes.apply_group(group.ref, uid, wanted)
-            await self._settle(self._groups, key, (_Applied(uid, shown), _Applied(uid, wanted)), write)
+            told = await self._settle(self._groups, key, (_Applied(uid, shown), _Applied(uid, wanted)), write)
         if self._news.get(key) == news:
             del self._news[key]
+        return told
 
     async def _settle(
         self, memory: _Memory[K, V], key: K, change: tuple[V, V], write: Awaitable[None]
@@ -342,6 +436,13 @@ class Statuses:
         """Tell of a failure in an event, if it is another than was told."""
         if (told.reason, told.message) != (shown.reason, shown.message):
             self._emit(notes.failed(told.pod, told.message))
+
+    def _silent(self, pod: PodRef) -> Schedulable | None:
+        """Give a pod as it is stored, if it is the same, runs still and does not say that it is preempted."""
+        stored = self._view.pods.get(pod.key)
+        if not isinstance(stored, Schedulable) or stored.metadata.uid != pod.uid:
+            return None
+        return None if stored.finished or is_preempted(stored) else stored
 
     def _waiting(self, pod: PodRef) -> Schedulable | None:
         """Give a pod as it is stored, if it is the same and waits still."""

@@ -36,6 +36,7 @@ from podium.schedulerplugin.scheduling.effects import PodRef
 _ATTEMPTS = 5
 # What a server may answer that is in trouble or too busy; all else it means.
 _AGAIN = (429, 500, 502, 503, 504)
+_INVALID = 422
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 # What is written, and how that may end, as it is counted.
@@ -46,7 +47,7 @@ Counted = Callable[[str, str], None]
 
 
 class GoneError(PodiumError):
-    """The pod or group is no more, is about to go, or another has its name."""
+    """The pod or group is no more, is about to go, another has its name, or the write came too late."""
 
 
 class TakenError(PodiumError):
@@ -133,11 +134,23 @@ class Writes:
         await self._perform("bind", attempt)
 
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:
-        """Say which node is reserved for a pod, None for none any more, and a condition. Raises GoneError."""
+        """Say which node is reserved for a pod, None for none any more, and a condition.
+
+        Raises GoneError, also when the pod was bound meanwhile: the API server refuses a nomination then.
+        """
         status: dict[str, Any] = {"nominatedNodeName": node}
         if condition is not None:
             status["conditions"] = [condition_value(condition)]
-        await self._perform("nominate", lambda: self._patch(pod, status))
+
+        async def attempt() -> None:
+            try:
+                await self._patch(pod, status)
+            except RefusedError as error:
+                if error.code != _INVALID or "already bound" not in str(error):
+                    raise
+                raise GoneError(str(error)) from None
+
+        await self._perform("nominate", attempt)
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Set a condition of a pod, if it is of that version still. Raises GoneError and ChangedError."""

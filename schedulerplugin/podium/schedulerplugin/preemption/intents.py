@@ -10,6 +10,7 @@ has nothing else than the statuses to go by.
 from collections.abc import Iterable
 
 from podium.api.core import Pod
+from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.preemption.spending import Spending
 from podium.view import Name
@@ -81,7 +82,13 @@ def is_preempted(pod: Schedulable | None) -> bool:
     if pod is None:
         return False
     condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
+    return condition is not None and preempts(condition)
+
+
+def preempts(condition: Condition) -> bool:
+    """Return whether a condition says that a scheduler preempts its pod or group."""
+    found = condition.type, condition.status, condition.reason
+    return found == (DISRUPTION_TARGET, "True", BY_SCHEDULER)
 
 
 def _name(pod: Schedulable) -> Name:

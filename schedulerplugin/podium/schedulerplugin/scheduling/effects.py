@@ -136,9 +136,10 @@ class Held(NamedTuple):
 
 
 class Spare(NamedTuple):
-    """Tell pods that they stay: an earlier process had told them to go, and nobody needs that now."""
+    """Withdraw the marks of pods and groups: an earlier process wrote them, and no preemption needs them."""
 
     pods: tuple[PodRef, ...]
+    groups: tuple[GroupKey, ...] = ()
 
 
 class Rejected(NamedTuple):

@@ -203,8 +203,12 @@ class Restraint:
         return pause
 
     def _left(self, evict: Evict) -> Unfinished | None:
-        """Give what of an earlier process a preemption goes on with, if it takes nobody else."""
-        left = self._unfinished.get(evict.preemptor.uid) if evict.resumed else None
+        """Give what of an earlier process a preemption goes on with, if it takes nobody else.
+
+        A lone pod preempts lone pods without a record, so its preemption is planned again.
+        """
+        goes_on = evict.resumed or evict.preemptor.kind == "pod"
+        left = self._unfinished.get(evict.preemptor.uid) if goes_on else None
         return left if left is not None and left.units.issuperset(unit.uid for unit in evict.units) else None
 
 

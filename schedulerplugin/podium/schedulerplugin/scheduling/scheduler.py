@@ -33,7 +33,6 @@ from podium.schedulerplugin.scheduling.effects import (
     PodRef,
     Rejected,
     Report,
-    Spare,
     TimedOut,
 )
 from podium.schedulerplugin.scheduling.entries import Entries
@@ -116,11 +115,11 @@ class Scheduler:
         self._alone.update(suspects)
         for key in suspects:
             self.queue.demote(key)
-        for each in recovery.begun(self.engine, self.name):
+        for each in recovery.begun(self.engine, self.name, seconds(moment.now)):
             found, evict = preemptors.get(each.preemptor), None
             if found not in self._alone and found is not None and self.queue.pool_of(found) is Pool.ACTIVE:
                 evict = self._resumed(found, each.rows, moment)
-            effects.append(Spare(each.pods(self.engine)) if evict is None else evict)
+            effects.append(each.withdrawn(self.engine) if evict is None else evict)
         return effects
 
     @property
