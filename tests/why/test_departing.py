@@ -137,6 +137,29 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
 }
 
 
+# When a member of a marked group was to end, its grace period, and whether the mark is the reason.
+MEMBERS: dict[str, tuple[str, int, list[str]]] = {
+    "deleted with the mark": (LATER, 0, ["Podium"]),
+    "deleted with the mark, with a grace period": ("2026-11-21T08:10:30Z", 30, ["Podium"]),
+    "deleted before the mark": ("2026-11-21T08:10:10Z", 30, ["Deleted", "Podium"]),
+    "deleted long after the mark": ("2026-11-21T09:10:00Z", 0, ["Deleted", "Podium"]),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_member_of_a_preempted_group_was_preempted(podium: Podium, name: str) -> None:
+    """The scheduler marks a whole group in place of its pods."""
+    ends, grace, expected = MEMBERS[name]
+    metadata = {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}
+    objects = [
+        group("ring", disrupted("PreemptionByScheduler", BY_PODIUM)),
+        pod("x", node="n1", group="ring", metadata=metadata),
+    ]
+    run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
+    assert run.code == 0, run.stderr
+    assert sorted({each["by"] for each in run.json["departures"]}) == expected
+
+
 @pytest.mark.parametrize(("objects", "by", "summary"), HANDS.values(), ids=list(HANDS))
 def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], by: By, summary: str) -> None:
     """One departure, by this hand, and the summary says so; there is something to do about each."""

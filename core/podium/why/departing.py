@@ -9,6 +9,7 @@ UIDs are, wherever they come from.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from podium.api.meta import Condition, instant
 from podium.api.records import CLUSTER, Mode, Party, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
 from podium.api.times import written
-from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
 from podium.schedulerplugin.scheduling.history import identity
 from podium.schedulerplugin.scheduling.loops import Identity
 from podium.why.account import By, Departure, Gain, Of, Preemptor
@@ -33,6 +34,8 @@ _CONDITION, _EVENT, _RECORD = "condition", "event", "record"
 _STATUS, _DELETION = "status.reason", "deletionTimestamp"
 # What the pod itself says, which is there no longer than it is.
 STORED = frozenset((_CONDITION, _STATUS, _DELETION))
+# The scheduler deletes the pods of a group that it has marked within this time, while the API server answers.
+_DELETES = timedelta(minutes=2)
 _CANCELLED = "Cancelling"
 # Reasons of DisruptionTarget other than the scheduler's and the kubelet's.
 _REASONS: Mapping[str, By] = {
@@ -103,7 +106,7 @@ def departures(  # noqa: PLR0917 - what is stored, who is meant, what is remembe
     `name_of` finds a preemptor by its UID among what was read.
     """
     victims = tuple(victims)
-    traces = [trace for pod in pods if (trace := _of_pod(pod)) is not None]
+    traces = [trace for pod in pods if (trace := _of_pod(pod, group)) is not None]
     traces += _of_group(group, victims)
     traces += [trace for event in past.events if (trace := _of_event(event, victims)) is not None]
     traces += [trace for plan in _plans(past.records) for trace in _of_plan(plan, victims, known)]
@@ -138,8 +141,8 @@ def named(party: Party, known: Known) -> Preemptor:
     )
 
 
-def _of_pod(pod: Schedulable) -> _Trace | None:
-    """Read the condition of a pod that is stored, or that it is being deleted without one."""
+def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
+    """Read the condition of a stored pod; of a pod that is being deleted without one, that of its group."""
     name, status = pod.metadata.name or "", pod.status
     condition = status.condition(DISRUPTION_TARGET) if status is not None else None
     reason = (status.reason if status is not None else None) or ""
@@ -152,8 +155,23 @@ def _of_pod(pod: Schedulable) -> _Trace | None:
         # A kubelet of before 1.26, or one whose condition was taken away since.
         return trace._replace(source=_STATUS, by=_KUBELET_REASONS[reason])
     if pod.metadata.deletionTimestamp is not None:
+        mark = (
+            next((each for each in group.conditions if preempts(each)), None) if group is not None else None
+        )
+        if mark is not None and _deleted_after(pod, mark):
+            return _of_condition(mark, trace, reason)
         return trace._replace(source=_DELETION, time=pod.metadata.deletionTimestamp, by=By.DELETED)
     return None
+
+
+def _deleted_after(pod: Schedulable, mark: Condition) -> bool:
+    """Return whether a pod was deleted so soon after its group was marked that the mark is the reason."""
+    try:
+        ends = instant(pod.metadata.deletionTimestamp or "")
+        since = ends - timedelta(seconds=pod.metadata.deletionGracePeriodSeconds or 0)
+        return timedelta() <= since - instant(mark.lastTransitionTime or "") <= _DELETES
+    except (msgspec.ValidationError, OverflowError):
+        return False
 
 
 def _of_group(group: PodGroup | None, victims: Iterable[Victim]) -> Iterator[_Trace]:
