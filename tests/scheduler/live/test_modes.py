@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.fixtures.proxy import Hold
 from tests.scheduler.ledger import told
+from tests.scheduler.live.test_victims import OF_A_JOB
 from tests.scheduler.world import World, Yard
 
 from podium.controlplane.releases import NEWEST
@@ -21,9 +22,10 @@ def plain(worlds: Callable[[str], World]) -> World:
 
 
 def full(yard: Yard) -> None:
+    """Make two nodes, each full of a pod whose mark is written before its delete."""
     yard.nodes(2)
     for index in range(2):
-        yard.pod(f"low-{index}", 4, 1, node=f"n{index}")
+        yard.pod(f"low-{index}", 4, 1, node=f"n{index}", metadata=OF_A_JOB)
 
 
 def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:

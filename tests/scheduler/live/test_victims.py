@@ -14,14 +14,19 @@ from tests.scheduler.world import NAME, Yard, tolerant_class
 pytestmark = pytest.mark.server
 
 STAYS = {"finalizers": ["example.com/stays"]}
+# The mark of such a pod is written before its delete, for podFailurePolicy.
+OF_A_JOB = {
+    "ownerReferences": [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": str(uuid4()), "controller": True}
+    ]
+}
 
 
 def test_a_jobs_pods_are_told_why_before_the_first_is_deleted(yard: Yard) -> None:
     """In the order of KEP-4832; the condition carries the preemptor's UID."""
     yard.nodes(1)
-    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": str(uuid4()), "controller": True}
     for index in range(4):
-        yard.pod(f"low-{index}", 1, 1, node="n0", metadata={"ownerReferences": [job]})
+        yard.pod(f"low-{index}", 1, 1, node="n0", metadata=OF_A_JOB)
     made = yard.pod("high", 4, 5)
     yard.until_bound(["high"])
     marks = yard.calls("PATCH", "/status", "DisruptionTarget")
@@ -206,8 +211,8 @@ def test_a_class_that_is_made_anew(yard: Yard) -> None:
 def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
     """It is planned anew elsewhere; where nothing was deleted yet, nothing is, and marks are withdrawn."""
     yard.nodes(2)
-    yard.pod("low-0", 4, 1, node="n0")
-    yard.pod("mid-1", 4, 3, node="n1")
+    yard.pod("low-0", 4, 1, node="n0", metadata=OF_A_JOB)
+    yard.pod("mid-1", 4, 3, node="n1", metadata=OF_A_JOB)
     with yard.world.proxy.fault(getattr(yard, at), Hold(), times=1) as held:
         yard.pod("high", 4, 5)
         yard.until(lambda: held.hits == 1, f"the {at} begin")
@@ -227,7 +232,7 @@ def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
 def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
     """Before its first victim is deleted: then nobody is."""
     yard.nodes(1)
-    yard.pod("low", 4, 1, node="n0")
+    yard.pod("low", 4, 1, node="n0", metadata=OF_A_JOB)
     with yard.world.proxy.fault(yard.marks, Hold(), times=1) as held:
         yard.pod("high", 4, 5)
         yard.until(lambda: held.hits == 1, "the victim is told")
