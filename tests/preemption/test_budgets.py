@@ -353,11 +353,11 @@ def test_each_node_by_itself_as_if_it_were_the_only_one(case: tuple[Cluster, str
     """All nodes at once give what charging the units of each gives, those that run elsewhere too included."""
     engine = Engine(state_of(objects(case[0])))
     now = int(NOW.timestamp())
-    units, table = engine.units(for_group=False, now=now)
+    units, _ = engine.units(for_group=False, now=now)
     entries = [
         (int(lead), node)
         for node in sorted(engine.snapshot.row.values(), reverse=True)
-        for lead in units.ordered(table.leads_on(node), now)
+        for lead in units.ordered(units.on_node(node), now)
     ]
     leads = np.array([lead for lead, _ in entries], np.intp)
     nodes = np.array([node for _, node in entries], np.int32)

@@ -14,7 +14,6 @@ from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.choice import Chooser
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost, Found
 from podium.schedulerplugin.preemption.harm import Harm, Level
-from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 from podium.schedulerplugin.preemption.stage import Domain, Preemptor
 from podium.schedulerplugin.settings import Settings
@@ -191,14 +190,14 @@ def test_the_choice_is_that_among_the_plans_of_all_nodes(
     snapshot = engine.snapshot
     row = next(row for row in snapshot.pod_row.values() if snapshot.home.item(row) < 0)
     fits = engine.placer.chain.mask(snapshot.shapes[snapshot.shape.item(row)])
-    _, table = engine.units(for_group=False, now=SECONDS)
+    engine.units(for_group=False, now=SECONDS)
     with snapshot.trial():
         chooser = engine.chooser(Preemptor((row,), 1, 3), SECONDS)
         # Where it fits without preemption nobody asks.
         costs = {
             name: found.cost
             for name, at in snapshot.row.items()
-            if not fits[at] and isinstance(found := _plan_on(chooser, table, name, at), Found)
+            if not fits[at] and isinstance(found := _plan_on(chooser, name, at), Found)
         }
         chosen = chooser.node() if not fits.any() else None
     event(f"{len(costs)} plans, {'fits' if fits.any() else 'does not fit'}")
@@ -215,8 +214,8 @@ def test_the_choice_is_that_among_the_plans_of_all_nodes(
         assert chosen.ties == tuple(equal)
 
 
-def _plan_on(chooser: Chooser, table: NodeTable, name: str, at: int) -> Found | None:
-    leads = table.leads_on(at)
+def _plan_on(chooser: Chooser, name: str, at: int) -> Found | None:
+    leads = chooser.units.on_node(at)
     return chooser.planner.plan(Domain(name, node=at), leads[chooser.planner.potential[leads]])
 
 

@@ -130,13 +130,13 @@ def test_what_was_worked_out_before_the_deadline_is_kept() -> None:
     while True:
         attempts += 1
         try:
-            units, table = engine.units(for_group=False, now=SECONDS, deadline=after(1))
+            units, _ = engine.units(for_group=False, now=SECONDS, deadline=after(1))
         except DecisionTimeoutError:
             continue
         break
     assert attempts == len(names)
     assert units.is_lead.sum() == len(names)
-    assert sorted(table.leads_on(0)) == sorted(engine.snapshot.pod_row.values())
+    assert sorted(units.on_node(0)) == sorted(engine.snapshot.pod_row.values())
 
 
 def test_a_deadline_says_how_long_there_was_time() -> None:

@@ -283,7 +283,7 @@ class Chooser:
         return Domain(self._snapshot.names[row] or "", node=row)
 
     def _leads_on(self, row: int) -> Rows:
-        leads = self._table.leads_on(row)
+        leads = self.units.on_node(row)
         return leads[self.planner.potential[leads]]
 
     def _leads_in(self, domain: Domain) -> Rows:

@@ -63,12 +63,6 @@ class NodeTable:
             self._requests[at] = known
         return known
 
-    def leads_on(self, node: int) -> Rows:
-        """Give the leads of the units with a pod on a node, in no particular order."""
-        rows = self._snapshot.pods_on(node)
-        leads = self._units.lead[rows]
-        return np.unique(leads[leads != NO_UNIT]).astype(np.intp)
-
     def refresh(self, changed: frozenset[int], now: int) -> None:
         """Follow the units: `changed` are pods whose unit may be another than before."""
         units = self._units

@@ -13,7 +13,6 @@ from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.filters.chain import Chain, Refusals
 from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.stage import Domain
-from podium.schedulerplugin.preemption.units import NO_UNIT
 from podium.schedulerplugin.shapes import Shape
 from podium.wording import count
 
@@ -90,8 +89,7 @@ def _lasting(chain: Chain, planner: DomainPlanner, leads: Rows) -> Bools:
 def _without_own(chain: Chain, planner: DomainPlanner, row: int) -> tuple[str, ...]:
     """Return what refuses the pod on a node row without the node's own units."""
     units, stage = planner.units, planner.stage
-    own = np.unique(units.lead[chain.snapshot.pods_on(row)]).astype(np.intp)
-    own = own[own != NO_UNIT]
+    own = units.on_node(row)
     with stage.trial():
         stage.lift(own[planner.potential[own]])
         return chain.why(stage.shapes[0], row)
@@ -108,8 +106,7 @@ def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhe
         assert placed is not None, "the node takes the pod once all are gone"
         back = stage.reprieve(units.ordered(leads, planner.now), placed)
     gone = leads[~np.isin(leads, back)]
-    own = units.lead[stage.snapshot.pods_on(node)]
-    return Elsewhere(len(nodes), node, gone[~np.isin(gone, own)])
+    return Elsewhere(len(nodes), node, gone[~np.isin(gone, units.on_node(node))])
 
 
 def _told(chain: Chain, reasons: dict[str, Bools]) -> Refusals:

@@ -14,7 +14,7 @@ from podium.schedulerplugin.preemption.capacity import Held, slots
 from podium.schedulerplugin.preemption.harm import weights
 from podium.schedulerplugin.preemption.packing import Kinds
 from podium.schedulerplugin.preemption.search import Candidate
-from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 
 # Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
 _MANY = 4096
@@ -87,8 +87,6 @@ def candidates(
         held[owner].append((node, amounts))
     charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
-    at = {lead: position for position, lead in enumerate(pool.leads.tolist())}
-    surplus = ([at[each] for each in units.surplus(lead).tolist()] for lead in at)
     found = [
         Candidate(*each)
         for each in zip(
@@ -97,11 +95,26 @@ def candidates(
             units.priority[pool.leads].tolist(),
             useful.tolist(),
             charges,
-            surplus,
+            _surplus(pool, units),
             strict=True,
         )
     ]
     return found, allowed
+
+
+def _surplus(pool: Pool, units: Units) -> list[list[int]]:
+    """Return the positions of the surplus of each unit."""
+    found: list[list[int]] = [[] for _ in pool.leads]
+    cores = units.core[pool.leads]
+    above = np.flatnonzero(cores != NO_UNIT).tolist()
+    if above:
+        position = {lead: at for at, lead in enumerate(pool.leads.tolist())}
+        for at in above:
+            # A pool has no core without all of its surplus; it may have surplus without its core.
+            core = position.get(cores.item(at))
+            if core is not None:
+                found[core].append(at)
+    return found
 
 
 def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:

@@ -194,11 +194,6 @@ class Units:
         found = self._members.get(lead)
         return np.array((lead,), np.intp) if found is None else found
 
-    def surplus(self, lead: int) -> Rows:
-        """Return the surplus of a unit; it is empty where the unit is no core."""
-        found = self._surplus.get(lead)
-        return np.zeros(0, np.intp) if found is None else found
-
     def with_surplus(self, leads: Rows) -> Rows:
         """Return the units and the surplus of the cores among them, in no particular order."""
         cores = leads[self.above[leads] > 0]
@@ -250,6 +245,11 @@ class Units:
         )
         rows[np.repeat(several, sizes)] = flat[begins + within]
         return rows
+
+    def on_node(self, node: int) -> Rows:
+        """Return the leads of the units with a pod on a node (its row), ascending."""
+        leads = self.lead[self.snapshot.pods_on(node)]
+        return np.unique(leads[leads != NO_UNIT]).astype(np.intp)
 
     def ordered(self, leads: Rows, now: int) -> Rows:
         """Give units most important first: priority, group over pod, size, earlier start, then UID."""
