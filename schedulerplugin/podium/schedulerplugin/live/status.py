@@ -356,13 +356,7 @@ class Statuses:
         if pod is None:
             return
         if isinstance(stored, Schedulable) and stored.metadata.uid == pod.uid:
-            condition = spared(stored, self._now())
-            try:
-                await self._writes.mark(pod, condition, stored.metadata.resourceVersion)
-            except GoneError:
-                pass
-            except PodiumError as error:
-                self._give_up(error)
+            await self._mark(pod, spared(stored, self._now()), stored.metadata.resourceVersion)
         if self._spared.get(key) is pod:
             del self._spared[key]
 
@@ -372,14 +366,18 @@ class Statuses:
             return
         pod = self._silent(found.pod)
         if pod is not None:
-            try:
-                await self._writes.mark(found.pod, doomed(self._scheduler, found.preemptor, pod, self._now()))
-            except GoneError:
-                pass
-            except PodiumError as error:
-                self._give_up(error)
+            await self._mark(found.pod, doomed(self._scheduler, found.preemptor, pod, self._now()))
         if self._doomed.get(key) is found:
             del self._doomed[key]
+
+    async def _mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
+        """Write whether a pod is a target, if the pod is still there."""
+        try:
+            await self._writes.mark(pod, condition, version)
+        except GoneError:
+            pass
+        except PodiumError as error:
+            self._give_up(error)
 
     async def _write_group(self, key: GroupKey) -> bool:
         """Write what a group has to be told; return whether it has been told that."""
