@@ -14,7 +14,7 @@ from tests.oracle.compare import Compared, compared, regret
 from podium.schedulerplugin.preemption.outcome import Semantics
 
 RULES = (Semantics.KEP, Semantics.V1_37, Semantics.V1_36)
-# What is compared, how it is made from a seed, and how many of them.
+# The kinds of clusters compared, how a seed makes one, and how many there are.
 SUBJECTS: tuple[tuple[str, Callable[[int], Case], int], ...] = (
     ("8-GPU nodes full of whole gangs", clusters.full_of_gangs, 25),
     ("all sorts", clusters.generated, 1_000),

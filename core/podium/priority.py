@@ -111,7 +111,7 @@ class Toleration(NamedTuple):
         return self.seconds != 0 and self.minimum_preemptable_priority > value + 1
 
 
-# What counts if a class does not exist, or an annotation does not parse: the most that a user's class grants.
+# The toleration of a class that does not exist or parse: the most that a class of a user grants.
 # System classes preempt all the same, or a mistake would keep what runs the cluster waiting.
 UNKNOWN_TOLERATION = Toleration(HIGHEST_USER_PRIORITY + 1, -1)
 

@@ -35,7 +35,7 @@ class ContainerPort(msgspec.Struct, gc=False):
 
 
 class RestartRule(msgspec.Struct, gc=False):
-    """What a kubelet does when a container exits in a certain way."""
+    """The action of a kubelet when a container exits with one of some codes."""
 
     action: str | None = None
 

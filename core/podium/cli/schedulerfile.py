@@ -59,7 +59,7 @@ class SchedulerModel(Strict):
     strategy: Strategy = Strategy.LEAST_ALLOCATED
     """Which nodes are best: the emptiest, or the fullest."""
     weights: ResourceWeights = DEFAULT
-    """What cpu and memory weigh in that, and accelerators in being packed: docs/scheduler.md."""
+    """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
     preemptionPriority: pydantic.StrictBool = False
     """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None

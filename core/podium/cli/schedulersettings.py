@@ -2,7 +2,7 @@
 
 `podium whatif` and `podium why` speak for the scheduler of the pod that they are asked about. Podium's
 scheduler has a file (its ConfigMap, read live or from a dump), else defaults. kube-scheduler has neither.
-What is given beside (a file with --config, a form) rules over both, field by field.
+Options of the user (a file with --config, a form) override both, field by field.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -30,7 +30,7 @@ class WhatIfModel(Strict):
     strategy: Strategy | None = None
     """Which nodes are best: the emptiest, or the fullest."""
     weights: ResourceWeights | None = None
-    """What cpu and memory weigh in that, and accelerators in being packed: docs/scheduler.md."""
+    """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
     """Victims are pods of this scheduler only; null is any scheduler, if it is written."""
     preemptionPriority: pydantic.StrictBool | None = None

@@ -229,7 +229,7 @@ class Engine:
         units, table = self._units[rule]
         stage = Stage(self.placer, units, preemptor, self.settings.semantics, deadline)
         planner = DomainPlanner(stage, self.budgets, self.settings, now, effort)
-        # What victims would preempt in turn is an estimate.
+        # The pods that victims would preempt in turn are an estimate.
         again = partial(self.chooser, now=now, deadline=deadline, effort=0)
         return Chooser(planner, self.placer, table, self.budgets, again=again)
 

@@ -20,7 +20,7 @@ CLASS_MISSING = Rule(
     id="class-missing",
     severity=Severity.ERROR,
     title="Live pods or groups name a PriorityClass that does not exist",
-    why="What is stored keeps its integer, but no pod of that template can be made again: the API server "
+    why="Stored pods keep their integer, but no pod of that template can be created again: the API server "
     "refuses it, so the next restart or eviction is for ever. Its preemption toleration is unknown, so "
     "Podium's scheduler lets only system classes evict what names it.",
     source="kube-apiserver (Priority admission); deletion of a class in use is allowed",

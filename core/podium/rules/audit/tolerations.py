@@ -26,8 +26,8 @@ TOLERATION_UNREADABLE = Rule(
     id="toleration-unreadable",
     severity=Severity.WARNING,
     title="A preemption toleration annotation is no integer",
-    why="What the class tolerates is unknown, so Podium counts the most that it could be: preemptors below "
-    "system classes, for ever. The plugin ignores both annotations, and the class tolerates nothing.",
+    why="The toleration of the class is unknown, so Podium counts the most that it could be: preemptors "
+    "below system classes, for ever. The plugin ignores both annotations, and the class tolerates nothing.",
     source=_SOURCE,
     needs=_CLASSES,
 )
