@@ -84,6 +84,10 @@ class Space:
         spec = {"parallelism": 2, "template": pod, **rest}
         return self.make("batch/v1", "Job", name, spec, ownerReferences=owners)
 
+    def job_status(self, name: str) -> Document:
+        status: Document = self._ask("GET", self.path("batch/v1", "Job", name))["status"]
+        return status
+
     def change(self, api_version: str, kind: str, name: str, spec: Document) -> None:
         self._ask("PATCH", self.path(api_version, kind, name), {"spec": spec}, MERGE)
 
@@ -198,6 +202,9 @@ def test_a_job_that_is_made_again(server: Server) -> None:
     space = Space(server, LETS)
     space.job("train", template())
     space.wait_group("train-job")
+    # A Job remade before the Job controller has seen the first one's pods gets no pods for five minutes: its
+    # expectations are kept by name, and it counts no pod of another UID.
+    until(lambda: space.job_status("train").get("active") == 2, "the Job controller has seen its pods")
     space.delete("batch/v1", "Job", "train")
     again = space.job("train", template(), parallelism=4)
 
