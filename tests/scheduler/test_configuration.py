@@ -74,6 +74,7 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
         {"preemptionPriority": True},
         USUAL._replace(engine=ENGINE._replace(preemption_priority=True)),
     ),
+    "hold": ({"gangHoldSeconds": 600}, USUAL._replace(gang_hold_seconds=600)),
     "records": ({"recordsNamespace": "podium"}, USUAL._replace(records_namespace="podium")),
 }
 
@@ -105,6 +106,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "unknown mode": ({"preemption": "dry-run"}, ("preemption", "'off', 'observe' or 'enforce'")),
     "on is no mode": ({"preemption": True}, ("preemption", "'off', 'observe' or 'enforce'")),
     "rate of none": ({"evictionsPerMinute": 0}, ("evictionsPerMinute", "greater than or equal to 1")),
+    "a hold of two days": ({"gangHoldSeconds": 172800}, ("gangHoldSeconds", "less than or equal to 86400")),
     "rate in words": ({"evictionsPerMinute": "5"}, ("evictionsPerMinute", "valid integer")),
     "no label": ({"reservedNodes": "a b"}, ("reservedNodes", "'a b' is no label, KEY or KEY=VALUE")),
     "no value": ({"reservedNodes": "a=b c"}, ("reservedNodes", "is no label")),

@@ -288,6 +288,7 @@ def test_what_others_know_is_read() -> None:
         incoming=lambda: {("active", "PodAdd"): 5},
         evictions=lambda: (5, 2),
         nominated=lambda: (3, 1),
+        gang_holds=lambda: {"timed_out": 2},
         leads=lambda: True,
         cache_ages=lambda: {"pods": 1.5},
     )
@@ -299,6 +300,7 @@ def test_what_others_know_is_read() -> None:
         "evictions_left": 2,
         "nominated_pods{scheduler=ours}": 3,
         "nominated_pods{scheduler=other}": 1,
+        "gang_holds_total{result=timed_out}": 2,
         "leader": 1,
     }
     text = generate_latest(registry).decode()
@@ -314,6 +316,7 @@ def _quiet(registry: CollectorRegistry, *, leads: bool) -> Metrics:
         incoming=dict,
         evictions=lambda: None,
         nominated=lambda: None,
+        gang_holds=dict,
         leads=lambda: leads,
         cache_ages=dict,
     )

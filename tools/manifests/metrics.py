@@ -85,6 +85,7 @@ def registries() -> dict[str, _Listing]:
         incoming=dict,
         evictions=lambda: None,
         nominated=lambda: None,
+        gang_holds=dict,
         leads=bool,
         cache_ages=dict,
     )

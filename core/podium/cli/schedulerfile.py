@@ -66,6 +66,8 @@ class SchedulerModel(Strict):
     """Where PreemptionRecords are kept; null is the context's namespace, in a pod its own."""
     decisionTimeoutSeconds: Annotated[float, pydantic.Field(ge=0.1, le=60)] = 1.0
     """Time budget of one decision. An entry that exceeds it is tried again after all others."""
+    gangHoldSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
+    """For how long a gang that finds no place holds free room as it comes; 0 is never."""
 
     def settings(self) -> LiveSettings:
         """Give the file as the scheduler takes it."""
@@ -86,6 +88,7 @@ class SchedulerModel(Strict):
             evictions_a_minute=self.evictionsPerMinute,
             records_namespace=self.recordsNamespace or "",
             decision_seconds=self.decisionTimeoutSeconds,
+            gang_hold_seconds=self.gangHoldSeconds,
         )
 
 

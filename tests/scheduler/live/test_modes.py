@@ -110,3 +110,37 @@ def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
         )
         yard.witness()
         assert yard.evicted() == []
+
+
+@pytest.mark.parametrize("seconds", [0, 3600])
+def test_a_gang_holds_room_against_a_stream_of_small_pods(seconds: int, plain: World) -> None:
+    """Each small pod that ends has a successor of the same priority that waits already."""
+    name = f"podium-hold-{seconds}"
+    with (
+        plain.scheduling(schedulerName=name, gangHoldSeconds=seconds) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        yard.nodes(2)
+        for index in range(2):
+            yard.pod(f"small-{index}", 4, 5, node=f"n{index}")
+        gang = yard.gang("gang", 2, 4, 5)
+        yard.until_said(gang[0], "This gang holds room" if seconds else "nodes are available")
+        for index in range(2):
+            yard.pod(f"next-{index}", 4, 5)
+            yard.until_said(f"next-{index}", "nodes are available")
+        yard.end("small-0")
+        if not seconds:
+            yard.until(lambda: bound_of(yard, "next-"), "the next small pod takes the node")
+        yard.end("small-1")
+        if seconds:
+            yard.until_bound(gang)
+            yard.until(lambda: scheduler.metric("gang_holds_total", result="scheduled") == 1, "it counts")
+        else:
+            yard.until_bound(["next-0", "next-1"])
+        assert len(bound_of(yard, "")) == 2
+        assert yard.evicted() == []
+
+
+def bound_of(yard: Yard, prefix: str) -> list[str]:
+    """Return the names of the pods with a prefix that have a node."""
+    return [name for name, pod in yard.pods().items() if name.startswith(prefix) and yard.where(pod)]

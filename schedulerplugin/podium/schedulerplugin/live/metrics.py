@@ -86,6 +86,7 @@ class Metrics:
         incoming: Callable[[], Mapping[tuple[str, str], float]],
         evictions: Callable[[], tuple[int, int] | None],
         nominated: Callable[[], tuple[int, int] | None],
+        gang_holds: Callable[[], Mapping[str, float]],
         leads: Callable[[], bool],
         cache_ages: Callable[[], Mapping[str, float]],
     ) -> None:
@@ -93,8 +94,8 @@ class Metrics:
 
         `pending` and `incoming` count what waits by pool, and what ever came into one by pool and event (a
         group is one). Of `evictions` they say the limit and what is left of it, of the `nominated` pods how
-        many are ours and not; None where nobody knows, or there is no limit. `cache_ages` are in seconds by
-        resource.
+        many are ours and not; None where nobody knows, or there is no limit. `gang_holds` are the holds that
+        ended, by result. `cache_ages` are in seconds by resource.
         """
         for reading in (
             Reading(
@@ -126,6 +127,12 @@ class Metrics:
                 "Pending pods for which a node is reserved, by whose they are; only the leader says it.",
                 ("scheduler",),
                 lambda: {} if (said := nominated()) is None else {("ours",): said[0], ("other",): said[1]},
+            ),
+            Reading(
+                f"{_PREFIX}_gang_holds_total",
+                "Times that a waiting gang held room, by how that ended.",
+                ("result",),
+                lambda: {(result,): number for result, number in gang_holds().items()},
             ),
             Reading(
                 f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}

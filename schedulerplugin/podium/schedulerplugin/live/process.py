@@ -32,6 +32,7 @@ from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.preemption.pinned import DAEMON_SET
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
+from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
 from podium.schedulerplugin.scheduling.history import counted, recent, unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.restraint import Restraint, Unfinished
@@ -130,6 +131,7 @@ class _Process:
             nominated=worker.between(
                 lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
             ),
+            gang_holds=worker.between(self._gang_holds),
             leads=lambda: replica.remaining() > 0,
             cache_ages=self._cluster.ages,
         )
@@ -158,6 +160,10 @@ class _Process:
     def _incoming(self) -> Mapping[tuple[str, str], float]:
         entered = {} if self._scheduler is None else self._scheduler.queue.entered
         return {(str(pool), str(event)): count for (pool, event), count in entered.items()}
+
+    def _gang_holds(self) -> Mapping[str, float]:
+        ended = {} if self._scheduler is None else self._scheduler.gang_hold.ended
+        return {str(result): ended.get(result, 0) for result in HoldEnd}
 
     def _live(self) -> LiveSettings:
         return self._switch.now

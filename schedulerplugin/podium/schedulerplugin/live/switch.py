@@ -61,6 +61,7 @@ class Switch:
                 "preemption": str(self.now.mode),
                 "shadow": self.now.shadow,
                 "evictionsPerMinute": self.now.evictions_a_minute,
+                "gangHoldSeconds": self.now.gang_hold_seconds,
             }
             self._say("configuration changed", {name: values[name] for name in changed})
             self.changed()

@@ -105,6 +105,10 @@ class Hints:
         """Whether anything was noted since the last look."""
         return self.seen != self._looked
 
+    def changed_nodes(self) -> set[int]:
+        """Return the nodes (rows) on which room came free or was taken since the last look."""
+        return {*self._news.rooms, *self._news.nodes, *self._news.taken}
+
     def wait(self, key: Key, waiting: Waiting) -> None:
         """Keep what an entry waits for."""
         self.drop(key)

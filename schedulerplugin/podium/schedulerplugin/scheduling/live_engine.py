@@ -97,6 +97,29 @@ class LiveEngine(Engine):
             for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
         }
 
+    def room_for(
+        self,
+        rows: Sequence[int],
+        priority: int,
+        *,
+        beside: Collection[int] = (),
+        within: Bools | None = None,
+        emptied: bool = False,
+        deadline: Deadline = NEVER,
+    ) -> dict[int, int]:
+        """Return where pods (rows) fit one after the other, as node rows by pod row; nothing stays assumed.
+
+        Nominated pods of no lower priority count, but for these pods and those `beside` them. `within` limits
+        the nodes. If `emptied`, no other pod is on any node. Raises DecisionTimeoutError after the deadline.
+        """
+        self.snapshot.reveal()
+        with self._trying():
+            if emptied:
+                self.snapshot.lift_many(np.flatnonzero(self.snapshot.node >= 0))
+            else:
+                self._nominate(priority, {*rows, *beside})
+            return self.placer.place_many(rows, within, deadline=deadline)
+
     def decide_next(
         self, before: Decision, target: Name, now: datetime, deadline: Deadline = NEVER
     ) -> Decision | None:

@@ -36,6 +36,7 @@ from podium.schedulerplugin.scheduling.effects import (
     TimedOut,
 )
 from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.gang_hold import GangHold, HoldEnd
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import (
@@ -86,6 +87,7 @@ class Scheduler:
         self._preempting = UnderWay(
             engine, self.entries, changes=self._changes, hints=self._hints, reservations=self._reservations
         )
+        self.gang_hold = GangHold(engine, self.entries, self._reservations, live)
         # Which plan was held back last, by the UIDs of its victims, and why.
         self._held: dict[Key, tuple[frozenset[str], Why]] = {}
         # The groups whose condition disagrees with their pods, each with its status.
@@ -132,6 +134,7 @@ class Scheduler:
         changes = self._changes
         return (
             bool(changes.touched or changes.gated or changes.rejected or self._hints.news)
+            or self.gang_hold.over(now)
             or self.queue.first(now) is not None
         )
 
@@ -140,8 +143,10 @@ class Scheduler:
         effects: list[Effect] = []
         self.tried, self._decided = [], effects
         self.engine.snapshot.reveal()
-        self._settle(effects, moment)
         now = moment.seconds
+        if self.gang_hold.over(now):
+            self._changes.touched.add(self.gang_hold.time_out(now))
+        self._settle(effects, moment)
         self._listen(now)
         first = self.queue.pop(now)
         self.tried = [] if first is None else [first]
@@ -169,7 +174,7 @@ class Scheduler:
             self._run(first, effects, moment)
         elif (node := self.engine.as_reserved(first)) is not None:
             # A better place may be taken, but need not be looked for.
-            self._bind(first, {self.engine.snapshot.pod_row[first]: node}, effects)
+            self._bind(first, {self.engine.snapshot.pod_row[first]: node}, effects, moment)
         else:
             self._cycle(first, effects, moment)
 
@@ -189,6 +194,7 @@ class Scheduler:
             return
         (key,), budget = self.tried, self._live().decision_seconds
         self._alone.add(key)
+        self.gang_hold.end(key, moment.seconds)
         self.queue.back_off(key, moment.seconds)
         self.queue.demote(key)
         pods = tuple(ref_at(self.engine, row) for row in self.entries.waiting_rows(key))
@@ -196,7 +202,15 @@ class Scheduler:
         effects.append(Report(key, pods, SCHEDULER_ERROR, words.timed_out(budget)))
 
     def _listen(self, now: float) -> None:
-        """Have those tried that something happened for; preemptors under way hear of it at the end."""
+        """Have those tried that something happened for; preemptors under way hear of it at the end.
+
+        A gang that holds room takes what came free before any entry hears of it.
+        """
+        holder = self.gang_hold.holder
+        if holder is not None and (nodes := self._hints.changed_nodes()):
+            self.tried = [holder]
+            if self.gang_hold.grow(nodes, self.deadline()):
+                self.queue.activate(holder, first=True)
         ready, helped = self._hints.helped(self.engine)
         for key in ready:
             if key in self._preempting:
@@ -207,7 +221,8 @@ class Scheduler:
 
     def due(self, now: float) -> float | None:
         """Say when a step would do something though nothing changes; None for never."""
-        return self.queue.due(now)
+        times = [at for at in (self.queue.due(now), self.gang_hold.due()) if at is not None]
+        return max(now, min(times)) if times else None
 
     def switched(self) -> None:
         """Have all that found no place looked at: what was not allowed may be now, and the contrary."""
@@ -221,6 +236,7 @@ class Scheduler:
         """
         self._alone.update(self.tried)
         for key in self.tried:
+            self.gang_hold.end(key, moment.seconds)
             if len(self.tried) > 1:
                 self.queue.give_back(key)
             elif key not in self._preempting:
@@ -293,7 +309,7 @@ class Scheduler:
         self._length = min(2 * len(run), _RUN) if len(placed) == len(run) else 1
         pods = self.engine.snapshot.pod_row
         for key, node in placed.items():
-            self._bind(key, {pods[key]: node}, effects)
+            self._bind(key, {pods[key]: node}, effects, moment)
         left = run[len(placed) :]
         for key in left[1:]:
             queue.give_back(key)
@@ -316,7 +332,7 @@ class Scheduler:
         if decision.wanted is None:
             self._gate(key, Refused(decision.why), effects, moment)
         elif decision.outcome is Outcome.FITS:
-            self._bind(key, decision.placed, effects)
+            self._bind(key, decision.placed, effects, moment)
         elif decision.outcome is not Outcome.FITS_AFTER_PREEMPTION:
             self._refuse(key, decision, decision.wanted, effects, moment)
         elif decision.chosen is None:
@@ -348,10 +364,12 @@ class Scheduler:
                 return
             decision = found
 
-    def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect]) -> None:
+    def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect], moment: Moment) -> None:
         """Count pods on their nodes, and have them bound; who is left over is looked at again."""
+        self.gang_hold.end(key, moment.seconds, HoldEnd.SCHEDULED)
+        self.gang_hold.give_way(self.engine.priority_of(next(iter(placed))), placed.values())
         bind = self.binds.begin(key, placed)
-        self._forget(key)
+        self._forget(key, moment.seconds)
         if isinstance(key, GroupKey):
             self._changes.touched.add(key)
         effects.append(bind)
@@ -361,6 +379,7 @@ class Scheduler:
     ) -> None:
         """Reserve nodes for who needs nothing but that leaving pods go."""
         pods = placements(self.engine, decision)
+        self.gang_hold.end(key, moment.seconds)
         self._reservations.outrank(
             ref_at(self.engine, row) for row in outranked(self.engine, wanted, decision)
         )
@@ -383,13 +402,19 @@ class Scheduler:
     ) -> bool:
         """Carry a preemption out, or say why it has to wait; say whether it is carried out."""
         message = words.refusal(decision)
+        if not again and self.gang_hold.blocks(wanted, self.deadline()):
+            self._reservations.end(wanted.rows)
+            self._park(key, wanted, moment, self.gang_hold.due())
+            why = words.not_for_held_room(self.gang_hold.until(wanted.priority))
+            self._report(key, wanted, f"{message} preemption: {why}", effects)
+            return False
+        self.gang_hold.give_way(wanted.priority, decision.placed.values())
         evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(again=again)
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
         if hold is not None:
-            self._reservations.end(wanted.rows)
-            hopes = waiting(self.engine, wanted.rows, wanted.priority)
-            self.queue.park(key, hopes, moment.seconds, hold.until)
-            self._report(key, wanted, f"{message} preemption: {hold.why}", effects)
+            told = self._hold_room(key, wanted, moment, may=hold.kind in (Why.OFF, Why.OBSERVED))
+            self._park(key, wanted, moment, hold.until)
+            self._report(key, wanted, f"{message} preemption: {hold.why}{told}", effects)
             victims = frozenset(pod.uid for pod in evict.victims)
             if self._held.get(key) != (victims, hold.kind):
                 self._held[key] = victims, hold.kind
@@ -420,6 +445,7 @@ class Scheduler:
     def _carry_out(self, evict: Evict, wanted: Wanted, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is under way."""
         self._restraint.took(self.engine, evict, wanted, moment)
+        self.gang_hold.end(evict.key, moment.seconds)
         self._preempting.begin(evict, wanted.rows)
         self._held.pop(evict.key, None)
         self.queue.gate(evict.key, moment.seconds, self._preempting.waiting(evict.key))
@@ -428,12 +454,27 @@ class Scheduler:
         self, key: Key, decision: Decision, wanted: Wanted, effects: list[Effect], moment: Moment
     ) -> None:
         """Have an entry wait until something changes that could help it."""
-        self._reservations.end(wanted.rows)
+        told = self._hold_room(key, wanted, moment)
         self._restraint.failed(self.engine, key, wanted, moment)
-        at = expiry(self.engine, wanted, moment)
+        self._park(key, wanted, moment, expiry(self.engine, wanted, moment))
+        self._report(key, wanted, words.refusal(decision) + told, effects)
+
+    def _hold_room(self, key: Key, wanted: Wanted, moment: Moment, *, may: bool = True) -> str:
+        """Let a gang that was refused hold room if it `may`; no other entry keeps a reservation.
+
+        Return what the message says of the hold that counts for the entry.
+        """
+        if may and self.gang_hold.refused(key, wanted, moment, self.deadline()):
+            return f" {words.holding(self.gang_hold.until(wanted.priority))}"
+        self.gang_hold.end(key, moment.seconds)
+        self._reservations.end(wanted.rows)
+        until = self.gang_hold.until(wanted.priority)
+        return f" {words.behind(until)}" if until else ""
+
+    def _park(self, key: Key, wanted: Wanted, moment: Moment, until: float | None) -> None:
+        """Have an entry wait for what could help it; the room that it holds is not what it waits for."""
         hopes = waiting(self.engine, wanted.rows, wanted.priority, may_preempt=not wanted.barred)
-        self.queue.park(key, hopes, moment.seconds, at)
-        self._report(key, wanted, words.refusal(decision), effects)
+        self.queue.park(key, hopes._replace(reserved=()), moment.seconds, until)
 
     def _report(
         self,
@@ -473,7 +514,7 @@ class Scheduler:
         found, now = self.entries.wanted(key), moment.seconds
         self._note_dispute(key, found, effects)
         if found is None:
-            self._forget(key)
+            self._forget(key, now)
             self.binds.forget(key)
         elif isinstance(found, Refused):
             pods = (pod for pod in self.entries.pods(key) if self.entries.waits(pod))
@@ -510,6 +551,7 @@ class Scheduler:
     def _gate(self, key: Key, refused: Refused, effects: list[Effect], moment: Moment) -> None:
         """Hold an entry back that cannot be scheduled as it is, wherever there is room."""
         pods = [pod for pod in self.entries.pods(key) if self.entries.waits(pod)]
+        self.gang_hold.end(key, moment.seconds)
         self._reservations.end(self.entries.waiting_rows(key))
         self.queue.gate(key, moment.seconds)
         # Of its gates a pod is told by the API server.
@@ -517,9 +559,10 @@ class Scheduler:
         if told:
             effects.append(Report(key, told, UNSCHEDULABLE, refused.why, gated=True))
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: Key, now: float) -> None:
         """Let go of an entry of which nothing waits any more."""
         self.queue.drop(key)
+        self.gang_hold.forget(key, now)
         self._restraint.done(key)
         self._held.pop(key, None)
         self._preempting.forget(key)

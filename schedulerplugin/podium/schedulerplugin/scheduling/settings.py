@@ -1,6 +1,6 @@
 """What an administrator may decide about the scheduler: values, and which of them a running one takes.
 
-Three can be switched while it runs, so that an emergency is ended by one line in a file and not by a restart
+Four can be switched while it runs, so that an emergency is ended by one line in a file and not by a restart
 that forgets what is in flight. The rest is what decisions already made rest on (whose pods these are, which
 order they wait in), and changes with the process.
 """
@@ -26,6 +26,7 @@ class LiveSettings(NamedTuple):
 
     `evictions_a_minute` counts units, None for no limit. `records_namespace` is where the history of
     preemptions is kept, empty for the process's own. `decision_seconds` is the time budget of one decision.
+    `gang_hold_seconds` is for how long a gang that waits may hold free room, 0 for never.
     """
 
     engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
@@ -35,11 +36,15 @@ class LiveSettings(NamedTuple):
     evictions_a_minute: int | None = None
     records_namespace: str = ""
     decision_seconds: float = 1.0
+    gang_hold_seconds: int = 0
 
     def switched(self, wanted: "LiveSettings") -> "LiveSettings":
         """Give the settings with those of `wanted` that a running process takes."""
         return self._replace(
-            mode=wanted.mode, shadow=wanted.shadow, evictions_a_minute=wanted.evictions_a_minute
+            mode=wanted.mode,
+            shadow=wanted.shadow,
+            evictions_a_minute=wanted.evictions_a_minute,
+            gang_hold_seconds=wanted.gang_hold_seconds,
         )
 
 
@@ -59,6 +64,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "reservedNodes": lambda each: each.engine.reserved,
     "preemptionPriority": lambda each: each.engine.preemption_priority,
     "decisionTimeoutSeconds": lambda each: each.decision_seconds,
+    "gangHoldSeconds": lambda each: each.gang_hold_seconds,
 }
 
 

@@ -46,3 +46,18 @@ def timed_out(budget: float) -> str:
         f"no decision within {budget:g} s (decisionTimeoutSeconds): too many combinations of nodes, victims "
         "and constraints; the scheduler tries again after all other pods"
     )
+
+
+def holding(until: str) -> str:
+    """Return the sentence for a gang that holds room until that time."""
+    return f"This gang holds room as it comes free, until {until} (gangHoldSeconds)."
+
+
+def behind(until: str) -> str:
+    """Return the sentence for an entry that may not use the room that a gang holds until that time."""
+    return f"A waiting gang holds some of the free room until {until}."
+
+
+def not_for_held_room(until: str) -> str:
+    """Return why no pod goes for an entry that would fit but for the room that a gang holds."""
+    return f"no pod goes, for the room is free and a waiting gang holds it until {until}"

@@ -1,0 +1,212 @@
+"""Hold free room for one gang that waits, so that smaller pods of its priority cannot starve it.
+
+A gang that needs ten nodes is not placed when one node comes free: the next small pod takes that node. So the
+gang reserves free room, as nominations in memory, until all of it fits or `gangHoldSeconds` have passed.
+
+Four rules bound what this costs others:
+
+- An entry of higher priority does not count nominations of lower priority, so no hold delays it.
+- One gang holds at a time, or two gangs could hold half of the room each until both holds end.
+- After a hold no gang holds for as long as it lasted. A gang whose hold ran out pauses longer each time.
+- A gang that would not fit on empty nodes never holds.
+
+A new leader starts without a hold. Other schedulers do not see it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
+from enum import StrEnum
+from itertools import islice
+
+import numpy as np
+
+from podium.api.times import written
+from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
+from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.plans import ref_at
+from podium.schedulerplugin.scheduling.reservations import Reservations
+from podium.schedulerplugin.scheduling.settings import LiveSettings
+
+# A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
+_MOST_DOUBLINGS = 5
+
+
+class HoldEnd(StrEnum):
+    """Why a hold ended, as the metric `gang_holds_total` counts it."""
+
+    SCHEDULED = "scheduled"
+    TIMED_OUT = "timed_out"
+    WITHDRAWN = "withdrawn"
+
+
+class GangHold:
+    """The room that one gang holds; the methods change the reservations of its pods."""
+
+    def __init__(
+        self,
+        engine: LiveEngine,
+        entries: Entries,
+        reservations: Reservations,
+        live: Callable[[], LiveSettings],
+    ) -> None:
+        """Hold nothing."""
+        self.ended: Counter[HoldEnd] = Counter()
+        self.holder: Key | None = None
+        self._engine = engine
+        self._entries = entries
+        self._reservations = reservations
+        self._live = live
+        self._began: Moment | None = None
+        # Before this time (seconds) no hold begins.
+        self._rest = float("-inf")
+        # How often in a row the holds of a gang ran out, and before which time it begins no other.
+        self._failures: dict[Key, tuple[int, float]] = {}
+        self._pods: tuple[PodRef, ...] = ()
+        self._needed = 0
+        self._priority = 0
+
+    def over(self, now: float) -> bool:
+        """Return whether there is a hold and its time has passed."""
+        due = self.due()
+        return due is not None and due <= now
+
+    def due(self) -> float | None:
+        """Return when the hold ends, in seconds of the steady clock; None without a hold."""
+        return None if self._began is None else self._began.seconds + self._live().gang_hold_seconds
+
+    def until(self, priority: int) -> str:
+        """Return the end of the hold if entries of this priority count it, as RFC 3339; else empty."""
+        if self._began is None or priority > self._priority:
+            return ""
+        return written(self._began.now + timedelta(seconds=self._live().gang_hold_seconds))
+
+    def refused(self, key: Key, wanted: Wanted, moment: Moment, deadline: Deadline) -> bool:
+        """Let a gang that found no place hold room, or hold on; return whether it holds."""
+        if not self._may_hold(wanted):
+            self.end(key, moment.seconds)
+        elif key == self.holder or self._may_begin(key, wanted, moment.seconds, deadline):
+            self._begin(key, wanted, moment)
+            self._take(None, deadline)
+        return key == self.holder
+
+    def grow(self, nodes: Collection[int], deadline: Deadline) -> bool:
+        """Hold what became free on these nodes (rows), and let go of what others took there.
+
+        Return whether the gang holds room for all that it needs only now.
+        """
+        within = np.zeros(len(self._engine.snapshot.alive), np.bool_)
+        within[list(nodes)] = True
+        before, held = self._take(within, deadline)
+        return before < self._needed <= held
+
+    def give_way(self, priority: int, nodes: Iterable[int]) -> None:
+        """Let go of room on nodes (rows) that an entry of this priority takes, if that is higher."""
+        if self.holder is None or priority <= self._priority:
+            return
+        nominated = (row for node in set(nodes) for row in self._engine.nominated_on(node))
+        self._reservations.end([row for row in nominated if self._entries.keys((row,)) == {self.holder}])
+
+    def blocks(self, wanted: Wanted, deadline: Deadline) -> bool:
+        """Return whether an entry would fit now if nothing were held."""
+        if self.holder is None or wanted.priority > self._priority:
+            return False
+        placed = self._engine.room_for(wanted.rows, wanted.priority, beside=self._rows(), deadline=deadline)
+        return len(placed) >= wanted.needed
+
+    def time_out(self, now: float) -> Key:
+        """End the hold, for its time has passed; return the gang."""
+        key = self.holder
+        assert key is not None, "there is a hold"
+        self._end(now, HoldEnd.TIMED_OUT)
+        self._pause(key, now)
+        return key
+
+    def end(self, key: Key, now: float, why: HoldEnd = HoldEnd.WITHDRAWN) -> None:
+        """End the hold if it is that of an entry; this comes before other reservations for it."""
+        if key == self.holder:
+            self._end(now, why)
+
+    def forget(self, key: Key, now: float) -> None:
+        """Forget an entry of which nothing waits any more."""
+        self.end(key, now)
+        self._failures.pop(key, None)
+
+    def _may_hold(self, wanted: Wanted) -> bool:
+        """Return whether an entry is of the kind that may hold room.
+
+        Its pods must not count as more than the entry, or entries of higher priority would count the hold.
+        """
+        engine, group = self._engine, wanted.group
+        return (
+            self._live().gang_hold_seconds > 0
+            and engine.settings.semantics is Semantics.KEP
+            and group is not None
+            and group.min_count is not None
+            and wanted.needed > 1
+            and all(engine.priority_of(row) <= wanted.priority for row in wanted.rows)
+        )
+
+    def _may_begin(self, key: Key, wanted: Wanted, now: float, deadline: Deadline) -> bool:
+        """Return whether a gang may hold room from now on, perhaps in place of one of lower priority."""
+        if now < max(self._rest, self._failures.get(key, (0, now))[1]):
+            return False
+        if self.holder is not None and wanted.priority <= self._priority:
+            return False
+        try:
+            placed = self._engine.room_for(wanted.rows, wanted.priority, emptied=True, deadline=deadline)
+        except DecisionTimeoutError:
+            placed = {}
+        if len(placed) < wanted.needed:
+            self._pause(key, now)
+        return len(placed) >= wanted.needed
+
+    def _begin(self, key: Key, wanted: Wanted, moment: Moment) -> None:
+        """Note what a gang needs; a gang that takes the place of another has the rest of its time."""
+        if self.holder is not None and key != self.holder:
+            self.ended[HoldEnd.WITHDRAWN] += 1
+            self._reservations.end(self._rows())
+        self.holder = key
+        self._began = self._began or moment
+        self._pods = tuple(ref_at(self._engine, row) for row in wanted.rows)
+        self._needed, self._priority = wanted.needed, wanted.priority
+
+    def _take(self, within: Bools | None, deadline: Deadline) -> tuple[int, int]:
+        """Reserve what is free on some nodes, or on all; return for how many pods room was held, and is."""
+        engine, rows = self._engine, self._rows()
+        nodes = {row: engine.snapshot.row.get(engine.nomination(row)) for row in rows}
+        held = [(row, node) for row, node in nodes.items() if node is not None]
+        stay = {row for row, node in held if within is not None and not within[node]}
+        missing, again = self._needed - len(stay), [row for row in rows if row not in stay]
+        if missing <= 0:
+            return len(held), len(held)
+        try:
+            found = engine.room_for(again, self._priority, within=within, deadline=deadline)
+        except DecisionTimeoutError:
+            return len(held), len(held)
+        names = engine.snapshot.names
+        placed = [(ref_at(engine, row), names[node] or "") for row, node in islice(found.items(), missing)]
+        self._reservations.give(again, placed)
+        return len(held), len(stay) + len(placed)
+
+    def _rows(self) -> list[int]:
+        """Return the rows of the gang's pods that still wait, in the order in which they are placed."""
+        node = self._engine.snapshot.node
+        return [row for row in self._entries.rows(self._pods) if node.item(row) < 0]
+
+    def _end(self, now: float, why: HoldEnd) -> None:
+        assert self._began is not None, "there is a hold"
+        rows, self._rest = self._rows(), now + (now - self._began.seconds)
+        self.holder, self._began, self._pods = None, None, ()
+        self.ended[why] += 1
+        self._reservations.end(rows)
+
+    def _pause(self, key: Key, now: float) -> None:
+        """Keep a gang from holding for a while: its hold ran out, or it would not fit on empty nodes."""
+        failures = min(self._failures.get(key, (0, now))[0] + 1, _MOST_DOUBLINGS)
+        self._failures[key] = failures, now + self._live().gang_hold_seconds * 2.0**failures
