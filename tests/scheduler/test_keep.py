@@ -6,15 +6,18 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.preemption.scene import node, scheduled, told_to_go
+from tests.preemption.scene import group, node, scheduled, told_to_go
 from tests.preemption.test_engine_follows import pods
 from tests.scheduling import builders
 
+from podium.api.core import MIRROR
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import essential
+from podium.schedulerplugin.podversions import CHECKPOINT, NO_CHECKPOINT, checkpoint
 from podium.schedulerplugin.preemption.intents import is_leaving, stored
 from podium.schedulerplugin.preemption.toleration import scheduled_at
+from podium.schedulerplugin.preemption.units import SHRINK
 from podium.schedulerplugin.shapes import fingerprint, shape_of
 from podium.schedulerplugin.volumes import Volumes, claims_of
 
@@ -133,6 +136,19 @@ def test_what_nobody_reads_is_not_kept() -> None:
     machine = node()
     machine.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": "{}"}
     assert essential(machine).metadata.annotations is None
+
+
+def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
+    """A tenant may write 256 KiB in each pod and group, which the process would hold for all of them."""
+    long = "2026-01-01T00:00:00Z" + "x" * 200_000
+    running = msgspec.to_builtins(pod())
+    running["metadata"]["annotations"] = {CHECKPOINT: long, MIRROR: long, "team": long}
+    (metadata, grouped) = kept(msgspec.convert(running, Schedulable)).metadata, group("g", 1, 2)
+    grouped.metadata.annotations = {SHRINK: "true", CHECKPOINT: long, "team": long}
+    of_group = essential(grouped).metadata.annotations or {}
+    assert (set(metadata.annotations or ()), set(of_group)) == ({CHECKPOINT, MIRROR}, {SHRINK, CHECKPOINT})
+    assert max(map(len, [*(metadata.annotations or {}).values(), *of_group.values()])) == 256
+    assert (checkpoint(metadata), of_group[SHRINK]) == (NO_CHECKPOINT, "true")
 
 
 def test_what_is_very_long_is_not_remembered() -> None:

@@ -7,6 +7,7 @@ all. A memory of the last few thousand parts finds nearly all that are equal, fo
 Hence nothing that is kept may be changed.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,9 +15,13 @@ import msgspec
 
 from podium.api.core import MIRROR
 from podium.api.foreign import Owner
+from podium.api.groups import PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
 from podium.schedulerplugin.podversions import CHECKPOINT
+from podium.schedulerplugin.preemption.target import FOR_ALL
+from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
+from podium.schedulerplugin.scheduling.wait import DELAY_ANNOTATION
 from podium.state import Readable
 
 _T = TypeVar("_T")
@@ -27,6 +32,10 @@ _ENCODER = msgspec.json.Encoder()
 _KINDS, _TEXTS = 2**12, 2**14
 # Longer parts and texts (bytes, characters) are not shared: gigabytes of pods that are gone would be held.
 _LONGEST = 2**14
+# The annotations of a group that are read. Of each value so many characters are kept: the name of a class has
+# 253 at most, and a tenant may write 256 KiB.
+_OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, FOR_ALL, PREEMPTION_CLASS, SHRINK)
+_LONGEST_VALUE = 256
 # Those that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
@@ -41,6 +50,8 @@ def essential(obj: Readable) -> Readable:
                 _status(obj.status)
         case SchedulableNode():
             obj.metadata.annotations = None
+        case PodGroup():
+            obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
         case Owner():
             # Whether it exists is all that matters.
             return Owner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
@@ -50,16 +61,18 @@ def essential(obj: Readable) -> Readable:
 
 
 def _metadata(metadata: ObjectMeta) -> None:
-    annotations = metadata.annotations or {}
-    kept = {} if MIRROR not in annotations else {MIRROR: ""}
-    if CHECKPOINT in annotations:
-        kept[CHECKPOINT] = annotations[CHECKPOINT]
-    metadata.annotations = kept or None
+    metadata.annotations = _annotations(metadata, (CHECKPOINT, MIRROR))
     metadata.generateName = None
     metadata.creationTimestamp = _text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)
     metadata.finalizers = _shared(metadata.finalizers)
+
+
+def _annotations(metadata: ObjectMeta, names: Iterable[str]) -> dict[str, str] | None:
+    """Return the annotations that are read, their values cut off."""
+    annotations = metadata.annotations or {}
+    return {name: annotations[name][:_LONGEST_VALUE] for name in names if name in annotations} or None
 
 
 def _spec(spec: SchedulableSpec) -> SchedulableSpec:
