@@ -1,15 +1,18 @@
 """The history that a running scheduler leaves: of its own preemptions, and of a shadow of kube-scheduler."""
 
+import json
 from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
 from bench.kubescheduler import scheduling
+from click.testing import CliRunner
 from tests.fixtures.waiting import until
 from tests.scheduler.world import NAME, World, Yard, world
 
 from podium import crds
 from podium.api.records import RECORD_VERSION, Agreement, PreemptionRecord, RecordedPlan
+from podium.cli.main import command
 from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
@@ -82,3 +85,30 @@ def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
     assert (plan.agreement, plan.theirPods) == (Agreement.SAME, 1)
     assert (plan.preemptor.name, [unit.name for unit in plan.units]) == ("high", ["low"])
     assert yard.touched() == [], f"{NAME} itself does nothing about it"
+
+
+def test_whatif_and_the_loop_agree_on_the_harm_of_a_gang(both: World) -> None:
+    """The loop only observes its plan; `whatif` plans for the same second of the same cluster."""
+    name, namespace = "podium-observed", both.server.new_namespace("records-")
+    observing = both.scheduling(schedulerName=name, preemption="observe", recordsNamespace=namespace)
+    with observing, both.yard(name) as yard:
+        yard.nodes(4)
+        yard.running_gang("low", ["n0", "n1"], 2, 1, whole=True)
+        for index, node in enumerate(("n0", "n1", "n2", "n2", "n3")):
+            yard.pod(f"lone-{index}", 2, 1 if node == "n2" else 3, node=node)
+        yard.pod("high", 2, 9, node="n3")
+        yard.gang("gang", 2, 4, 5)
+        recorded = written(yard, lambda plan: plan.mode == "Observed")
+        line = ["whatif", "--group", f"{yard.name}/gang", "--semantics", "kep", "--now", recorded.time]
+        answer = CliRunner().invoke(
+            command, [*line, "-o", "json", "--kubeconfig", str(both.server.kubeconfig)]
+        )
+    found = json.loads(answer.stdout)
+    assert {unit.name for unit in recorded.units} == {unit["name"] for unit in found["victims"]}
+    levels = found["harm"]["levels"]
+    assert [(each["priority"], each["units"], each["pods"]) for each in levels] == [(3, 1, 1), (1, 3, 4)]
+    assert (recorded.unitCount, recorded.podCount) == (4, 5)
+    assert (recorded.violations or 0, recorded.acceleratorSeconds or 0) == (
+        found["harm"]["violations"],
+        found["harm"]["acceleratorSeconds"],
+    )
