@@ -50,6 +50,15 @@ BEGUN = {
     "what was begun is ended": Begun(
         [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()], ["low"]
     ),
+    "for a gang that fits in another order than that of its pods": Begun(
+        [
+            *(node("n1", 4), node("n2", 2), group("gang", 10, 2, uid="gang-uid")),
+            *(pod("gang-a", 2, 10, group="gang"), pod("gang-b", 4, 10, group="gang")),
+            running("low-1", "n1", 4, status=told_to_go("gang-uid")),
+            running("low-2", "n2", 2, status=told_to_go("gang-uid")),
+        ],
+        ["low-1", "low-2"],
+    ),
     "not by the condition of another scheduler": Begun(
         [
             node(cpu=1),

@@ -120,11 +120,11 @@ class Decider:
             return None
         reserved = self._reserved(found.rows)
         snapshot.lift_many(np.flatnonzero(units.going(self._now) & (snapshot.node >= 0)))
-        if self._as_reserved(found, reserved) is not None:
+        if self._as_reserved(found, reserved) is not None or self._try(found)[0] is not None:
             # What leaves anyway is enough.
             return None
         snapshot.lift_many(victims)
-        placed = self._as_reserved(found, reserved)
+        placed = self._as_reserved(found, reserved) or self._try(found)[0]
         if placed is None:
             return None
         node = None if found.group is not None else next(iter(placed.values()))
