@@ -254,3 +254,26 @@ def test_a_hold_ends_when_its_gang_may_preempt_after_all() -> None:
     world.later(20)
     assert sorted(world.bound()) == ["big-0", "big-1", "big-2"]
     assert sorted(world.evicted()) == ["small-1", "small-2"]
+
+
+def test_a_plan_that_is_not_carried_out_leaves_the_hold_alone() -> None:
+    """If it gave way, that would wake the higher pod, which would plan again, for ever at one instant."""
+    world = full(mode=Mode.OFF)
+    world.run(node("wide", 2), running("small", "wide", 1, 5))
+    assert held(world) == ["wide"]
+    world.run(pod("high", 2, 9))
+    assert (held(world), "high" in world.bound()) == (["wide"], False)
+
+
+def test_no_write_clears_what_a_gang_held() -> None:
+    """A preemptor of higher priority takes the node; the API server never heard of the nomination."""
+    world = World(
+        [node(f"n{at}", 2) for at in range(2)],
+        *(running("low", "n0", 1, 0), running("small-1", "n1", 2, 5)),
+        gang_hold_seconds=HOLD,
+    )
+    world.run(group("big", 5, 3), gang("big", size=3, priority=5, preemptionPolicy="Never"))
+    assert held(world) == ["n0"]
+    world.run(pod("high", 2, 9))
+    (evict,) = world.evictions()
+    assert ([victim.name for victim in evict.victims], evict.cleared) == (["low"], ())

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.preemption.clusters import NS
 from tests.preemption.scene import group, node, priority_class
+from tests.preemption.test_budgets import budget
 from tests.scheduler.objects import gang, running
 from tests.scheduler.rig import World, pod
 
@@ -80,6 +81,17 @@ def test_not_by_rules_that_changed_on_the_way(happens: Callable[[World], None]) 
     world.release()
     world.later(30)
     assert world.bound() == {"v-0": "n1"}
+
+
+@pytest.mark.parametrize("budgets", Budgets)
+def test_not_against_a_strict_budget_that_came_on_the_way(budgets: Budgets) -> None:
+    """A budget that is not strict gives way, as it does in a plan."""
+    victim = running("low", labels={"app": "a"})
+    world = begun(node(cpu=1), victim, pod("high", 1, 10), engine=Settings(budgets=budgets))
+    world.run(budget())
+    world.release()
+    world.later(30)
+    assert set(world.bound()) == ({"low"} if budgets is Budgets.STRICT else {"high"})
 
 
 def test_only_one_preemption_however_long_it_takes() -> None:

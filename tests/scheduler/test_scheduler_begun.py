@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.preemption.scene import group, node, priority_class
+from tests.preemption.test_budgets import budget
 from tests.scheduler.objects import running
 from tests.scheduler.rig import World, pod
 
@@ -16,6 +17,7 @@ from podium.api.meta import Condition
 from podium.schedulerplugin.scheduling.effects import Spare
 from podium.schedulerplugin.scheduling.restraint import Unfinished
 from podium.schedulerplugin.scheduling.settings import Mode
+from podium.schedulerplugin.settings import Budgets, Settings
 
 
 def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
@@ -90,6 +92,14 @@ BEGUN = {
     ),
     "not for one that fits without": Begun(
         [node(cpu=2), running("low", "n1", status=told_to_go()), preemptor()], spared=["low"]
+    ),
+    "not where a budget forbids it and budgets are strict": Begun(
+        [
+            *(node(cpu=1), budget()),
+            *(running("low", "n1", status=told_to_go(), labels={"app": "a"}), preemptor()),
+        ],
+        spared=["low"],
+        settings={"engine": Settings(budgets=Budgets.STRICT)},
     ),
     "not when it is switched off": Begun(
         [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()],

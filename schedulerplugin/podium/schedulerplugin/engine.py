@@ -43,7 +43,7 @@ from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
 from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
 from podium.schedulerplugin.requests import LATEST
 from podium.schedulerplugin.scores import UPSTREAM
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.view import Name, View
 
@@ -241,9 +241,16 @@ class Engine:
         found = chosen.found
         if isinstance(found.cost, Harm):
             return found.cost
-        numbers = np.repeat(np.arange(len(found.victims)), units.size[found.victims])
-        violations = self.budgets.violations(units.all_members(found.victims), numbers)
-        return harm(units, found.victims, int(violations.sum()), now)
+        return harm(units, found.victims, self.violations(units, found.victims), now)
+
+    def violations(self, units: Units, leads: Rows) -> int:
+        """Return how many pods of some units (by lead) go beyond what budgets allow if all of them go."""
+        numbers = np.repeat(np.arange(len(leads)), units.size[leads])
+        return int(self.budgets.violations(units.all_members(leads), numbers).sum())
+
+    def forbids(self, units: Units, leads: Rows) -> bool:
+        """Return whether budgets are strict, and one does not allow that all of these units (by lead) go."""
+        return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
 
     def _as_group(self, found: Wanted) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS

@@ -116,7 +116,7 @@ class Decider:
         preemptor = Preemptor(found.rows, found.needed, found.priority, self._as_group(found))
         chooser = self._engine.chooser(preemptor, self._now, self._deadline)
         whole = np.array_equal(np.sort(units.all_members(leads)), victims)
-        if not whole or not chooser.planner.potential[leads].all():
+        if not whole or not chooser.planner.potential[leads].all() or self._engine.forbids(units, leads):
             return None
         reserved = self._reserved(found.rows)
         snapshot.lift_many(np.flatnonzero(units.going(self._now) & (snapshot.node >= 0)))

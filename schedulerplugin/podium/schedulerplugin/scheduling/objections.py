@@ -5,6 +5,8 @@ Whatever the plan rested on may be another by then: the mode, the preemptor (pod
 there instead, or a group that counts less), its nodes, and the rules that protect the victims.
 """
 
+import numpy as np
+
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.errors import PodiumError
@@ -63,7 +65,8 @@ def _may_go(engine: LiveEngine, entries: Entries, evict: Evict, moment: Moment) 
     # Who is told to go is in no unit.
     engine.spare(rows)
     units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)
-    leads = units.lead[rows]
-    lawful = units.open_to(evict.preemptor.priority, now)[leads[leads != NO_UNIT]].all()
+    leads = np.unique(units.lead[rows])
+    leads = leads[leads != NO_UNIT]
+    lawful = units.open_to(evict.preemptor.priority, now)[leads].all() and not engine.forbids(units, leads)
     engine.doom(rows)
     return bool(lawful)

@@ -408,7 +408,6 @@ class Scheduler:
             why = words.not_for_held_room(self.gang_hold.until(wanted.priority))
             self._report(key, wanted, f"{message} preemption: {why}", effects)
             return False
-        self.gang_hold.give_way(wanted.priority, decision.placed.values())
         evict = eviction(self.engine, key, decision, seconds(moment.now), message)._replace(again=again)
         hold = self._restraint.hold(self.engine, evict, wanted, moment)
         if hold is not None:
@@ -423,6 +422,10 @@ class Scheduler:
                 elif hold.kind in (Why.RATE, Why.CIRCLE):
                     effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
             return False
+        # What a gang held there was never written, so no write takes it back.
+        self.gang_hold.give_way(wanted.priority, decision.placed.values())
+        cleared = (ref_at(self.engine, row) for row in outranked(self.engine, wanted, decision))
+        evict = evict._replace(cleared=tuple(cleared))
         self._carry_out(evict, wanted, moment)
         effects.append(evict)
         return True
