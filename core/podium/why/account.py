@@ -1,7 +1,9 @@
-"""What `podium why` says of one pod or group, as values: the JSON contract, and what the terminal shows.
+"""The report of `podium why` on one pod or group as values: the JSON contract.
 
-The fields are the wire's. A sentence is for a person; a word in CamelCase is for programs. Times are RFC 3339
-in UTC, empty where nobody wrote them down.
+The terminal output is rendered from the same values.
+
+Field names are those of the JSON output. A sentence is for a person; a word in CamelCase is for programs.
+Times are RFC 3339 in UTC, and empty if no source recorded them.
 """
 
 from enum import StrEnum
@@ -10,53 +12,56 @@ import msgspec
 
 
 class State(StrEnum):
-    """What it is at."""
+    """The present state of the pod or group."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
     LEAVING = "Leaving"
     FINISHED = "Finished"
-    # It is not there; something of it is still known.
+    # The object does not exist, but events or records still mention it.
     GONE = "Gone"
 
 
 class By(StrEnum):
-    """Who made a pod go, or would have."""
+    """The actor that removed a pod, or would have removed it."""
 
     PODIUM = "Podium"
     # Podium planned it under `preemption: observe`, and nothing was deleted.
     PODIUM_OBSERVED = "PodiumObserved"
     KUBE_SCHEDULER = "KubeScheduler"
-    # Another scheduler, or one whose name is not known.
+    # Another scheduler, or a scheduler whose name is unknown.
     SCHEDULER = "Scheduler"
     EVICTION_API = "EvictionAPI"
     KUBELET_PRESSURE = "KubeletNodePressure"
     KUBELET_CRITICAL = "KubeletCriticalPod"
     KUBELET_SHUTDOWN = "KubeletNodeShutdown"
-    # Not told apart by what is left of it.
+    # The remaining data does not say which kind of kubelet eviction it was.
     KUBELET = "Kubelet"
     TAINT_MANAGER = "TaintManager"
     POD_GC = "PodGC"
-    # The condition names a reason that is not Kubernetes' own.
+    # The reason of the condition is not one of Kubernetes.
     OTHER = "Other"
-    # No disruption at all: somebody, or its controller, deleted it.
+    # No disruption: a user or a controller deleted the pod.
     DELETED = "Deleted"
 
 
 class Of(StrEnum):
-    """Whose departure it was, seen from who is asked about."""
+    """The relation of the evicted object to the object that the query names."""
 
     ITSELF = "Itself"
-    # A whole group goes at once, the pod that is asked about or an earlier one in its place among it.
+    # A whole group was evicted, including the queried pod or its predecessor.
     GROUP = "Group"
-    # One of the same name before it.
+    # An earlier object with the same name.
     EARLIER = "Earlier"
-    # Another pod or group that the same controller made.
+    # Another pod or group with the same controller.
     WORKLOAD = "Workload"
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asked about; `about` says in sentences what it is: its scheduler, node, group, members."""
+    """The pod or group that the query names.
+
+    `about` describes it in sentences: its scheduler, node, group and members.
+    """
 
     kind: str
     namespace: str
@@ -65,15 +70,15 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Kind and name as a person says them."""
+        """Return kind and name: `Pod team-a/train-0`."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The integers that count: when it is `placed` (queue, preemption), and against a preemptor (`victim`).
+    """The effective priority: for placement (`placed`: queue and preemption), and as a victim (`victim`).
 
-    `own` is the integer of the pod itself, or of the group. `rule` says why these count, `source` where they
-    come from, `problems` what is wrong with them, and `fix` what to do about that.
+    `own` is the priority of the pod itself, or of the group. `rule` says why these values are in force,
+    `source` where they come from, `problems` what is wrong with them, and `fix` how to correct that.
     """
 
     placed: int
@@ -87,7 +92,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why it waits; the first in a list is the one to begin with."""
+    """A reason why the pod or group waits; a list starts with the reason to address first."""
 
     cause: str
     message: str
@@ -96,7 +101,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom it had to go. Whose name the reader may not know has a UID only; None is not known."""
+    """The pod or group for which the eviction was made.
+
+    A preemptor whose name the reader may not know has only a UID. A priority of None is unknown.
+    """
 
     kind: str
     namespace: str = ""
@@ -105,12 +113,15 @@ class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
 
     def __str__(self) -> str:
-        """Kind and name, or the UID in its place."""
+        """Return kind and name, or kind and UID if the name is unknown."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.name else f"{self.kind} {self.uid}"
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """How it, or some of its pods, were made to go; `words` say so. `told` names where that is known from."""
+    """An eviction or deletion of the object or of some of its pods; `words` describe it.
+
+    `told` names the sources of this information.
+    """
 
     time: str
     by: By
@@ -126,7 +137,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """A preemption that Podium planned for it, by its records; of whom it took, numbers only."""
+    """A preemption that Podium planned for the object, from its records; counts of victims only, no names."""
 
     time: str
     mode: str
@@ -137,7 +148,10 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prospect(msgspec.Struct, frozen=True, kw_only=True):
-    """What `podium whatif` answers: would it be placed, and at whose cost; `outcome` as there."""
+    """The answer of `podium whatif`: whether the object would be placed, and at what cost.
+
+    `outcome` has the values of `podium whatif`.
+    """
 
     semantics: str
     outcome: str
@@ -148,9 +162,10 @@ class Prospect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said of one pod or group; `unknown` names what could not be read, each with why.
+    """The whole report on one pod or group.
 
-    `settings` names the scheduler's settings and their source; empty for kube-scheduler's rules.
+    `unknown` lists what could not be read, each with the reason. `settings` names the scheduler's settings
+    and their source; empty for kube-scheduler's rules.
     """
 
     object: Subject

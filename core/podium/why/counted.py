@@ -1,8 +1,8 @@
-"""Which integer of a pod or group counts, by whose rule, and where it comes from.
+"""The effective priority of a pod or group: which value is in force, by which rule, and where it comes from.
 
-A pod in a group has two integers, and every release of Kubernetes has another answer to which of them counts
-(docs/preemption.md, "Whose rules"). The engine decides by the same rules from its rows; a property test keeps
-the two together. Class names only explain.
+A pod in a group has two priorities, its own and the group's, and each release of Kubernetes uses them
+differently (docs/preemption.md, "Whose rules"). The engine applies the same rules to its rows; a property
+test keeps the two in agreement. Class names only explain.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,19 +22,19 @@ _ALIGN = (
     "give the pods the group's class in the template that makes them (a pod keeps its priority for life), or "
     "make the group anew with theirs; podium audit names every group like this"
 )
-# How many different integers a sentence on divergence tells.
+# Maximum number of different priorities in a sentence on divergence.
 _VALUES = 3
 
 
 class Judged(NamedTuple):
-    """The group of a pod, or the one that is asked about, and how its members compare with it."""
+    """The queried group, or the group of the queried pod, and how its members compare with it."""
 
     group: PodGroup
     divergence: Divergence
 
 
 class Law(NamedTuple):
-    """By what is judged: the settings of the engine, the server, and the PriorityClasses (None: not read)."""
+    """The rules in force: the engine's settings, the server, and the PriorityClasses (None: not read)."""
 
     settings: Settings
     server: Server
@@ -42,19 +42,19 @@ class Law(NamedTuple):
 
 
 def of_pod(pod: Pod, judged: Judged | str, law: Law) -> Counted:
-    """Say which integer of a pod counts; `judged` is its group, or why there is none to go by."""
+    """Return the effective priority of a pod; `judged` is its group, or the reason why there is none."""
     return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, law)
 
 
 def of_group(judged: Judged, law: Law) -> Counted:
-    """Say which integer counts for a group."""
+    """Return the effective priority of a group."""
     return _counted(judged.group.priority, judged.group.priority_class_name, judged, law)
 
 
 def counts(
     own: int, judged: Judged | None, settings: Settings, classes: Mapping[str, PriorityClass]
 ) -> tuple[int, int]:
-    """Give what a pod of an integer, or its group, counts as: when it is placed, and as a victim of a pod."""
+    """Return the effective priority of a pod with priority `own`: when placed, and as a victim of a pod."""
     if judged is None or settings.semantics is Semantics.PODS:
         return own, own
     group, lowest = judged.group, judged.divergence.priority.lowest
@@ -109,7 +109,7 @@ def _rule(judged: Judged, settings: Settings) -> str:
 
 
 def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | None) -> str:
-    """Say where a stored integer comes from, by the classes as they are today."""
+    """Return a sentence on the source of a stored priority, from the classes as they are now."""
     if name and own is None:
         return f"PriorityClass {name} is named, but no integer was ever stored: it counts as 0"
     if not name:
@@ -133,9 +133,12 @@ def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | N
 
 
 def _problems(judged: Judged, law: Law) -> Iterator[str]:
-    """Say who differs, why, and what becomes of it: the audit's and the condition's own sentences."""
+    """Yield sentences on divergence: which members differ, why, and the consequence.
+
+    The sentences are those of the audit and of the condition.
+    """
     group, divergence = judged
-    # What Podium's scheduler makes of it is in the rule, and who reads no groups makes nothing of it.
+    # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
     theirs = law.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
     if divergence.priority.divergent:
         yield f"{sentence(divergence, _VALUES)}."

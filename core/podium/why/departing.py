@@ -1,11 +1,11 @@
-"""Who made a pod go: the scheduler, a kubelet, the eviction API and the rest told apart, from what is left.
+"""Find the actor that removed a pod: the scheduler, a kubelet, the eviction API or another.
 
-Three things may tell of one eviction: the condition DisruptionTarget of a pod that is still stored, an event,
-which lives for an hour, and Podium's own record. They are told together where they speak of the same victim.
-Reasons are those of Kubernetes (core/v1; kubelet preemption, eviction and nodeshutdown; scheduler executor).
+Three sources may describe one eviction: the condition DisruptionTarget of a stored pod, an event, which lives
+for an hour, and Podium's own record. Sources that describe the same victim are merged. Reasons are those of
+Kubernetes (core/v1; kubelet preemption, eviction and nodeshutdown; scheduler executor).
 
-Names of others are the caller's affair: `known` says of which namespaces names may be told; of the rest only
-UIDs are, wherever they come from.
+The caller decides which names a reader may see: `known` says for which namespaces names may be shown. For
+other namespaces only UIDs are shown, whatever their source.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,24 +27,24 @@ from podium.schedulerplugin.scheduling.loops import Identity
 from podium.why.account import By, Departure, Gain, Of, Preemptor
 from podium.why.hands import FIXES, WORDS
 
-# Whether names of a namespace may be told.
+# Whether the reader may see the names of a namespace.
 Known = Callable[[str], bool]
 
 _CONDITION, _EVENT, _RECORD = "condition", "event", "record"
 _STATUS, _DELETION = "status.reason", "deletionTimestamp"
-# What the pod itself says, which is there no longer than it is.
+# Sources in the pod itself, which exist only as long as the pod.
 STORED = frozenset((_CONDITION, _STATUS, _DELETION))
-# The scheduler deletes the pods of a group that it has marked within this time, while the API server answers.
+# After marking a group, the scheduler deletes its pods within this time if the API server answers.
 _DELETES = timedelta(minutes=2)
 _CANCELLED = "Cancelling"
-# Reasons of DisruptionTarget other than the scheduler's and the kubelet's.
+# Reasons of DisruptionTarget other than those of the scheduler and the kubelet.
 _REASONS: Mapping[str, By] = {
     "EvictionByEvictionAPI": By.EVICTION_API,
     "DeletionByTaintManager": By.TAINT_MANAGER,
     "DeletionByPodGC": By.POD_GC,
 }
 _KUBELET = "TerminationByKubelet"
-# What a kubelet writes into status.reason, and into the reason of its events, where it ends a pod.
+# The value that a kubelet writes into status.reason, and into the reason of its events, when it ends a pod.
 _KUBELET_REASONS: Mapping[str, By] = {
     "Evicted": By.KUBELET_PRESSURE,
     "Preempting": By.KUBELET_CRITICAL,
@@ -60,7 +60,10 @@ _KINDS = {"pod": "Pod", "podgroup": "PodGroup", "compositepodgroup": "CompositeP
 
 
 class Victim(NamedTuple):
-    """A pod or group that events and records may speak of, and what makes it; `of` is what it is to us."""
+    """A pod or group that events and records may mention, and its workload.
+
+    `of` is its relation to the queried object.
+    """
 
     kind: str
     namespace: str
@@ -71,7 +74,10 @@ class Victim(NamedTuple):
 
 
 class _Trace(NamedTuple):
-    """What one source says of one eviction; `key` is the victim's UID, or its name where it has none."""
+    """The account of one eviction by one source.
+
+    `key` is the victim's UID, or its name if the UID is unknown.
+    """
 
     key: str
     source: str
@@ -86,13 +92,13 @@ class _Trace(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is known of the past: events of the namespace, and records of all preemptions of Podium's."""
+    """Recorded history: the events of the namespace, and all preemption records of Podium."""
 
     events: tuple[Event, ...] = ()
     records: tuple[PreemptionRecord, ...] = ()
 
 
-def departures(  # noqa: PLR0917 - what is stored, who is meant, what is remembered, what may be told
+def departures(  # noqa: PLR0917 - stored objects, query, history, access
     pods: Iterable[Schedulable],
     group: PodGroup | None,
     victims: Iterable[Victim],
@@ -100,10 +106,10 @@ def departures(  # noqa: PLR0917 - what is stored, who is meant, what is remembe
     known: Known,
     name_of: Callable[[str], Preemptor | None],
 ) -> tuple[Departure, ...]:
-    """Tell how pods and groups were made to go, newest first.
+    """Return the evictions of the queried pods and groups, newest first.
 
-    `pods` and their `group` are those still stored; `victims` are they and the others that are asked about.
-    `name_of` finds a preemptor by its UID among what was read.
+    `pods` and their `group` are those still stored; `victims` are these and the other queried objects.
+    `name_of` finds a preemptor by its UID among the objects read.
     """
     victims = tuple(victims)
     traces = [trace for pod in pods if (trace := _of_pod(pod, group)) is not None]
@@ -115,7 +121,7 @@ def departures(  # noqa: PLR0917 - what is stored, who is meant, what is remembe
 
 
 def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tuple[Gain, ...]:
-    """Give the preemptions that Podium planned for somebody, newest first, with nobody's name."""
+    """Return the preemptions that Podium planned for these objects, newest first, without victims' names."""
     victims = tuple(victims)
     found = [
         Gain(
@@ -133,7 +139,7 @@ def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tup
 
 
 def named(party: Party, known: Known) -> Preemptor:
-    """Name who preempted, or was preempted, by a record: by UID where the reader could not read its name."""
+    """Return the party of a record as a preemptor, with its UID only if the reader may not see its name."""
     if not known(party.namespace):
         return Preemptor(kind=party.kind, uid=party.uid, priority=party.priority)
     return Preemptor(
@@ -142,7 +148,11 @@ def named(party: Party, known: Known) -> Preemptor:
 
 
 def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
-    """Read the condition of a stored pod; of a pod that is being deleted without one, that of its group."""
+    """Return the trace of a stored pod's condition.
+
+    A pod that is being deleted and has no condition uses the condition of its group. None if the pod shows no
+    disruption.
+    """
     name, status = pod.metadata.name or "", pod.status
     condition = status.condition(DISRUPTION_TARGET) if status is not None else None
     reason = (status.reason if status is not None else None) or ""
@@ -152,7 +162,7 @@ def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
     if condition is not None and condition.status == "True":
         return _of_condition(condition, trace, reason)
     if pod.finished and reason in _KUBELET_REASONS:
-        # A kubelet of before 1.26, or one whose condition was taken away since.
+        # The kubelet is older than 1.26, or the condition was removed later.
         return trace._replace(source=_STATUS, by=_KUBELET_REASONS[reason])
     if pod.metadata.deletionTimestamp is not None:
         mark = (
@@ -165,7 +175,10 @@ def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
 
 
 def _deleted_after(pod: Schedulable, mark: Condition) -> bool:
-    """Return whether a pod was deleted so soon after its group was marked that the mark is the reason."""
+    """Return whether the mark on its group is the reason for a pod's deletion.
+
+    It is if the deletion began within two minutes after the mark.
+    """
     try:
         ends = instant(pod.metadata.deletionTimestamp or "")
         since = ends - timedelta(seconds=pod.metadata.deletionGracePeriodSeconds or 0)
@@ -175,7 +188,7 @@ def _deleted_after(pod: Schedulable, mark: Condition) -> bool:
 
 
 def _of_group(group: PodGroup | None, victims: Iterable[Victim]) -> Iterator[_Trace]:
-    """Read the condition of a group, which outlives its pods until it is scheduled anew."""
+    """Yield the trace of a group's condition, which outlives its pods until the group is scheduled again."""
     for each in group.conditions if group is not None else ():
         if group is not None and (each.type, each.status) == (DISRUPTION_TARGET, "True"):
             ref = group.ref
@@ -186,7 +199,10 @@ def _of_group(group: PodGroup | None, victims: Iterable[Victim]) -> Iterator[_Tr
 
 
 def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
-    """Read a DisruptionTarget; `reason` is the pod's own, by which kubelets tell what they ended it for."""
+    """Return the trace of a DisruptionTarget.
+
+    `reason` is the pod's own status.reason, which tells kubelet evictions apart.
+    """
     message = condition.message or ""
     trace = trace._replace(time=condition.lastTransitionTime or "", message=message)
     if condition.reason == BY_SCHEDULER:
@@ -194,7 +210,7 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
         told = PREEMPTOR.search(message)
         preemptor = Preemptor(kind=_KINDS.get(told[1], told[1]), uid=told[2]) if told else None
         name = scheduler if colon else ""
-        # Only Podium names the preemptor there, whatever its schedulerName is.
+        # Only Podium names the preemptor in the message, whatever its schedulerName is.
         by = By.PODIUM if told else _scheduler(name)
         return trace._replace(by=by, scheduler=name, preemptor=preemptor)
     if condition.reason == _KUBELET:
@@ -204,10 +220,10 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
 
 
 def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
-    """Read an event, if it tells that one of these was made to go."""
+    """Return the trace of an event, or None if it reports no eviction of a victim."""
     about, message = event.involvedObject, event.message or ""
     party = Party(about.kind or "", about.namespace or "", about.name or "", about.uid or "")
-    # An event knows no workload.
+    # An event does not name the workload of its object.
     of = _related(party, victims, by_workload=False)
     if of is None:
         return None
@@ -225,7 +241,10 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
 
 
 def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Iterator[_Trace]:
-    """Read a plan of Podium's that took one of these, or would have; a shadow's is about other schedulers."""
+    """Yield the traces of a plan that evicted a victim or would have.
+
+    Shadow plans concern other schedulers and yield nothing.
+    """
     if plan.mode not in (Mode.ENFORCED, Mode.OBSERVED):
         return
     observed = plan.mode == Mode.OBSERVED
@@ -243,7 +262,7 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
 
 
 def _related(party: Party, victims: Iterable[Victim], *, by_workload: bool = True) -> Of | None:
-    """Say what somebody is to those who are asked about; None for nothing."""
+    """Return the relation of a party to the queried objects, or None if it has none."""
     found: Of | None = None
     for each in victims:
         if (each.kind, each.namespace, each.name) == (party.kind, party.namespace, party.name):
@@ -256,7 +275,10 @@ def _related(party: Party, victims: Iterable[Victim], *, by_workload: bool = Tru
 
 
 def _second(time: str) -> str:
-    """Cut a time to the second, as conditions and records have it; what is no time stays as it is."""
+    """Return the time cut to the second, as in conditions and records.
+
+    A text that is not a time is unchanged.
+    """
     try:
         return written(instant(time))
     except (msgspec.ValidationError, OverflowError):
@@ -268,9 +290,10 @@ def _node(domain: str) -> str:
 
 
 def _one_each(traces: Iterable[_Trace]) -> Iterator[tuple[_Trace, ...]]:
-    """Put together what several sources say of one victim's eviction.
+    """Yield the traces grouped by eviction, from all sources.
 
-    A pod goes once. A group may go again and again, so there the preemptor has to be the same.
+    A pod is evicted once. A group can be evicted several times, so its traces must also have the same
+    preemptor.
     """
     found: dict[tuple[str, ...], list[_Trace]] = {}
     for trace in traces:
@@ -280,7 +303,7 @@ def _one_each(traces: Iterable[_Trace]) -> Iterator[tuple[_Trace, ...]]:
 
 
 def _alike(evictions: Iterable[tuple[_Trace, ...]]) -> Iterator[tuple[_Trace, ...]]:
-    """Put together the evictions of several pods for one preemptor, or by one hand within a minute."""
+    """Yield the evictions merged by preemptor, or by actor within a minute."""
     found: dict[tuple[str, ...], list[_Trace]] = {}
     for traces in evictions:
         uid = next((each.preemptor.uid for each in traces if each.preemptor is not None), "")
@@ -309,7 +332,7 @@ def _departure(
         preemptor=preemptor,
         pods=tuple(sorted({pod for each in traces for pod in each.pods})),
         node=next((each.node for each in traces if each.node), ""),
-        # The words of the object itself come before those about it.
+        # A message from the object itself comes before a message about it.
         message=next((each.message for each in traces if each.message), ""),
         told=tuple(dict.fromkeys(each.source for each in traces)),
         fix=FIXES[by],
@@ -317,12 +340,12 @@ def _departure(
 
 
 def _first(traces: tuple[_Trace, ...]) -> _Trace:
-    """Give who tells the time: the earliest that does."""
+    """Return the trace with the earliest time; traces without a time come last."""
     return min(traces, key=lambda each: (not each.time, each.time))
 
 
 def _by(traces: Iterable[_Trace]) -> By:
-    """Give the most telling of several words: `Deleted` and `Scheduler` say the least."""
+    """Return the most specific actor; `Deleted` and `Scheduler` are the least specific."""
     least = (By.DELETED, By.SCHEDULER, By.KUBELET, By.OTHER)
     said = [each.by for each in traces]
     return max(said, key=lambda by: least.index(by) if by in least else len(least))

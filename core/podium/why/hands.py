@@ -1,13 +1,13 @@
-"""Whose hands a pod can end by, in words, and what to do about each.
+"""The actors that can end a pod, in words, and what to do about each.
 
-They look alike from outside (the pod is gone), and each wants something else done.
+From outside they look alike (the pod is gone), but each needs a different response.
 """
 
 from collections.abc import Mapping
 
 from podium.why.account import By
 
-# `it` is the pod or group; {scheduler} is who is named.
+# `it` is the pod or group; {scheduler} is the name of the scheduler.
 WORDS: Mapping[By, str] = {
     By.PODIUM: "Podium's scheduler preempted it",
     By.PODIUM_OBSERVED: "Podium's scheduler would have preempted it",

@@ -1,7 +1,7 @@
-"""One pod or group, told: what it is, which priority counts, why it waits, who made it go.
+"""Build the report on one pod or group: its state, effective priority, reasons for waiting, and evictions.
 
-Pure: what was read comes in as values, an account goes out. What was not read is named in it, so nobody takes
-silence for an all-clear. Nothing here needs more than the namespace of who is asked about, and its classes.
+Pure: a Reading comes in, an Account goes out. The account names what was not read, so that missing data is
+not taken for good news. A report needs only the namespace of the queried object and the cluster's classes.
 """
 
 from collections import defaultdict
@@ -29,20 +29,20 @@ from podium.why.waiting import NOT_READ, Pending, Unread, waits
 from podium.wording import count, listed
 
 Target = Name | GroupKey
-# Who is asked about many of one cluster keeps its engines.
+# A caller that queries many objects of one cluster caches its engines.
 Begin = Callable[[View, Settings, int], Engine]
 
-# Reasons of nodes that a prospect tells: a line of a page, and the first are what most nodes have.
+# Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
 _REASONS = 5
 
 
 class Reading(NamedTuple):
-    """What was read to tell of one pod or group.
+    """The data read for the report on one pod or group.
 
-    `view` holds its namespace at least, but for the kinds in `unread`. `known` says of which namespaces names
-    may be told, `name_of` finds a preemptor by its UID, and `unknown` are the kinds that could not be read,
-    each with why. `minor` is that of the engine's arithmetic; `engine` gives an engine of a view. `settings`
-    names the settings in `law` and their source.
+    `view` holds at least its namespace, except for the kinds in `unread`. `known` says for which namespaces
+    names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
+    each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
+    for a view. `settings` names the settings in `law` and their source.
     """
 
     view: View
@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 
 
 def tell(target: Target, reading: Reading) -> Account | None:
-    """Tell of a pod (namespace, name) or a group; None for one of which nothing at all is known."""
+    """Return the report on a pod (namespace, name) or a group, or None if no source mentions it."""
     if isinstance(target, GroupKey):
         return _of_group(target, reading)
     pod = reading.view.pods.get(target)
@@ -69,24 +69,24 @@ def tell(target: Target, reading: Reading) -> Account | None:
 
 
 def wants_room(account: Account) -> bool:
-    """Say whether only the cluster's room is between it and its nodes, so that a plan would tell more."""
+    """Return whether only room in the cluster is missing, so that a plan would add information."""
     other = (*Cause, NOT_READ)
     return account.state is State.WAITING and not any(each.cause in other for each in account.waiting)
 
 
 def unnamed(account: Account) -> bool:
-    """Say whether it had to go for somebody of whom only the UID is known yet."""
+    """Return whether a preemptor in the report is known by its UID only."""
     return any(each.preemptor is not None and not each.preemptor.name for each in account.departures)
 
 
 def namespaces(account: Account) -> set[str]:
-    """Give the namespaces of others that it names."""
+    """Return the other namespaces that the report names."""
     found = {each.preemptor.namespace for each in account.departures if each.preemptor is not None}
     return found - {"", account.object.namespace}
 
 
 def prospect(plan: Plan) -> Prospect:
-    """Give what a plan for it says, in numbers: whom it would cost is `podium whatif`'s to name."""
+    """Return the outcome of a plan in numbers; only `podium whatif` names the victims."""
     return Prospect(
         semantics=plan.semantics,
         outcome=plan.outcome,
@@ -98,7 +98,7 @@ def prospect(plan: Plan) -> Prospect:
 
 
 def names(views: Iterable[View]) -> Callable[[str], Preemptor | None]:
-    """Give who finds pods and groups by UID among what was read."""
+    """Return a function that finds pods and groups by UID in the views."""
     found: dict[str, Preemptor] = {}
     for view in views:
         for (namespace, name), pod in view.pods.items():
@@ -114,7 +114,7 @@ def names(views: Iterable[View]) -> Callable[[str], Preemptor | None]:
 
 
 def state_of(pod: Schedulable) -> State:
-    """Give what a pod is at."""
+    """Return the state of a pod."""
     if pod.finished:
         return State.FINISHED
     target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
@@ -124,7 +124,7 @@ def state_of(pod: Schedulable) -> State:
 
 
 def group_state(by_state: Mapping[State, Sequence[Pod]]) -> State:
-    """Give what a group is at: it waits while a member does, or where it has none."""
+    """Return the state of a group: waiting if any member waits or there are no members."""
     for state in (State.WAITING, State.RUNNING, State.LEAVING, State.FINISHED):
         if by_state.get(state):
             return state
@@ -189,7 +189,7 @@ def _of_group(key: GroupKey, reading: Reading) -> Account | None:
 
 
 def _gone(victim: Victim, reading: Reading) -> Account | None:
-    """Tell of one that is not there what events and records still have; None for nothing."""
+    """Return the report on an object that does not exist, from events and records; None if there are none."""
     victims = [victim]
     gone = departures((), None, victims, reading.past, reading.known, reading.name_of)
     told = Subject(kind=victim.kind, namespace=victim.namespace, name=victim.name)
@@ -230,7 +230,7 @@ def _waits(target: Target, pending: Pending, reading: Reading) -> tuple[Wait, ..
 
 
 def _verdict(target: Target, pending: Pending, reading: Reading) -> Wanted | Refused | Unread:
-    """Give the engine's verdict, where all that it goes by was read."""
+    """Return the engine's verdict, or Unread if something it depends on was not read."""
     view, pods = reading.view, pending.pods
     native = view.native_served
     key = target if isinstance(target, GroupKey) else membership(pods[0], native_served=native)
@@ -251,7 +251,7 @@ def _judged(group: PodGroup, view: View) -> Judged:
 
 
 def _groupless(key: GroupKey | None, reading: Reading) -> str:
-    """Say why a pod's own integer is all there is to go by."""
+    """Return the reason why only the pod's own priority is used."""
     if key is None:
         return "it is in no group: its own integer counts"
     if Kind.POD_GROUP in reading.unread:
@@ -301,10 +301,10 @@ def _size(group: PodGroup) -> str:
 
 
 def _summary(subject: Subject, state: State, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:
-    """Say the one sentence that counts."""
+    """Return the report in one sentence."""
     own = next((each for each in gone if each.of is Of.ITSELF and each.by is not By.PODIUM_OBSERVED), None)
     if own is not None and state is not State.GONE and not STORED.intersection(own.told):
-        own = None  # It happened to a group that was there again later.
+        own = None  # The group was recreated after its eviction.
     ended = "" if own is None else f": {own.words}{f' at {own.time}' if own.time else ''}"
     ended += f" for {own.preemptor}" if own is not None and own.preemptor is not None else ""
     match state:

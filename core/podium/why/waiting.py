@@ -1,8 +1,8 @@
-"""Why a pending pod or group waits: what keeps it from being tried, what its scheduler says, what would help.
+"""The reasons why a pending pod or group waits: what blocks it, and what its scheduler reported.
 
-What can be known from the group alone (gates, minCount, divergence) is the engine's own verdict, which needs
-no nodes; so a tenant who may read one namespace gets the same answer as an administrator. Want of room is the
-scheduler's to tell: it saw the cluster when it tried.
+Verdicts that depend on the group alone (gates, minCount, divergence) come from the engine and need no nodes.
+A tenant who may read one namespace therefore gets the same answer as an administrator. Lack of room is taken
+from the scheduler's message: the scheduler saw the cluster when it tried.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from podium.schedulerplugin.scheduling.conditions import POD_SCHEDULED, SCHEDULE
 from podium.why.account import Wait
 from podium.wording import count, some
 
-# What is not the engine's to tell.
+# Causes that the engine does not report.
 SCHEDULER_SAYS = "SchedulerSays"
 NOT_TRIED = "NotTried"
 RESERVED_NODE = "NodeReserved"
 NO_PREEMPTION = "MayNotPreempt"
 NOT_READ = "NotRead"
 
-# The API server's own word for a gate, of which the engine's verdict says more.
+# The API server's reason for a scheduling gate; the engine's verdict says more about it.
 _GATED = "SchedulingGated"
-# Who takes a gate away, by its prefix.
+# The component that removes a gate, by the prefix of the gate.
 _GATES: Mapping[str, str] = {
     "kueue.x-k8s.io/": "Kueue takes it away when it admits the Workload: see kubectl get workloads",
 }
@@ -47,19 +47,19 @@ _FIXES: Mapping[Cause, str] = {
 
 
 class Pending(NamedTuple):
-    """The pods that wait, as they are stored, and the group if one is asked about."""
+    """The pending pods as stored, and the group if the query names a group."""
 
     pods: Sequence[Schedulable]
     group: PodGroup | None = None
 
     @property
     def scheduler(self) -> str:
-        """Who has to place them."""
+        """Return the name of the scheduler that must place the pods."""
         return self.pods[0].scheduler if self.pods else DEFAULT_SCHEDULER
 
 
 class Unread(NamedTuple):
-    """What the engine would have to know, in words (`its group was`), and the resources to be read for it."""
+    """The missing input of the engine, in words (`its group was`), and the resources to read for it."""
 
     what: str
     resources: str
@@ -68,12 +68,13 @@ class Unread(NamedTuple):
 def waits(
     pending: Pending, found: Wanted | Refused | Unread, there: Mapping[str, Sequence[Pod]]
 ) -> Iterator[Wait]:
-    """Give the reasons, the first the one to begin with. `there` are the pods that were read, by node.
+    """Yield the reasons, starting with the reason to address first.
 
-    `found` is the engine's verdict, or why it has none.
+    `found` is the engine's verdict, or the reason why there is none. `there` are the pods that were read, by
+    node.
     """
     since = _since(pending)
-    # What the engine cannot judge keeps Podium's scheduler from it, and no other.
+    # Input that the engine cannot judge blocks Podium's scheduler, but no other.
     kept = isinstance(found, Refused) and (
         found.cause is not Cause.NOT_JUDGED or pending.scheduler == PODIUM_SCHEDULER
     )
@@ -113,7 +114,10 @@ def _refused(found: Wanted | Refused | Unread, pending: Pending, since: str) -> 
 
 
 def _since(pending: Pending) -> str:
-    """Give since when somebody of it waits: since it could not be scheduled, or was made."""
+    """Return since when the first pod waits: unschedulable or, without a condition, created.
+
+    The result is empty if no pod has a time.
+    """
     times = []
     for pod in pending.pods:
         condition = _condition(pod, POD_SCHEDULED)
@@ -123,7 +127,7 @@ def _since(pending: Pending) -> str:
 
 
 def _said(pending: Pending) -> Wait | None:
-    """Give what the scheduler says: of the group if one is asked about, else of the pods; None: nothing."""
+    """Return the scheduler's message for the group, or else for the pods; None if there is no message."""
     conditions = [each for pod in pending.pods if (each := _condition(pod, POD_SCHEDULED)) is not None]
     for each in pending.group.conditions if pending.group is not None else ():
         if each.type in (INITIALLY_SCHEDULED, GROUP_SCHEDULED) and each.status == "False":
@@ -131,7 +135,7 @@ def _said(pending: Pending) -> Wait | None:
     refused = [each for each in conditions if each.status == "False" and each.reason != _GATED]
     if not refused:
         return None
-    # Members are told different things in one attempt: what most are told is what counts for the group.
+    # Members may get different messages in one attempt; the most frequent message is used for the group.
     messages = Counter(each.message or "" for each in refused)
     most = max(messages, key=lambda message: (bool(message), messages[message], message))
     return _told(next(each for each in refused if (each.message or "") == most), pending)
@@ -151,7 +155,7 @@ def _told(condition: Condition, pending: Pending) -> Wait:
 
 
 def _reserved(pending: Pending, there: Mapping[str, Sequence[Pod]]) -> Iterator[Wait]:
-    """Say which nodes are reserved for it, and who has to go from them first."""
+    """Yield the nodes that are reserved for the pods, and the pods that must leave them first."""
     nodes = sorted({node for pod in pending.pods if (node := stored(pod))})
     if not nodes:
         return
