@@ -1,8 +1,8 @@
-"""The audit: rules over a cluster as it was read, and the report that says what counts first.
+"""Run the audit: apply the rules to a cluster's objects and build the report.
 
-Pure: a view in, a report out. What could not be read disables the rules that need it and is named, so that
-a report never takes what it did not see for what is not there. The same objects in any order give the same
-report. A triage says which findings count; without one all of them do.
+Pure: a view in, a report out. A rule whose input could not be read is disabled and named in the report. The
+report therefore never treats unread objects as missing. The same objects in any order give the same report. A
+triage decides which findings count; without a triage all of them count.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ from podium.triage import Looked, Triage, partly_checked
 from podium.view import View
 from podium.wording import count
 
-# The minors whose behaviour the rules know.
+# The Kubernetes minor versions that the rules know.
 MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
@@ -43,7 +43,7 @@ EVERYTHING_COUNTS = Triage()
 
 
 class Ran(NamedTuple):
-    """What rules found, in the order of a report; which of them ran, and which did not, or not wholly."""
+    """The findings in report order, the rules that ran, and the rules that did not run or saw only a part."""
 
     found: list[Found]
     rules: frozenset[str]
@@ -63,13 +63,13 @@ def audit(
     selector: str = "",
     triage: Triage = EVERYTHING_COUNTS,
 ) -> AuditReport:
-    """Run the rules over a view and report.
+    """Return the report of the rules on a view.
 
-    `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count what was
-    read and what was passed over, by kind. `select` (empty: all) and `ignore` are rule ids. `namespace` and
-    `selector` name the part of the cluster that was read, where it was not the whole. `triage` says what
-    counts. Raises PodiumError for a rule or version that does not exist, and ObjectError for a quantity that
-    is none.
+    `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count the
+    objects that were read and those that were passed over, by kind. `select` (empty: all) and `ignore` are
+    rule ids. `namespace` and `selector` name the part of the cluster that was read, empty for the whole
+    cluster. `triage` decides which findings count. Raises PodiumError for a rule or version that does not
+    exist, and ObjectError for an invalid quantity.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
     found, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
@@ -113,7 +113,7 @@ def run_rules(
     selector: str,
     triage: Triage = EVERYTHING_COUNTS,
 ) -> Ran:
-    """Run those of some checks that can run on what was read of a cluster."""
+    """Run the checks whose input was read, and return their findings."""
     parts = {}
     if namespace:
         parts[Part.NAMESPACE] = f"only namespace {namespace} was read"
@@ -127,10 +127,11 @@ def run_rules(
 
 
 def choose_minor(nodes: Iterable[Node], server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:
-    """Choose the Kubernetes minor to speak for, and say how: the API server's, else the nodes' kubelets'.
+    """Return the Kubernetes minor to audit for, and how it was found: from the API server, or the kubelets.
 
-    `server` is its version, or empty. The newest kubelet decides: a control plane is never older than its
-    kubelets, an old kubelet may lag three minors behind. Without a version to go by it is the `assumed`.
+    `server` is the version of the API server, or empty. Among kubelets the newest decides: a control plane is
+    never older than its kubelets, and an old kubelet may lag three minors behind. If no version is known, the
+    result is `assumed`.
     """
     served = minor_of(server)
     if served is not None:
@@ -152,7 +153,7 @@ def choose_minor(nodes: Iterable[Node], server: str = "", *, assumed: str = DEFA
 
 
 def _finished(found: Found, view: View, triage: Triage) -> Found:
-    """Give a finding its lasting name, and the severity that the triage has for its rule."""
+    """Return a finding with its stable name, and with the severity that the triage has for its rule."""
     finding = found.finding
     name = lasting_name(view, finding.object)
     severity = triage.severities.get(finding.rule, finding.severity)
@@ -185,7 +186,7 @@ def _chosen(select: Collection[str], ignore: Collection[str]) -> list[Check]:
 def _runnable(
     checks: Iterable[Check], unread: Mapping[str, str], parts: Mapping[Part, str]
 ) -> tuple[list[Check], list[NotChecked]]:
-    """Part the checks that can run from the kinds that keep checks from running or from seeing all."""
+    """Return the checks that can run, and the kinds whose absence stops checks or limits what they see."""
     runnable: list[Check] = []
     kept: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:
@@ -213,7 +214,7 @@ def _priorities(survey: Survey) -> list[PriorityShare]:
 
 
 def fix_shares(found: Iterable[Found]) -> list[FixShare]:
-    """Give the fixes, one for each cause that findings share; those that clear most come first."""
+    """Return the fixes, each for one cause that findings share, those that clear most findings first."""
     rules: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
     for each in found:
         finding = each.finding

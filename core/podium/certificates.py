@@ -1,11 +1,12 @@
-"""The webhooks' certificates as values: making them, reading them, and saying why a pair cannot be served.
+"""The webhooks' certificates as values: create them, read them, and say why a pair cannot be served.
 
-An API server believes a webhook by the caBundle alone, so a CA of our own is as good as any: it signs for one
-purpose, lives next to its leaf, and is replaced as a matter of course. What must never happen is that a pair
-that no client would accept takes the place of one that works; `check` is the one judge of that, for the pairs
-we issue and for those that somebody else gives us.
+An API server trusts a webhook by the caBundle alone, so a CA of our own is sufficient. The CA signs for one
+purpose, is stored next to its leaf, and is replaced routinely. A pair that no client accepts must never
+replace a pair that works. `check` alone decides that, for the pairs that Podium issues and for those that a
+user supplies.
 
-Nothing here reads a clock, and keys come in. No text that these functions make holds a private key.
+Nothing here reads a clock, and keys are arguments. No text that these functions create contains a private
+key.
 """
 
 import ipaddress
@@ -27,18 +28,21 @@ LONGEST = 256 * 1024
 
 
 class Pair(NamedTuple):
-    """A certificate with the key it belongs to, both PEM; what follows the leaf is its chain."""
+    """A certificate and its private key, both PEM; the certificates after the leaf are its chain."""
 
     certificate: bytes
     key: bytes
 
     def __repr__(self) -> str:
-        """Without the key: a Pair may stand in a traceback."""
+        """Return a text without the key, because a traceback may show a Pair."""
         return f"Pair({len(self.certificate)} bytes, key withheld)"
 
 
 class Facts(NamedTuple):
-    """What a client looks at in a leaf: `names` are its SANs, lower case; `fingerprint` is SHA-256, hex."""
+    """The properties of a leaf that a client checks.
+
+    `names` are its SANs in lower case; `fingerprint` is SHA-256 in hex.
+    """
 
     names: tuple[str, ...]
     start: datetime
@@ -47,15 +51,15 @@ class Facts(NamedTuple):
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """Give a fresh P-256 key: small, fast to sign with, and in every client."""
+    """Return a new P-256 key: small, fast to sign with, and supported by every client."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def authority(key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -> Pair:
-    """Give a CA that may sign leaves and no other CA, valid from start to end.
+    """Return a CA that may sign leaves but no other CA, valid from start to end.
 
-    Its name holds a piece of its key's digest: during a rotation two CAs stand in one bundle, and a client
-    picks the issuer by name.
+    Its name contains a part of its key's digest. During a rotation one bundle holds two CAs, and a client
+    selects the issuer by name.
     """
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     name = _name(f"podium-webhook-ca-{identifier.digest.hex()[:12]}")
@@ -75,7 +79,10 @@ def authority(key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -
 def leaf(
     ca: Pair, key: ec.EllipticCurvePrivateKey, names: Iterable[str], start: datetime, end: datetime
 ) -> Pair:
-    """Give a serving certificate for DNS names and IP addresses, signed by the CA, never outliving it."""
+    """Return a serving certificate for DNS names and IP addresses, signed by the CA.
+
+    It expires no later than the CA.
+    """
     issuer, signer = _certificates(ca.certificate)[0], _key(ca.key)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     public = issuer.public_key()
@@ -94,14 +101,14 @@ def leaf(
 
 
 def facts(certificate: bytes) -> Facts:
-    """Read the first certificate of a PEM file. Raises PodiumError for anything else."""
+    """Return the facts of the first certificate in a PEM file. Raises PodiumError if there is none."""
     return _facts(_certificates(certificate)[0])
 
 
 def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
-    """Give the one of a bundle's CAs that signed a leaf, or a part of the chain after it; None if none did.
+    """Return the CA of a bundle that signed a leaf or a later part of its chain, or None if none did.
 
-    Raises PodiumError for what is no certificate.
+    Raises PodiumError if either text is not a PEM certificate.
     """
     chain, authorities = _certificates(certificate), _certificates(bundle)
     signers = (ca for each in chain for ca in authorities if _signed(each, ca))
@@ -110,15 +117,16 @@ def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
 
 
 def lasts(bundle: bytes) -> datetime:
-    """Give the moment at which the last of a bundle's CAs expires. Raises PodiumError for what is none."""
+    """Return the time at which the last CA of a bundle expires. Raises PodiumError for an invalid bundle."""
     return max(each.not_valid_after_utc for each in _certificates(bundle))
 
 
 def check(pair: Pair, names: Iterable[str], now: datetime) -> Facts:
-    """Give the facts of a pair that a client calling any of the names would accept now, the issuer apart.
+    """Return the facts of a pair that a client calling any of the names would accept now, the issuer apart.
 
-    Raises PodiumError, saying what is wrong, for: no PEM, a key of another certificate, dates that do not
-    hold now (of the chain too), a use other than serverAuth, a name that is missing, a broken chain.
+    Raises PodiumError with the reason for: no PEM, a key of another certificate, or dates that do not hold
+    now (of the chain too). Further reasons are a use other than serverAuth, a missing name, and a broken
+    chain.
     """
     chain = _certificates(pair.certificate)
     first = chain[0]
@@ -148,12 +156,12 @@ def check(pair: Pair, names: Iterable[str], now: datetime) -> Facts:
 
 
 def issued(certificate: bytes, ca: bytes) -> bool:
-    """Tell whether the first certificate of one PEM was signed by the first of another."""
+    """Return whether the first certificate of one PEM was signed by the first of another."""
     return _signed(_certificates(certificate)[0], _certificates(ca)[0])
 
 
 def covers(names: Sequence[str], name: str) -> bool:
-    """Tell whether SANs are good for a name: equal, or by a wildcard for the first label (RFC 6125)."""
+    """Return whether SANs match a name: equal, or by a wildcard for the first label (RFC 6125)."""
     name = name.lower()
     try:
         return str(ipaddress.ip_address(name)) in names
@@ -185,7 +193,7 @@ def _certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def _key(pem: bytes) -> PrivateKeyTypes:
-    # The library's own words are not repeated: they may quote what they could not read.
+    # The library's message is not repeated: it may quote the input that it could not parse.
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except TypeError:
@@ -203,7 +211,7 @@ def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 
 def _serves(certificate: x509.Certificate) -> bool:
-    """Tell whether a certificate may stand for a server: it says so, or says nothing of its use."""
+    """Return whether a certificate may identify a server: its key usage says so, or it has none."""
     try:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -212,7 +220,7 @@ def _serves(certificate: x509.Certificate) -> bool:
 
 
 def _builder(key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -> x509.CertificateBuilder:
-    """Start a certificate; a key is used once, so its digest is as random a serial number as any."""
+    """Return a builder; a key is used once, so its digest is as random a serial number as any."""
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
         x509.CertificateBuilder()

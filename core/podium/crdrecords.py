@@ -1,7 +1,7 @@
-"""The schema of PreemptionRecord: a few limits, and no rule, for only the scheduler writes it.
+"""The schema of PreemptionRecord: a few limits and no rules, because only the scheduler writes records.
 
-The limits keep one object well under what an API server stores, whatever the names in it; a record that holds
-less than it should is worth more than one that is refused, so a writer cuts to fit them.
+The limits keep one object well below the maximum size that an API server stores, whatever the length of its
+names. A truncated record is more useful than a refused record, so a writer truncates records to fit.
 """
 
 from podium.api.records import (
@@ -16,13 +16,13 @@ from podium.api.records import (
 from podium.crdschema import Schema, struct
 from podium.rules.names import LABEL_LIMIT, SUBDOMAIN_LIMIT
 
-# UIDs are 36 long.
+# UIDs are 36 characters long.
 _MAX_UID = 128
 _WHOLE = {"type": "integer", "format": "int64", "minimum": 0}
 
 
 def record_parts() -> dict[str, Schema]:
-    """Give the fields of a record beside its header."""
+    """Return the schemas of a record's fields beside its header."""
     return {
         "sequence": {
             "description": "Counts the objects that were begun; the highest is being filled.",

@@ -1,13 +1,13 @@
 """The custom resources of scheduling.podium.dev as CustomResourceDefinitions.
 
-Where the Workload API is closed these kinds stand in for it, so their schema holds the rules that upstream
-validates by declaration, version for version, with upstream's texts where a schema can say them, and no rule
-of Podium's own: those have levels and live in the webhook. The one exception is the length of a PodGroup's
-name, which is a label on its pods.
+Where the Workload API is not served, these kinds replace it. Their schema therefore holds the declarative
+validation rules of upstream, version by version, with upstream's messages where a schema can produce them. It
+holds no rule of Podium's own: those have levels and are in the webhook. The one exception is the length of a
+PodGroup's name, because the name is a label on its pods.
 
-v1alpha2 is served only where a conversion webhook is named: without one the API server would relabel objects,
-and prune what has another shape in the other version. PreemptionRecord stands in for nothing and has one
-version. `python -m podium.crds FOLDER` writes the manifests.
+v1alpha2 is served only if a conversion webhook is configured. Without one the API server would only change
+the apiVersion of objects, and prune fields whose shape differs between the versions. PreemptionRecord
+replaces no upstream kind and has one version. `python -m podium.crds FOLDER` writes the manifests.
 """
 
 import sys
@@ -44,15 +44,15 @@ from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.workload import MAX_TEMPLATES
 
 CATEGORY = "podium"
-# A custom resource needs some limit; nothing has more conditions.
+# A custom resource needs some limit; no object has more conditions.
 _MAX_CONDITIONS = 32
 
 
 def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Give the CustomResourceDefinitions of PodGroup and Workload, which stand in for the native kinds.
+    """Return the CustomResourceDefinitions of PodGroup and Workload, which replace the native kinds.
 
-    `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle); without one
-    only the stored version, v1beta1, is served.
+    `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle). Without it only
+    the stored version, v1beta1, is served.
     """
     served = conversion is not None
     strategy: dict[str, Any] = {"strategy": "None"}
@@ -72,12 +72,12 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
 
 
 def records() -> dict[str, Any]:
-    """Give the CustomResourceDefinition of PreemptionRecord, the scheduler's history."""
+    """Return the CustomResourceDefinition of PreemptionRecord, the scheduler's history."""
     return _crd(RECORD_KIND, {"name": "v1beta1", "served": True, "storage": True, **_record()})
 
 
 def render() -> dict[str, str]:
-    """Give the manifests by file name, as they are checked in: for a cluster without the webhook."""
+    """Return the checked-in manifests by file name, for a cluster without the webhook."""
     import yaml  # noqa: PLC0415 - nothing else here needs it
 
     return {
@@ -180,7 +180,7 @@ def _workload(*, newer: bool) -> dict[str, Any]:
         required=["podGroupTemplates"],
         rules=[fixed("controllerRef", equal("controllerRef")), *update],
     )
-    # A column shows one value only: in v1beta1 all templates have the first one's priority.
+    # A column shows only one value; in v1beta1 all templates have the same priority as the first.
     first = ".spec.podGroupTemplates[0]"
     shared = [
         _column("Class", f"{first}.priorityClassName"),
@@ -208,7 +208,7 @@ def _record() -> dict[str, Any]:
 
 
 def _newer_rules() -> list[Rule]:
-    """Let templates neither come nor go, and have one priority between them."""
+    """Return the rules that fix the set of templates, and require one priority for all of them."""
     path, old = ".podGroupTemplates", "oldSelf.podGroupTemplates"
     first = "self.podGroupTemplates[0]"
     same = f"{equal_plain('priorityClassName', 't', first)} && {equal('priority', 't', first)}"
@@ -270,7 +270,7 @@ def _root(
 
 
 def _column(name: str, path: str, kind: str = "string", priority: int = 0) -> dict[str, Any]:
-    """Give a column of `kubectl get`; one of priority 1 is shown with -o wide."""
+    """Return a column of `kubectl get`; a column of priority 1 is shown with -o wide."""
     column = {"name": name, "type": kind, "jsonPath": path}
     return {**column, "priority": priority} if priority else column
 

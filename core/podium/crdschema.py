@@ -1,10 +1,10 @@
 """The parts of the custom resources' schemas: fields, limits, unions, and which fields an update may change.
 
-What the OpenAPI subset of a CRD cannot say with upstream's text is said in CEL. Three habits of CEL decide
-the form: a rule with oldSelf is not run when its field comes or goes, so a fixed field is compared at its
-parent; lists with map keys are equal in any order, so their order is compared too; and the API server
-estimates a rule's cost from limits, so every list and text has one, and optionals (`?.`) are not used: their
-size is unknown to it.
+CEL expresses the rules that the OpenAPI subset of a CRD cannot express with upstream's message. Three
+properties of CEL decide the form. A rule with oldSelf does not run when its field is added or removed, so an
+immutable field is compared at its parent. Lists with map keys are equal in any order, so their order is
+compared too. The API server estimates the cost of a rule from limits, so every list and text has a limit.
+Optionals (`?.`) are not used, because their size is unknown to it.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ _MAX_TOPOLOGY = 1
 # A prefix, a slash and a name.
 _MAX_KEY = SUBDOMAIN_LIMIT + 1 + LABEL_LIMIT
 _INT32 = {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1}
-# Fixed fields of pod groups and templates whose empty value is not the same as none.
+# Immutable fields of pod groups and templates whose empty value differs from an absent field.
 _STRUCTS = ("schedulingConstraints", "disruptionMode", "priority")
 
 
 def rule(cel: str, message: str, path: str = "", reason: str = "") -> Rule:
-    """Give a validation rule: true where valid; `path` (`.priority`) is where the error is shown."""
+    """Return a validation rule: true if valid; `path` (`.priority`) is where the error is shown."""
     made = {"rule": cel, "message": message}
     if path:
         made["fieldPath"] = path
@@ -47,7 +47,7 @@ def struct(
     required: Sequence[str] = (),
     rules: Sequence[Rule] = (),
 ) -> Schema:
-    """Give an object's schema; fields it does not name are pruned."""
+    """Return the schema of an object; unknown fields are pruned."""
     return {
         "description": description,
         "type": "object",
@@ -58,7 +58,7 @@ def struct(
 
 
 def items(description: str, item: Schema, limit: int, key: str = "name") -> Schema:
-    """Give the schema of a list whose items have a name of their own."""
+    """Return the schema of a list whose items have a name of their own."""
     return {
         "description": description,
         "type": "array",
@@ -70,13 +70,16 @@ def items(description: str, item: Schema, limit: int, key: str = "name") -> Sche
 
 
 def equal(field: str, one: str = "self", other: str = "oldSelf") -> str:
-    """Give the CEL for an optional field that is the same in two objects, or in neither."""
+    """Return CEL that is true if an optional field is equal in two objects or absent in both."""
     here, there = f"{one}.{field}", f"{other}.{field}"
     return f"has({here}) == has({there}) && (!has({here}) || {here} == {there})"
 
 
 def equal_plain(field: str, one: str = "self", other: str = "oldSelf", *, named: bool = False) -> str:
-    """Give the same for a text or list, where an empty one is none; a list of `named` items has an order."""
+    """Return the same for a text or list whose empty value counts as absent.
+
+    The order of a list counts only if its items are `named`.
+    """
     here, there = f"{one}.{field}", f"{other}.{field}"
     order = f" && {here}.map(i, i.name) == {there}.map(i, i.name)" if named else ""
     filled = f"(has({here}) && size({here}) > 0) == (has({there}) && size({there}) > 0)"
@@ -84,12 +87,12 @@ def equal_plain(field: str, one: str = "self", other: str = "oldSelf", *, named:
 
 
 def fixed(field: str, same: str) -> Rule:
-    """Refuse every update for which `same` is not true."""
+    """Return a rule that refuses every update for which `same` is not true."""
     return rule(same, IMMUTABLE, f".{field}")
 
 
 def only_one(*members: str) -> list[Rule]:
-    """Let exactly one member of a union be set."""
+    """Return rules that allow exactly one set member of a union."""
     names = ", ".join(f"`{member}`" for member in members)
     rules = [rule(" || ".join(f"has(self.{member})" for member in members), f"must specify one of: {names}")]
     if len(members) > 1:
@@ -99,30 +102,30 @@ def only_one(*members: str) -> list[Rule]:
 
 
 def optional_text(schema: Schema) -> Schema:
-    """Take an empty text for an absent one, as upstream does of fields that are no pointers."""
+    """Return a schema in which an empty text counts as absent, as in upstream's fields without pointers."""
     rules: list[Rule] = schema["x-kubernetes-validations"]
     filled = [{**one, "rule": f"self == '' || {one['rule']}"} for one in rules]
     return {**schema, "x-kubernetes-validations": filled}
 
 
 def required_text(schema: Schema) -> Schema:
-    """Refuse an empty text as missing, as upstream does, and say only that."""
+    """Return a schema that refuses an empty text as missing, with that one message, as upstream does."""
     filled = optional_text(schema)
     return {**filled, "x-kubernetes-validations": [NOT_EMPTY, *filled["x-kubernetes-validations"]]}
 
 
 def subdomain(description: str) -> Schema:
-    """Give the schema of an object's name."""
+    """Return the schema of an object's name."""
     return _text(description, SUBDOMAIN_LIMIT, [_valid("dns1123Subdomain")])
 
 
 def label(description: str) -> Schema:
-    """Give the schema of a short name."""
+    """Return the schema of a short name."""
     return _text(description, LABEL_LIMIT, [_valid("dns1123Label")])
 
 
 def segment(description: str) -> Schema:
-    """Give the schema of a name that stands in a URL; upstream knows no limit."""
+    """Return the schema of a name that is part of a URL; upstream has no length limit."""
     rules = [rule(f"self != '{dots}'", f"may not be '{dots}'") for dots in (".", "..")]
     rules += [rule(f"!self.contains('{char}')", f"may not contain '{char}'") for char in "/%"]
     return _text(description, SUBDOMAIN_LIMIT, rules)
@@ -134,16 +137,16 @@ def _text(description: str, limit: int, rules: list[Rule]) -> Schema:
 
 
 def _valid(form: str) -> Rule:
-    """Check a format of the CEL library, whose complaints are upstream's."""
+    """Return a rule that checks a format of the CEL library, whose messages are those of upstream."""
     check = f"format.{form}().validate(self)"
     return {"rule": f"!{check}.hasValue()", "messageExpression": f"{check}.value()[0]"}
 
 
 def group_fields(*, newer: bool) -> dict[str, Schema]:
-    """Give what a pod group and a template have in common.
+    """Return the fields that a pod group and a template have in common.
 
-    No mode has a default: the webhook could not tell a mode that was left out, which a group takes from its
-    template, and gives the default itself.
+    The disruption mode has no default in the schema. Otherwise the webhook could not detect an omitted mode,
+    which a group takes from its template. The webhook sets the default itself.
     """
     priority_limit = f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
     fields: dict[str, Schema] = {
@@ -168,7 +171,10 @@ def group_fields(*, newer: bool) -> dict[str, Schema]:
 
 
 def group_rules(*, newer: bool) -> list[Rule]:
-    """Let none of the common fields change but what v1beta1 lets change inside the policy."""
+    """Return rules that make the common fields immutable.
+
+    v1beta1 allows changes inside the policy.
+    """
     policy = fixed("schedulingPolicy", "self.schedulingPolicy == oldSelf.schedulingPolicy")
     structs = (*_STRUCTS, "preemptionPolicy") if newer else _STRUCTS
     return [
@@ -240,7 +246,7 @@ def _disruption_mode(*, newer: bool) -> Schema:
 
 
 def condition() -> Schema:
-    """Give the schema of a condition, as upstream validates it: an empty message may be left out."""
+    """Return the schema of a condition, as upstream validates it: the message may be absent."""
     return struct(
         "What was observed of the group.",
         {
@@ -266,7 +272,7 @@ def condition() -> Schema:
                 "description": "When the status last changed.",
                 "type": "string",
                 "format": "date-time",
-                # The time that Go takes for none.
+                # The zero time of Go.
                 "x-kubernetes-validations": [
                     rule("self != timestamp('0001-01-01T00:00:00Z')", "must not be empty", reason="Required")
                 ],
@@ -289,7 +295,7 @@ def condition() -> Schema:
 
 
 def claim_status() -> Schema:
-    """Give the schema of what became of a claim."""
+    """Return the schema of the status of a claim."""
     return struct(
         "What became of a claim.",
         {

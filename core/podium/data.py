@@ -1,8 +1,7 @@
-"""Where Podium's own files that are not Python are found: the one function that knows.
+"""The location of Podium's files that are not Python.
 
-A checkout keeps them at its root, where people read and change them; a wheel carries the same folders
-inside the package (force-include in pyproject.toml). The checkout comes first, so an edited manifest is the
-one used.
+A checkout keeps them at its root, where people read and change them. A wheel carries the same folders inside
+the package (force-include in pyproject.toml). The checkout comes first, so that an edited manifest is used.
 """
 
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Literal
 
 from podium.errors import PodiumError
 
-# What a caller asks for, and where a checkout keeps it.
+# Folder names, each with its path in a checkout.
 _CHECKOUT = {"manifests": "manifests", "controlplane": "tools/controlplane"}
 
 
 def folder(name: Literal["manifests", "controlplane"]) -> Path:
-    """The folder of package data called `name`; PodiumError when this installation has none."""
+    """Return the folder of package data called `name`. Raises PodiumError if this installation has none."""
     here = Path(__file__).resolve().parent
     candidates = (here.parents[1] / _CHECKOUT[name], here / "data" / name)
     for candidate in candidates:

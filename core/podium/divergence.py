@@ -1,16 +1,15 @@
-"""Whether a group's members carry the group's priority: the one judgement that four callers share.
+"""Compare the priority of a group with its members': the one comparison that four callers share.
 
-Upstream compares integers only: 1.36 silently lets the group's win, 1.37 refuses the whole group, and the
-condition PodsNotMatchingPriority of the first drafts of KEP-5710 was never built. The audit, admission, the
-reconciler that sets that condition here and the scheduler that heeds it must not disagree about it, so none
-of them compares by itself.
+Upstream compares integers only: 1.36 silently uses the group's, 1.37 refuses the whole group. The condition
+PodsNotMatchingPriority of the first drafts of KEP-5710 was never built. The audit, admission, the reconciler
+that sets this condition and the scheduler that reads it must agree. They therefore all use this comparison.
 
 The scheduler also reads the condition. A True from any writer withholds preemption, a False grants nothing
-(`doubt`): a status is late and may be forged, so it can only make the scheduler more careful.
+(`doubt`). A status is late and may be forged, so it can only make the scheduler more careful.
 
-Members are pods of the group's namespace that reference it and have not run to their end. A nil integer is
-0, a nil preemptionPolicy is PreemptLowerPriority. A terminating member is named, but alone it divides no
-group: it is leaving.
+Members are pods of the group's namespace that reference the group and are not finished. A nil integer is 0, a
+nil preemptionPolicy is PreemptLowerPriority. A terminating member is listed, but alone it makes no group
+divergent: it is leaving.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ from podium.api.groups import PodGroup
 from podium.priority import PREEMPT_LOWER_PRIORITY, effective_policy
 from podium.wording import count, some
 
-# The condition that the reconciler sets on groups, and its reason where the group itself has no integer.
+# The condition that the reconciler sets on groups, and its reason for a group that stores no integer.
 PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"
 GROUP_UNRESOLVED = "GroupUnresolved"
 
@@ -33,22 +32,22 @@ V = TypeVar("V", int, str)
 
 
 class Cause(StrEnum):
-    """Why a pod and its group resolved their priority differently; read from what both store."""
+    """The reason why a pod and its group have different priorities, from the data stored in both."""
 
     # The same class name, but another integer.
     CLASS_RECREATED = "class-recreated"
-    # One side has the default class, the other was made when there was none.
+    # One side has the default class; the other was created when there was no default.
     DEFAULT_CHANGED = "default-changed"
-    # The two name different classes.
+    # The two sides name different classes.
     OTHER_CLASS = "other-class"
     # A class is named, but its integer was never stored.
     UNRESOLVED = "unresolved"
-    # The pod was resolved before its group was made.
+    # The pod was resolved before its group was created.
     POD_OLDER = "pod-older"
 
 
 class Differing(msgspec.Struct, Generic[V], frozen=True):
-    """The members that carry one value which is not the expected one; names in order."""
+    """The members that share one unexpected value; names in order."""
 
     value: V
     live: tuple[str, ...]
@@ -56,19 +55,19 @@ class Differing(msgspec.Struct, Generic[V], frozen=True):
 
 
 class Axis(msgspec.Struct, Generic[V], frozen=True):
-    """One thing that members must have in common, and those that have it otherwise, largest value first."""
+    """A property that members must share, and the members with another value, largest value first."""
 
     expected: V
     differing: tuple[Differing[V], ...] = ()
 
     @property
     def divergent(self) -> bool:
-        """Whether a member that is not leaving differs."""
+        """Return whether a member that is not leaving differs."""
         return any(each.live for each in self.differing)
 
     @property
     def lowest(self) -> V:
-        """The least of what is expected and what members that are not leaving have instead."""
+        """Return the lowest of the expected value and the values of members that are not leaving."""
         lowest = self.expected
         for each in self.differing:
             lowest = min(lowest, each.value) if each.live else lowest
@@ -76,12 +75,12 @@ class Axis(msgspec.Struct, Generic[V], frozen=True):
 
     @property
     def live(self) -> int:
-        """How many members differ and are not leaving."""
+        """Return the number of members that differ and are not leaving."""
         return sum(len(each.live) for each in self.differing)
 
 
 class Explanation(msgspec.Struct, frozen=True, order=True):
-    """One cause, the pods' class it is about (empty for none) and the live pods it explains, in order."""
+    """A cause, the pods' class that it concerns (empty for none), and the live pods it explains, sorted."""
 
     cause: Cause
     class_name: str
@@ -89,10 +88,10 @@ class Explanation(msgspec.Struct, frozen=True, order=True):
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement on one group; `causes` explain the priority axis only.
+    """The result of the comparison for one group; `causes` explain the priority axis only.
 
-    `schedulers` are whom the members that are not leaving ask to place them, in order, where they differ in
-    anything: what comes of it is theirs to decide.
+    `schedulers` are the schedulerNames of the members that are not leaving, in order, if members differ in
+    anything. Each scheduler decides the consequence.
     """
 
     members: int
@@ -107,11 +106,11 @@ def judge(
     members: Iterable[Pod],
     classes: Mapping[str, PriorityClass] | None = None,
 ) -> Divergence:
-    """Compare members with their group; finished pods among them are passed over.
+    """Compare members with their group; finished pods are ignored.
 
-    Without a group (one that is inferred) the commonest integer among the members is expected, the larger
-    of two equally common ones. A group without a preemptionPolicy, which is one made while the gate
-    PodGroupPreemptionPolicy is off, leaves the members to agree among themselves, as in kube-scheduler 1.37.
+    Without a group (an inferred group) the most common integer among the members is expected, and the larger
+    of two equally common ones. A group has no preemptionPolicy if it was created while the gate
+    PodGroupPreemptionPolicy was off. Its members must then agree among themselves, as in kube-scheduler 1.37.
     `classes` (None: not read) only help to explain.
     """
     present = [pod for pod in members if not pod.finished]
@@ -151,10 +150,9 @@ def reported(group: PodGroup) -> str:
 
 
 def doubt(group: PodGroup, divergence: Divergence) -> str:
-    """Return why the priority of a group is in doubt, empty if it is not.
+    """Return why the priority of a group is in doubt, or an empty text.
 
-    The stored pods and group count first, then the condition, whoever wrote it and whichever generation it
-    observed.
+    The stored pods and group come first, then the condition, from any writer and for any observed generation.
     """
     if divergence.priority.divergent:
         return "its pods do not all have its priority"
@@ -172,20 +170,21 @@ def disagreement(group: PodGroup, divergence: Divergence) -> str:
 
 
 def sentence(divergence: Divergence, shown: int | None = None) -> str:
-    """Say who differs, for a condition or a finding: `2 of 8 pods do not have priority 1000: 0 (a, b)`.
+    """Return a sentence on who differs, for a condition or a finding.
 
-    Of more than `shown` values those that most pods have are told, and the others counted.
+    For example: `2 of 8 pods do not have priority 1000: 0 (a, b)`. Of more than `shown` values the most
+    common are listed, and the others counted.
     """
     return _sentence(divergence.priority, divergence.members, "priority", shown)
 
 
 def policy_sentence(divergence: Divergence, shown: int | None = None) -> str:
-    """Say who differs in preemptionPolicy, in the same form."""
+    """Return a sentence on who differs in preemptionPolicy, in the same form."""
     return _sentence(divergence.policy, divergence.members, "preemptionPolicy", shown)
 
 
 def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
-    """Judge one axis; `values` are the members' in the same order. Without members nothing differs."""
+    """Return one axis; `values` are the members' in the same order. Without members nothing differs."""
     if expected is None:
         expected = _commonest(present, values) if len(set(values)) > 1 else next(iter(values), unset)
     if values.count(expected) == len(values):
@@ -253,6 +252,7 @@ def _cause(group: PodGroup, pod: Pod, class_name: str, classes: Mapping[str, Pri
         return Cause.CLASS_RECREATED if class_name else None
     if class_name and group.priority_class_name:
         return Cause.OTHER_CLASS
-    # A side without a class was made when there was no default: if the other has today's, it came later.
+    # A side without a class was created when there was no default. The side that has the present default is
+    # therefore the later one.
     named = classes.get(class_name or group.priority_class_name)
     return Cause.DEFAULT_CHANGED if named is not None and named.globalDefault else Cause.OTHER_CLASS

@@ -1,12 +1,12 @@
-"""The one exception a person sees: what is wrong, where, and what to do, in one line.
+"""The one exception that a user sees: what is wrong, where, and what to do, in one line.
 
-Everything else that escapes is a bug in Podium and keeps its traceback.
+Any other exception that escapes is a bug in Podium and keeps its traceback.
 """
 
 
 class PodiumError(Exception):
-    """A failure worth one line on stderr and exit code 1; `str()` is that whole line."""
+    """A failure that is reported as one line on stderr with exit code 1; `str()` is that whole line."""
 
 
 class NoKubeconfigError(PodiumError):
-    """There is no kubeconfig, so nobody knows which cluster is meant; a command may have another way."""
+    """There is no kubeconfig, so the cluster is unknown; a command may have another source."""

@@ -1,8 +1,8 @@
-"""What a divergence comes from and what it leads to, in words: the audit's findings and the condition agree.
+"""The causes and consequences of a divergence, worded alike in the audit and in the condition.
 
-A judgement says who differs. Whoever reads it must also learn why, for the integers alone do not tell, and
-what is made of it: kube-scheduler changed that from one minor to the next, and Podium's scheduler, which may
-place native groups too, follows the KEP.
+A comparison says which pods differ. Readers also need the cause, which the integers alone do not show, and
+the consequence. kube-scheduler changed the consequence from one minor to the next; Podium's scheduler, which
+may also place native groups, follows the KEP.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from podium.wording import listed, some
 
 
 class Server(NamedTuple):
-    """The Kubernetes that is spoken of, as a number to compare and as a text to show: 37 and `1.37`."""
+    """The Kubernetes version as a minor number to compare and as a text to show: 37 and `1.37`."""
 
     minor: int
     version: str
 
 
-# A setting of the scheduler, which neither the reconciler nor the audit can read.
+# A consequence that depends on a scheduler setting, which neither the reconciler nor the audit can read.
 BY_DIVERGENCE_POLICY = (
     "Podium's scheduler goes by its divergencePolicy: "
     "NoPreemption, the default, gives the group free room only."
@@ -28,7 +28,7 @@ BY_DIVERGENCE_POLICY = (
 
 
 def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -> str:
-    """Say one cause of a divergence in priority, by the classes' names."""
+    """Return a sentence on one cause of a divergence in priority, with the names of the classes."""
     theirs, ours = explanation.class_name, group.priority_class_name
     names, one = some(explanation.pods), len(explanation.pods) == 1
     all_of_them = len(explanation.pods) == divergence.priority.live
@@ -51,10 +51,10 @@ def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -
 
 
 def consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
-    """Say what its schedulers do with a group whose members have another priority.
+    """Return a sentence on what its schedulers do with a group whose members have another priority.
 
-    By KEP-5710 and, from 1.37 on, kube-scheduler's validatePodGroup. Whoever is not Podium's scheduler is
-    taken for kube-scheduler, under whatever name a profile of it has.
+    The source is KEP-5710 and, from 1.37 on, kube-scheduler's validatePodGroup. Every scheduler except
+    Podium's is treated as kube-scheduler, because a profile may have any name.
     """
     others = _others(divergence)
     if not others:
@@ -70,7 +70,7 @@ def consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
 
 
 def policy_consequence(group: PodGroup, divergence: Divergence, server: Server) -> str:
-    """Say what its schedulers do with a group whose members have different preemption policies."""
+    """Return a sentence on what its schedulers do with a group whose members' preemption policies differ."""
     others = _others(divergence)
     if others and (not group.native or server.minor <= 35):
         return "Each pod preempts by its own preemptionPolicy."
@@ -80,10 +80,10 @@ def policy_consequence(group: PodGroup, divergence: Divergence, server: Server) 
 
 
 def refused(group: PodGroup, divergence: Divergence, minor: int) -> bool:
-    """Whether Kubernetes 1.`minor` does not schedule a group for what its members do not share."""
+    """Return whether Kubernetes 1.`minor` refuses to schedule a group because of its divergence."""
     return group.native and minor >= 37 and bool(_others(divergence))
 
 
 def _others(divergence: Divergence) -> list[str]:
-    """Give whom the members of a divided group ask to place them, beside Podium's scheduler."""
+    """Return the schedulerNames of the members of a divergent group, without Podium's scheduler."""
     return [each for each in divergence.schedulers if each != PODIUM_SCHEDULER]

@@ -1,7 +1,7 @@
-"""Replacing a file, or making a folder, whole: what is there is either the old one or all of the new one.
+"""Replace a file, or create a folder, as a whole: the old content stays until all of the new one is written.
 
-A target that is no regular file (a pipe, a device) must not become one: a rename over /dev/full would take
-the device away from everybody on the machine, so such a target is written to as it is.
+A target that is not a regular file (a pipe, a device) must not become one. A rename over /dev/full would
+remove the device for everyone on the machine, so such a target is written in place.
 """
 
 import os
@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-# Who may read what is made new: everybody whom the umask lets, or the owner alone.
+# The mode of a new file: readable as the umask allows, or by the owner only.
 PUBLIC, PRIVATE = 0o666, 0o600
 
 
 def replace(path: Path, write: Callable[[IO[bytes]], object], *, mode: int = PUBLIC) -> None:
-    """Let `write` write a file beside the path's, then rename it over that one. Raises OSError.
+    """Write a temporary file with `write` in the same folder, then rename it to the path. Raises OSError.
 
-    A link keeps pointing where it did. Where `write` fails, what was there before is still there.
+    A symbolic link keeps its target. If `write` fails, the old file is unchanged.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
@@ -37,9 +37,9 @@ def replace(path: Path, write: Callable[[IO[bytes]], object], *, mode: int = PUB
 
 
 def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
-    """Make a folder with these files (by their path in it), all of them or none. Raises OSError.
+    """Create a folder with these files (by their path in it), all of them or none. Raises OSError.
 
-    An empty folder may be there already; what is in another is never mixed with what is new.
+    An empty folder may exist already. The files are never mixed with those of another folder.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")

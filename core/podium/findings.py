@@ -1,8 +1,9 @@
-"""One type for every verdict, so that audit, admit and the webhook print and count alike.
+"""The type of every verdict, so that audit, admit and the webhook print and count alike.
 
-A finding says which rule, how bad, on which object and field, what is wrong and what to do. Its fingerprint
-names the *place*, not the values: it stays the same while a report is re-run, an object is edited elsewhere
-or made anew, or its API version changes, so that code-scanning tools, a baseline and a diff can follow it.
+A finding has the rule, the severity, the object and field, the problem and the fix. Its fingerprint names the
+*place*, not the values. The fingerprint stays the same if a report is run again, or if an object is edited
+elsewhere, is recreated or changes its API version. Code-scanning tools, a baseline and a diff can therefore
+follow a finding.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from podium.errors import PodiumError
 
 
 class Severity(StrEnum):
-    """How bad a finding is: as its rule says, or the audit's configuration."""
+    """The severity of a finding, from its rule or from the audit's configuration."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -23,7 +24,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst, so findings sort by it."""
+        """Return 0 for the worst, so that findings sort by it."""
         return _RANK[self]
 
 
@@ -40,16 +41,16 @@ class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def group(self) -> str:
-        """The API group, empty for the core group."""
+        """Return the API group, empty for the core group."""
         return group_of(self.apiVersion)
 
     def __str__(self) -> str:
-        """Kind and name as a person says them: `PodGroup team-a/train`."""
+        """Return kind and name: `PodGroup team-a/train`."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 class ObjectError(PodiumError):
-    """A stored value that no rule can work with; whoever read the object can say in which file it stands."""
+    """A stored value that no rule can use; the reader of the object can add the name of its file."""
 
     def __init__(self, ref: ObjectRef, field: str, problem: str) -> None:
         super().__init__(f"{ref}: {field}: {problem}")
@@ -59,10 +60,10 @@ class ObjectError(PodiumError):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One verdict of one rule on one object; `field` is a path such as `spec.priority`, or empty.
+    """A verdict of a rule on an object; `field` is a path such as `spec.priority`, or empty.
 
-    `lasting_name` is the object's name with `*` for what will be another when it is made anew; empty where
-    the whole name lasts.
+    `lasting_name` is the object's name with `*` for each part that changes if the object is recreated. It is
+    empty if the whole name stays.
     """
 
     rule: str
@@ -75,7 +76,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that name rule, object (without its API version, by its lasting name) and field."""
+        """Return 32 hex digits for rule, object (without its API version, by its stable name) and field."""
         ref = self.object
         name = self.lasting_name or ref.name
         place = (self.rule, ref.group, ref.kind, ref.namespace, name, self.field)
@@ -83,12 +84,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def sort_key(self) -> tuple[int, str, str, str, str, str]:
-        """Worst first, then by rule and object: the order of every report."""
+        """Return the sort key of every report: worst first, then by rule and object."""
         ref = self.object
         return (self.severity.rank, self.rule, ref.namespace, ref.name, ref.kind, self.field)
 
     def as_json(self) -> dict[str, Any]:
-        """Give the finding as every report writes it, the lasting name where it is another."""
+        """Return the finding as every report writes it, with the stable name if it differs."""
         return {
             "rule": self.rule,
             "severity": str(self.severity),
@@ -102,6 +103,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def group_of(api_version: str) -> str:
-    """Give the group of an apiVersion: `` for v1, `apps` for apps/v1."""
+    """Return the group of an apiVersion: `` for v1, `apps` for apps/v1."""
     group, slash, _ = api_version.rpartition("/")
     return group if slash else ""

@@ -1,13 +1,13 @@
-"""Which gang a pod belongs to that asks for one, told from who made it.
+"""The gang of a pod that asks for one, derived from the owner that created the pod.
 
-Where the native API is closed nobody makes PodGroups. One label on a pod template is then enough, which is
-`scheduling.podium.dev/gang: auto`: the webhook names each pod's group, the controller makes it. Both must
-come to the same name with nothing but the pod to look at, for the webhook asks nobody and may see a pod
+Where the native API is not served, no controller creates PodGroups. One label on a pod template,
+`scheduling.podium.dev/gang: auto`, is then sufficient: the webhook names each pod's group, and the controller
+creates it. Both must derive the same name from the pod alone. The webhook makes no request, and may see a pod
 before its owner.
 
-A label is a tenant's word, so the owner reference must say the same as the labels of JobSet and
-LeaderWorkerSet do. What made a pod is in the name of its group, kind included: a Job and a JobSet of one name
-have two groups.
+A tenant can set any label, so the owner reference must agree with the labels of JobSet and LeaderWorkerSet.
+The name of a group contains the name and kind of the owner: a Job and a JobSet with the same name have two
+groups.
 """
 
 import hashlib
@@ -25,28 +25,28 @@ from podium.findings import ObjectRef
 from podium.inference import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.priority import HIGHEST_USER_PRIORITY, resolve
 
-# The version in which a gang's group is written, which is the one that is stored: no conversion is asked for.
+# The version in which the group of a gang is written. It is the stored version, so no conversion is needed.
 API_VERSION = f"{PODIUM_GROUP}/v1beta1"
-# On a pod template: with `auto` its pods join a group that is made for them.
+# On a pod template: with `auto` its pods join a group that the controller creates for them.
 AUTO_LABEL = f"{PODIUM_GROUP}/gang"
 AUTO = "auto"
-# On a pod template, beside that: `single` has the members preempted one by one, not the gang as a whole.
+# On a pod template with the label `gang`: with `single` members are preempted one by one, not as a gang.
 DISRUPTION_LABEL = f"{PODIUM_GROUP}/gang-disruption"
 SINGLE = "single"
-# On a namespace, by its administrator: `true` lets its pods ask for a gang.
+# On a namespace, set by its administrator: `true` lets its pods ask for a gang.
 NAMESPACE_LABEL = f"{PODIUM_GROUP}/auto-groups"
 ENABLED = "true"
-# On a namespace, beside that: `podium-scheduler` is who schedules the pods that join a gang.
+# On a namespace with the label `auto-groups`: `podium-scheduler` schedules the pods that join a gang.
 SCHEDULER_LABEL = f"{PODIUM_GROUP}/scheduler"
 
-# kubernetes-sigs/jobset: which of a role's Jobs a pod is of; its Job is `<jobset>-<role>-<index>`.
+# kubernetes-sigs/jobset: the index of a pod's Job within its role. The Job is `<jobset>-<role>-<index>`.
 JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
-# What a gang's group carries.
+# The labels of a gang's group.
 GROUP_LABELS = {"app.kubernetes.io/managed-by": "podium", AUTO_LABEL: AUTO}
-# The labels of a pod that are looked at here.
+# The labels of a pod that this module reads.
 LABELS = (AUTO_LABEL, DISRUPTION_LABEL, JOBSET_NAME, JOBSET_ROLE, JOBSET_INDEX, LWS_NAME, LWS_GROUP)
 
-# As the version in which groups are written has them.
+# Disruption modes in the version in which groups are written.
 _MODES: Mapping[DisruptionMode, dict[str, Any]] = {
     DisruptionMode.POD: {"single": {}},
     DisruptionMode.POD_GROUP: {"all": {}},
@@ -56,12 +56,12 @@ _JOB = ("batch/v1", "Job")
 _JOBSET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
 _LWS = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
 _STATEFULSET = ("apps/v1", "StatefulSet")
-# By (apiVersion, kind), as their owner references and objects carry them.
+# By (apiVersion, kind), as in owner references and objects.
 OWNER_KINDS = frozenset((_JOB, _JOBSET, _LWS))
-# And what stands between them and their pods, which one may have to know to tell whose a pod is.
+# The owners between these and their pods as well, which may be needed to find the owner of a pod.
 FOLLOWED = OWNER_KINDS | {_STATEFULSET}
 
-# What a label's value holds at most, and so the name of a group.
+# The maximum length of a label value, and so of a group name.
 _LIMIT = 63
 _DIGITS = 8
 _MOST_GANGS = 5_000
@@ -70,26 +70,26 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class Gang(NamedTuple):
-    """Pods that belong together: what they belong to, and the name of their PodGroup in its namespace."""
+    """Pods that belong together: their owner, and the name of their PodGroup in its namespace."""
 
     owner: ObjectRef
     group_name: str
 
 
 def asks(metadata: ObjectMeta) -> bool:
-    """Say whether a pod asks for a group to be made."""
+    """Return whether a pod asks for a group."""
     return (metadata.labels or {}).get(AUTO_LABEL) == AUTO
 
 
 def opted_in(namespace: Namespace | None) -> bool:
-    """Say whether a namespace lets its pods ask; one that is being deleted takes no new objects."""
+    """Return whether a namespace lets its pods ask for a gang; a terminating namespace does not."""
     if namespace is None or namespace.metadata.deletionTimestamp is not None:
         return False
     return (namespace.metadata.labels or {}).get(NAMESPACE_LABEL) == ENABLED
 
 
 def gang_of(pod: Pod) -> Gang | None:
-    """Give the gang that a pod is of by who made it, whether it asks or not; None where that is not known."""
+    """Return the gang of a pod by its owner, whether the pod asks or not; None if the owner is unknown."""
     metadata = pod.metadata
     controller = metadata.controller()
     if controller is None:
@@ -108,10 +108,10 @@ def gang_of(pod: Pod) -> Gang | None:
 
 
 def gang_keys(owner: Owner) -> Iterator[GroupKey]:
-    """Give the groups that an owner's gangs have.
+    """Yield the keys of the groups for an owner's gangs.
 
-    A LeaderWorkerSet may have more replicas than it says while it is updated, and anybody can write that it
-    has a billion: those beyond are told by their pods alone.
+    During an update a LeaderWorkerSet may have more replicas than it declares, and any user can declare a
+    billion. Replicas beyond the declared number are known from their pods only.
     """
     ref = owner.ref
     for index in range(min(owner.gangs, _MOST_GANGS)):
@@ -122,10 +122,10 @@ def gang_keys(owner: Owner) -> Iterator[GroupKey]:
 
 
 def class_of(classes: Mapping[str, PriorityClass], specs: Iterable[PodSpec]) -> str:
-    """Give the class of the integer that most members have, the lowest of several; empty for none.
+    """Return the class of the most common integer among members, the lowest of several; empty for none.
 
-    A class that a group may not have, or that is gone, would only have the group refused: without a class
-    the group is made and its pods are found to diverge.
+    A group with a class that is gone or not allowed would be refused. Without a class the group is created,
+    and its pods are reported as divergent.
     """
     chosen = Counter((spec.priority or 0, spec.priorityClassName or "") for spec in specs)
     counts: Counter[int] = Counter()
@@ -145,7 +145,7 @@ def disruption_of(members: Iterable[ObjectMeta]) -> DisruptionMode:
 def group_of(
     owner: Owner, name: str, class_name: str, disruption: DisruptionMode | None = None
 ) -> dict[str, Any]:
-    """Give the PodGroup of a gang as it is written; it goes with what its pods are made by.
+    """Return the PodGroup of a gang as it is written; it is deleted together with the owner of its pods.
 
     `disruption` is None for a group that exists: its mode cannot be changed.
     """
@@ -174,17 +174,18 @@ def group_of(
 
 
 def _jobset(labels: Mapping[str, str], job: str) -> str | None:
-    """Name the JobSet that made a Job, if the labels of its pod and its name agree."""
+    """Return the JobSet of a Job, if the labels of its pod agree with its name, else None."""
     name = labels.get(JOBSET_NAME)
     fits = name and job == f"{name}-{labels.get(JOBSET_ROLE)}-{labels.get(JOBSET_INDEX)}"
     return name if fits else None
 
 
 def _replica(labels: Mapping[str, str], pod: str, stateful_set: str) -> str | None:
-    """Give a pod's replica of its LeaderWorkerSet.
+    """Return the replica index of a pod in its LeaderWorkerSet, or None if the names do not agree.
 
-    Leaders are of the StatefulSet of its name, workers of one that is called as their leader is. A leader's
-    index is put on it by a webhook, maybe after ours, and is the end of its name.
+    The leaders belong to the StatefulSet with the set's name. The workers belong to a StatefulSet with their
+    leader's name. A webhook, which may run after ours, sets a leader's index label; the index is also the end
+    of the leader's name.
     """
     name = labels.get(LWS_NAME)
     if not name:
@@ -199,7 +200,7 @@ def _replica(labels: Mapping[str, str], pod: str, stateful_set: str) -> str | No
 
 
 def _gang(kind: tuple[str, str], namespace: str, owner: str, index: str = "") -> Gang | None:
-    """Name a gang's group; None where the owner has a name that no object can have."""
+    """Return a gang with the name of its group; None if the owner's name is invalid for every object."""
     if not _NAME.fullmatch(owner):
         return None
     suffix = {_JOB: "-job", _JOBSET: "-jobset", _LWS: "-lws"}[kind]

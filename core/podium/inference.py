@@ -1,8 +1,8 @@
-"""Groups that nobody declared: pods that belong together by what well-known projects write on them.
+"""Groups without a PodGroup: pods that belong together by the labels of well-known projects.
 
-Most clusters have gangs and no PodGroup. What will diverge on the day a PodGroup is made can be told today,
-from the pods alone. A pod is taken into one group: the unit that an explicit gang label names, else the
-largest that its controllers speak of. Nothing here is a fact about scheduling, so reports mark it `inferred`.
+Most clusters have gangs and no PodGroup. The pods alone show which groups will diverge once PodGroups are
+created. A pod is in one group only: the unit that an explicit gang label names, else the largest unit that
+its controllers name. This is not a fact about scheduling, so reports mark such groups `inferred`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,37 +12,37 @@ from podium.api.core import Pod
 from podium.api.foreign import Owner
 from podium.findings import ObjectRef
 
-# kubernetes-sigs/lws: every pod carries its set, its replica and its place; place 0 leads.
+# kubernetes-sigs/lws: every pod has labels for its set, its replica and its index; index 0 is the leader.
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
-# kubeflow/trainer: a TrainJob runs as a JobSet of its own name; the label says for which step a pod runs.
+# kubeflow/trainer: a TrainJob runs as a JobSet of the same name; the label names the step of a pod.
 TRAINJOB_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-# volcano-sh/apis: set as annotations, and by newer releases as labels too.
+# volcano-sh/apis: set as annotations, and in newer releases as labels too.
 VOLCANO_JOB = "volcano.sh/job-name"
 VOLCANO_TASK = "volcano.sh/task-spec"
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 # kubernetes-sigs/jobset
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
-# kubernetes-sigs/kueue: plain pods that are admitted together, and the name of a pod's part in its Workload.
+# kubernetes-sigs/kueue: plain pods that are admitted together, and the name of a pod's role in its Workload.
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_ROLE = "kueue.x-k8s.io/podset"
 KUEUE_ROLE_HASH = "kueue.x-k8s.io/role-hash"
-# Kueue writes a pod's Workload on it where topology or a prebuilt Workload asks for it.
+# Kueue sets the Workload of a pod on the pod if topology or a prebuilt Workload needs it.
 KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
 # kubernetes-sigs/scheduler-plugins, coscheduling
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
-# kubeflow/training-operator (v1): PyTorchJob, MPIJob and their kin; the label does not tell which.
+# kubeflow/training-operator (v1): PyTorchJob, MPIJob and related kinds; the label does not tell which.
 TRAINING_JOB = "training.kubeflow.org/job-name"
 TRAINING_ROLE = "training.kubeflow.org/replica-type"
-# kubernetes/kubernetes, the Job controller: the label of today and the one before 1.27.
+# kubernetes/kubernetes, the Job controller: the current label, and the label before 1.27.
 JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_NAME_OLD = "job-name"
 
 
 class _Source(NamedTuple):
-    """A label whose value names the group; read from annotations too where the project writes it there."""
+    """A label whose value names the group; an annotation counts too if the project also writes it there."""
 
     key: str
     api_version: str
@@ -50,7 +50,7 @@ class _Source(NamedTuple):
     annotation: bool = False
 
 
-# The first that a pod carries names its group: what schedulers gang by comes before what made the pod.
+# The first of these on a pod names its group: labels that schedulers use for gangs come before owner labels.
 _SOURCES = (
     _Source(COSCHEDULING_GROUP, "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
     _Source(KUEUE_GROUP, "kueue.x-k8s.io/v1beta1", "Workload"),
@@ -68,10 +68,10 @@ _Identity = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
 
 
 def infer(pods: Iterable[Pod], owners: Mapping[ObjectRef, Owner]) -> dict[ObjectRef, list[Pod]]:
-    """Gather pods into the groups they seem to form; a pod that carries no known mark is in none.
+    """Return the groups that pods seem to form; a pod without a known label is in none.
 
-    A LeaderWorkerSet makes one group a replica, named as its leader is (`serve-0`). `owners` tell a JobSet
-    that a TrainJob made from one that stands alone.
+    A LeaderWorkerSet forms one group per replica, with the name of its leader (`serve-0`). `owners` tell a
+    JobSet that a TrainJob created from an independent JobSet.
     """
     found: dict[_Identity, list[Pod]] = {}
     for pod in pods:
@@ -85,7 +85,7 @@ def infer(pods: Iterable[Pod], owners: Mapping[ObjectRef, Owner]) -> dict[Object
 
 
 def role(pod: Pod) -> str:
-    """Give a pod's part in what made it (`launcher`, `worker`), or the empty string."""
+    """Return a pod's role in its owner (`launcher`, `worker`), or the empty string."""
     labels = pod.metadata.labels or {}
     place = labels.get(LWS_WORKER)
     if place is not None:
@@ -121,7 +121,7 @@ def _identity(pod: Pod) -> _Identity | None:
 
 
 def _made_by(ref: ObjectRef, owners: Mapping[ObjectRef, Owner]) -> ObjectRef:
-    """Name the TrainJob instead of the JobSet it runs as."""
+    """Return the TrainJob of a JobSet that a TrainJob created, else the object itself."""
     made = owners.get(ref)
     parent = made.metadata.controller() if made is not None else None
     if ref.kind == "JobSet" and parent is not None and parent.kind == "TrainJob":

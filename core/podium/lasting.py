@@ -1,9 +1,9 @@
-"""Names that outlive the object: tomorrow's Job of a CronJob has another name, and is the same finding.
+"""Names that outlive the object: tomorrow's Job of a CronJob has another name, but the same finding.
 
-A CronJob puts a time into the names of its Jobs, the Job controller and Kueue put a hash of a UID into the
-names of what they make, and `generateName` ends in chance. Whoever follows a finding from run to run follows
-it by the part that stays, with `*` for what is made up. Only what the objects themselves prove is taken for
-made up: a name that merely looks like it is left alone.
+A CronJob puts a time into the names of its Jobs. The Job controller and Kueue put a hash of a UID into the
+names of the objects that they create. `generateName` ends in a random suffix. A finding is followed from run
+to run by the part that stays, with `*` for each generated part. A part counts as generated only if the
+objects themselves prove it; a name that merely looks generated is unchanged.
 """
 
 import re
@@ -15,7 +15,7 @@ from podium.findings import ObjectRef
 from podium.view import View
 
 MADE_UP = "*"
-# A loop of owners cannot be made through the API; the bound keeps a broken dump from hanging.
+# The API allows no cycle of owners; the limit keeps a broken dump from an endless loop.
 _DEEPEST = 10
 # kubernetes/kubernetes, the Job controller: 32 bits in decimal, in the letters of rand.SafeEncodeString.
 _JOB_HASH = "[bcdfghjklmnpqrstvwxz2456789]{6,10}"
@@ -25,7 +25,7 @@ _KUEUE = "kueue.x-k8s.io"
 
 
 def lasting_name(view: View, ref: ObjectRef) -> str:
-    """Give an object's name with `*` for each made-up part; the name as it is where none is known to be."""
+    """Return an object's name with `*` for each generated part, or unchanged if none is known."""
     return _lasting(view, ref, _DEEPEST)
 
 
@@ -44,7 +44,7 @@ def _lasting(view: View, ref: ObjectRef, deeper: int) -> str:
 
 
 def _made_by(ref: ObjectRef, kind: str, owner: str) -> str:
-    """Replace what the owner's controller made up in a name; the owner's own name is left in it."""
+    """Return a name with `*` for the part that the owner's controller generated; the owner's name stays."""
     mine = re.escape(owner)
     if (kind, ref.kind) == ("CronJob", "Job"):
         return re.sub(rf"\A{mine}-[0-9]+\Z", f"{owner}-{MADE_UP}", ref.name)

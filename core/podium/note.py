@@ -1,4 +1,4 @@
-"""What is to be told about an object, as a value: deciding what to tell needs no API server (kube/events)."""
+"""The draft of an Event as a value: deciding what to report needs no API server (kube/events)."""
 
 from typing import Literal
 
@@ -8,9 +8,10 @@ from podium.findings import ObjectRef
 
 
 class Note(msgspec.Struct, frozen=True):
-    """One Event in the making: `reason` and `action` in CamelCase; `text` is cut where an Event's must be.
+    """The draft of an Event: `reason` and `action` in CamelCase.
 
-    `token` is the same for what is the same note, whoever sends it and however often: it becomes one Event.
+    `text` is cut to the length limit of an Event. Equal notes have the same `token`, whichever process sends
+    them and however often. They become one Event.
     """
 
     regarding: ObjectRef

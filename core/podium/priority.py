@@ -1,11 +1,12 @@
-"""PriorityClass resolution, once: admission stamps by it, the audit checks stored integers against it.
+"""PriorityClass resolution for all callers: admission sets integers by it, and the audit checks stored ones.
 
 Only integers order pods; class names explain where an integer came from. The two system classes exist on
-every server, so they are known even where no object of them was read.
+every server, so they are known even if their objects were not read.
 
-Preemption toleration lives here too, for its two annotations are on the class. The scheduler-plugins plugin
+Preemption toleration is here too, because its two annotations are on the class. The scheduler-plugins plugin
 reads them under the prefix `preemption-toleration.scheduling.x-k8s.io/` since February 2023. Its proposal and
-many manifests use `preemption-toleration.scheduling.sigs.k8s.io/`, which the plugin ignores; both count here.
+many manifests use `preemption-toleration.scheduling.sigs.k8s.io/`, which the plugin ignores. Podium reads
+both.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from podium.api.core import PriorityClass
 
-# A user's class may not be worth more (scheduling.HighestUserDefinablePriority).
+# The maximum value of a user's class (scheduling.HighestUserDefinablePriority).
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
 SYSTEM_CLASSES: Mapping[str, int] = {
@@ -38,7 +39,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 class Resolved(NamedTuple):
-    """What a class name gives; the name is empty where neither a class nor a default was found."""
+    """The result of resolving a class name; the name is empty if there is neither a class nor a default."""
 
     name: str
     value: int
@@ -49,14 +50,14 @@ NO_CLASS = Resolved("", 0, PREEMPT_LOWER_PRIORITY)
 
 
 def effective_policy(policy: str | None) -> str:
-    """Give the policy that an absent one means (every version of the API defaults it so)."""
+    """Return a preemptionPolicy, with the default of every API version for an absent value."""
     return policy or PREEMPT_LOWER_PRIORITY
 
 
 def default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
-    """Give the globalDefault class; between several (a race, a restored etcd) the smallest value, then name.
+    """Return the globalDefault class; of several (a race, a restored etcd) the smallest value, then name.
 
-    Upstream takes the smallest value too, but leaves a tie to the order of its cache.
+    Upstream also uses the smallest value, but decides a tie by the order of its cache.
     """
     best: PriorityClass | None = None
     for candidate in classes.values():
@@ -66,9 +67,10 @@ def default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def resolve(classes: Mapping[str, PriorityClass], name: str) -> Resolved | None:
-    """Resolve a class name as the API server does for a new pod; None if there is no such class.
+    """Return a class name resolved as the API server does for a new pod; None if there is no such class.
 
-    An empty name is the default class, or no class at all: priority 0, PreemptLowerPriority.
+    An empty name resolves to the default class. Without a default it resolves to priority 0 and
+    PreemptLowerPriority.
     """
     if not name:
         default = default_class(classes)
@@ -89,17 +91,17 @@ def _rank(candidate: PriorityClass) -> tuple[int, str]:
 
 
 class Unparsed(NamedTuple):
-    """A toleration annotation that is no integer of its size."""
+    """A toleration annotation that is not an integer of its size."""
 
     key: str
     text: str
 
 
 class Toleration(NamedTuple):
-    """A class's preemption toleration.
+    """The preemption toleration of a class.
 
     Preemptors below `minimum_preemptable_priority` wait `seconds` after the victim was scheduled; negative
-    seconds are for ever. `unparsed` are the annotations whose value is taken from UNKNOWN_TOLERATION.
+    seconds mean for ever. `unparsed` are the annotations whose value is taken from UNKNOWN_TOLERATION.
     """
 
     minimum_preemptable_priority: int
@@ -107,17 +109,17 @@ class Toleration(NamedTuple):
     unparsed: tuple[Unparsed, ...] = ()
 
     def can_apply(self, value: int) -> bool:
-        """Whether any preemptor of a pod of this value could ever be held back."""
+        """Return whether this toleration could ever hold back a preemptor of a pod with this priority."""
         return self.seconds != 0 and self.minimum_preemptable_priority > value + 1
 
 
-# The toleration of a class that does not exist or parse: the most that a class of a user grants.
-# System classes preempt all the same, or a mistake would keep what runs the cluster waiting.
+# The toleration of a class that does not exist or does not parse: the maximum that a user's class can grant.
+# System classes can still preempt, so that a mistake does not keep system components waiting.
 UNKNOWN_TOLERATION = Toleration(HIGHEST_USER_PRIORITY + 1, -1)
 
 
 def toleration(found: PriorityClass) -> Toleration | None:
-    """Return the preemption toleration of a class, None where it has no such annotation.
+    """Return the preemption toleration of a class, or None if it has no such annotation.
 
     Defaults are the plugin's: the minimum is the class's value + 1, the seconds are 0. An annotation that
     does not parse has the value of UNKNOWN_TOLERATION.
@@ -140,13 +142,16 @@ def toleration(found: PriorityClass) -> Toleration | None:
 
 
 def toleration_key(annotations: Mapping[str, str], name: str) -> str | None:
-    """Return the key under which the toleration annotation of this name counts, None where there is none."""
+    """Return the key of the toleration annotation of this name that is in force, or None if there is none."""
     keys = (prefix + name for prefix in TOLERATION_PREFIXES)
     return next((key for key in keys if key in annotations), None)
 
 
 def contradictions(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the toleration annotations that differ under the two prefixes: what counts, and the other."""
+    """Return the toleration annotations that differ under the two prefixes.
+
+    Each pair is the key in force, and the other key.
+    """
     names = (MINIMUM_PREEMPTABLE_PRIORITY, TOLERATION_SECONDS)
     pairs = [(TOLERATION_PREFIX + name, PROPOSED_TOLERATION_PREFIX + name) for name in names]
     return [
@@ -166,9 +171,12 @@ def _value(
 
 
 def _integer(text: str, bounds: tuple[int, int]) -> int | None:
-    """Parse as Go's strconv.ParseInt in base 10 does: ASCII digits with an optional sign, in range."""
+    """Return an integer parsed as Go's strconv.ParseInt in base 10 does, or None.
+
+    The text has ASCII digits with an optional sign, in range.
+    """
     digits = text[1:] if text[:1] in ("+", "-") else text
-    # Longer than any 64-bit number: out of range, and not worth a quadratic int().
+    # Longer than any 64-bit number: out of range, and int() would take quadratic time.
     if not digits.isascii() or not digits.isdigit() or len(digits.lstrip("0")) > 19:
         return None
     value = int(text)

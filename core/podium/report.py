@@ -1,6 +1,6 @@
-"""The audit's report as values: what every output format renders, and the JSON contract of `podium audit`.
+"""The audit's report as values: the input of every output format, and the JSON contract of `podium audit`.
 
-A report that was written as JSON or YAML is read back into these: it is what a later one is compared with.
+A report that was written as JSON or YAML is read back into these values as the baseline of a later report.
 """
 
 from enum import StrEnum
@@ -14,7 +14,10 @@ API_VERSION = "cli.podium.dev/v1"
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """How much will not be scheduled on the chosen version; accelerators by resource name."""
+    """The groups, pods and accelerators that the chosen version will not schedule.
+
+    Accelerators by resource name.
+    """
 
     groups: int
     pods: int
@@ -22,14 +25,14 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class BlockedShare(msgspec.Struct, frozen=True):
-    """The same for one namespace, or one owner (`JobSet team-a/train`)."""
+    """The same counts for one namespace, or for one owner (`JobSet team-a/train`)."""
 
     name: str
     blocked: Blocked
 
 
 class PriorityShare(msgspec.Struct, frozen=True):
-    """How many live pods have one integer, and the class names that gave it."""
+    """The number of live pods with one integer, and the class names that it came from."""
 
     priority: int
     classes: list[str]
@@ -37,7 +40,7 @@ class PriorityShare(msgspec.Struct, frozen=True):
 
 
 class FixShare(msgspec.Struct, frozen=True):
-    """One thing to do and how many findings it clears."""
+    """A fix, and the number of findings that it clears."""
 
     fix: str
     rule: str
@@ -45,7 +48,7 @@ class FixShare(msgspec.Struct, frozen=True):
 
 
 class NotChecked(msgspec.Struct, frozen=True):
-    """A kind that was absent or forbidden, why, and the rules that therefore did not run."""
+    """A kind that was absent or forbidden, the reason, and the rules that therefore did not run."""
 
     kind: str
     why: str
@@ -53,11 +56,12 @@ class NotChecked(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """How the findings stand to those of an earlier report, its baseline; each is known by its fingerprint.
+    """The comparison of the findings with an earlier report, the baseline, by fingerprint.
 
-    `kubernetes` is the minor that one speaks for. `known` findings were in it; of its own `gone` are no more,
-    and `notLookedFor` could not be found: their rules did not run, or another part of the cluster was read.
-    `newlyChecked` are rules with new findings that it could not check, or not as wholly.
+    `kubernetes` is the minor of the baseline. `known` counts findings that were in the baseline, `gone` those
+    of the baseline that no longer exist. `notLookedFor` counts those that could not be found: their rules did
+    not run, or another part of the cluster was read. `newlyChecked` are rules with new findings that the
+    baseline could not check, or not fully.
     """
 
     name: str
@@ -69,7 +73,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IgnoreState(StrEnum):
-    """What became of an ignore: it keeps findings from counting, is out of date, or has nothing to ignore."""
+    """The state of an ignore: in effect, expired, without findings to ignore, or not checked."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -78,9 +82,9 @@ class IgnoreState(StrEnum):
 
 
 class IgnoreShare(msgspec.Struct, frozen=True, kw_only=True):
-    """One ignore of the configuration and how many findings it covers, whether they are ignored or not.
+    """An ignore of the configuration, and the number of findings that match it, ignored or not.
 
-    `expires` is the last day on which it holds (RFC 3339), empty where it holds for ever.
+    `expires` is the last day on which it is in effect (RFC 3339), empty if it never expires.
     """
 
     rule: str
@@ -92,9 +96,10 @@ class IgnoreShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts, first. `kubernetes` is the minor the report speaks for, `chosenBy` how it was found.
+    """The summary of a report: `kubernetes` is the minor it is for, `chosenBy` how that was found.
 
-    `errors`, `warnings` and `infos` count the findings that count; `baseline` is None without one.
+    `errors`, `warnings` and `infos` are the numbers of findings that count. `baseline` is None if the report
+    was not compared with a baseline.
     """
 
     kubernetes: str
@@ -116,18 +121,21 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IgnoredFinding(Finding, frozen=True, kw_only=True, gc=False):
-    """A finding that does not count, for a reason, and until when (as IgnoreShare says it)."""
+    """A finding that does not count: the reason, and the last day (as in IgnoreShare)."""
 
     reason: str
     expires: str
 
     def as_json(self) -> dict[str, Any]:
-        """Give the finding with its reason."""
+        """Return the finding with its reason."""
         return {**super().as_json(), "reason": self.reason, "expires": self.expires}
 
 
 class DivergentPod(msgspec.Struct, frozen=True):
-    """A live pod whose integer is not its group's (nil is 0); `role` is its part in the owner, or empty."""
+    """A live pod whose integer differs from its group's (nil is 0).
+
+    `role` is its role in the owner, or empty.
+    """
 
     pod: str
     priority: int
@@ -135,7 +143,7 @@ class DivergentPod(msgspec.Struct, frozen=True):
 
 
 class DivergentGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group with divergent live pods. `source` is `PodGroup`, or `inferred` where the cluster has none."""
+    """A group with divergent live pods. `source` is `PodGroup`, or `inferred` if there is no PodGroup."""
 
     apiVersion: str
     namespace: str
@@ -147,10 +155,10 @@ class DivergentGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `podium audit` says; findings worst first.
+    """The whole report of `podium audit`, with the worst findings first.
 
-    `findings` are those that count. With a baseline `known` were there before, and `gone` are not there any
-    more (worded as they were then).
+    `findings` are those that count. With a baseline, `known` were in it too, and `gone` are no longer found
+    (worded as they were then).
     """
 
     summary: Summary

@@ -1,9 +1,9 @@
 """The cluster as one index, fed object by object from a dump or from informers.
 
-A dump only ever adds; informers also replace and remove, and an API may appear or go while they run. There is
-one mutable State and many readers, each through the read-only protocol `podium.view.View`.
-`revision` grows with every change, and observers are told of each object's. A kind that could not be read is
-in `unread` (with why): absence of objects is never taken as proof that none exist.
+A dump only adds objects; informers also replace and remove them, and an API may appear or disappear while
+they run. There is one mutable State and many readers, each through the read-only protocol `podium.view.View`.
+`revision` grows with every change, and observers are called with each changed object. A kind that could not
+be read is in `unread`, with the reason: missing objects never prove that none exist.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -21,20 +21,23 @@ Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 Storage = PersistentVolumeClaim | PersistentVolume
 Readable = Core | Storage | PodGroup | Workload | KueueWorkload | Owner
 Observer = Callable[[Readable | None, Readable | None], None]
-# Takes what an observer raised, and the object that it was told of.
+# Receives the exception of an observer, and the object of the change.
 Failed = Callable[[Exception, Readable], None]
 
 
 class State:
     """The one index; `native_served` says whether the API server stores Pod.spec.schedulingGroup.
 
-    It is set by `serve_native` alone, for membership depends on it.
+    Only `serve_native` sets it, because membership depends on it.
     """
 
     def __init__(
         self, *, native_served: bool, unread: Mapping[str, str] | None = None, failed: Failed | None = None
     ) -> None:
-        """`failed` takes the exceptions of observers; without it they leave the change."""
+        """Create an empty index.
+
+        `failed` receives the exceptions of observers; without it the change raises them.
+        """
         self._failed = failed
         self.revision = 0
         self.native_served = native_served
@@ -54,28 +57,29 @@ class State:
         self._observers: list[Observer] = []
 
     def members(self, key: GroupKey) -> Mapping[str, Pod]:
-        """Give the pods, by name, that reference a group; all of them, finished ones too."""
+        """Return the pods, by name, that reference a group: all of them, including finished pods."""
         return self._members.get(key, {})
 
     def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
-        """Give the members of every group that a pod references, whether the group exists or not."""
+        """Return the members of every group that a pod references, whether the group exists or not."""
         return self._members
 
     def observe(self, observer: Observer) -> None:
-        """Have an observer told of every change of an object, once readers see it: (before, after).
+        """Call an observer with (before, after) for every change of an object, after readers see it.
 
-        `before` is None for a new object, `after` None for one that is gone. A pod whose group may be another
-        because the native field began or ceased to count is told as (pod, pod). Observers are called inside
-        the change: they are cheap and never change the state. What one raises keeps no other from being told.
+        `before` is None for a new object, `after` None for a removed object. If the native field starts or
+        stops counting, the observer gets (pod, pod) for each pod whose group may change. Observers are called
+        inside the change: they are cheap and never change the state. An exception of an observer does not
+        keep others from being called.
         """
         self._observers.append(observer)
 
     def unobserve(self, observer: Observer) -> None:
-        """Tell an observer nothing more."""
+        """Stop calling an observer."""
         self._observers.remove(observer)
 
     def holds(self, obj: Readable) -> bool:
-        """Say whether there is an object of the same identity."""
+        """Return whether there is an object of the same identity."""
         index, key = self._place(obj)
         return key in index
 
@@ -90,7 +94,7 @@ class State:
         self._tell(before, obj)
 
     def remove(self, obj: Readable) -> None:
-        """Take out the object of the same identity; one that is not there changes nothing."""
+        """Remove the object of the same identity; if there is none, nothing changes."""
         index, key = self._place(obj)
         before = index.pop(key, None)
         if before is None:
@@ -101,7 +105,7 @@ class State:
         self._tell(before, None)
 
     def copy(self) -> "State":
-        """Give another state of the same objects, which nobody observes yet."""
+        """Return another state with the same objects and no observers."""
         copy = State(native_served=self.native_served, unread=self.unread)
         indices = (
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
@@ -113,7 +117,7 @@ class State:
         return copy
 
     def serve_native(self, served: bool) -> None:
-        """Note whether the API server stores the native field now; every pod's group is told anew."""
+        """Set whether the API server stores the native field now; observers get every pod again."""
         if served == self.native_served:
             return
         self.revision += 1
@@ -125,13 +129,13 @@ class State:
             self._tell(pod, pod)
 
     def note_unread(self, unread: Mapping[str, str]) -> None:
-        """Note which kinds cannot be read now, each with why."""
+        """Set the kinds that cannot be read now, each with the reason."""
         if unread != self.unread:
             self.revision += 1
             self.unread = dict(unread)
 
     def _place(self, obj: Readable) -> tuple[dict[Any, Any], Hashable]:
-        """Give the index that an object belongs in, and its key there."""
+        """Return the index for an object, and its key in that index."""
         name = (obj.metadata.namespace or "", obj.metadata.name or "")
         match obj:
             case Pod():
@@ -169,7 +173,7 @@ class State:
                 self._failed(error, obj)
 
     def _join(self, before: Pod | None, pod: Pod) -> None:
-        """Enter a pod in its group, and take it out of the one that it was in before, if that is another."""
+        """Add a pod to its group, and remove it from its previous group if that differs."""
         key = membership(pod, native_served=self.native_served)
         if before is not None and membership(before, native_served=self.native_served) != key:
             self._leave(before)

@@ -1,9 +1,9 @@
-"""Which findings count: those that nobody decided to live with, and that were not there before.
+"""Sort findings into those that count and those that do not: ignored ones, and ones in an earlier report.
 
-A cluster that is audited for the first time has more findings than anybody mends in a week, and a check that
-always fails is soon turned off. So a check may be told what is known (an earlier report) and what is ignored
-(by a rule and a pattern, with a reason and perhaps a last day). Nothing that is set aside is lost: it is
-counted, listed, and said when it has expired, is gone or never was.
+The first audit of a cluster has more findings than can be fixed in a week. A check that always fails is soon
+turned off. A check can therefore have a baseline (an earlier report) and ignores (a rule and a pattern, with
+a reason and perhaps a last day). Findings that do not count are still counted and listed. The report says if
+an ignore has expired, is no longer needed or never was.
 
 Pure: the day is a value.
 """
@@ -23,8 +23,8 @@ from podium.report import AuditReport, Compared, IgnoredFinding, IgnoreShare, Ig
 class Ignore(msgspec.Struct, frozen=True, kw_only=True):
     """Findings of one rule that do not count, and why.
 
-    `objects` are shell patterns, `namespace/name` or the name alone of what is in no namespace; none are all
-    objects. It holds to the end of the day `expires`.
+    `objects` are shell patterns: `namespace/name`, or the name alone for cluster-scoped objects. An empty
+    list matches all objects. The ignore is in effect to the end of the day `expires`.
     """
 
     rule: str
@@ -33,23 +33,23 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True):
     expires: date | None = None
 
     def covers(self, finding: Finding) -> bool:
-        """Whether a finding is one of these, expired or not."""
+        """Return whether the ignore matches a finding, expired or not."""
         if finding.rule != self.rule:
             return False
         return not self.objects or any(_matches(finding.object, pattern) for pattern in self.objects)
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """Return whether its last day is over."""
         return self.expires is not None and today > self.expires
 
     @property
     def until(self) -> str:
-        """The last day as a report says it."""
+        """Return the last day in the format of a report."""
         return "" if self.expires is None else self.expires.isoformat()
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found before, by fingerprint; `partly` as Looked has it."""
+    """The findings of an earlier report, by fingerprint; `partly` as in Looked."""
 
     name: str
     kubernetes: str
@@ -58,7 +58,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def baseline_of(report: AuditReport, name: str) -> Baseline:
-    """Take a report for the baseline of another: its findings and those it knew, but not what it ignored."""
+    """Return a report as the baseline of another: its findings and known findings without ignored ones."""
     return Baseline(
         name=name,
         kubernetes=report.summary.kubernetes,
@@ -68,14 +68,14 @@ def baseline_of(report: AuditReport, name: str) -> Baseline:
 
 
 def partly_checked(not_checked: Iterable[NotChecked]) -> frozenset[str]:
-    """Give the rules that could not see all they look at."""
+    """Return the rules that could not see all of their input."""
     return frozenset(rule for missing in not_checked for rule in missing.rules)
 
 
 class Looked(NamedTuple):
-    """What an audit looked at: the rules that ran, and the part of the cluster that was read (empty: all).
+    """The scope of an audit: the rules that ran, and the part of the cluster that was read (empty: all).
 
-    `partly` are rules that could not see all they look at, whether they ran or not.
+    `partly` are rules that could not see all of their input, whether they ran or not.
     """
 
     rules: frozenset[str]
@@ -84,17 +84,17 @@ class Looked(NamedTuple):
     selector: str = ""
 
     def wholly(self, rule: str) -> bool:
-        """Whether all that a rule could find was found."""
+        """Return whether the rule ran on the whole cluster, so that it found all there is."""
         return rule in self.rules and not self.namespace and not self.selector
 
     def would_find(self, finding: Finding) -> bool:
-        """Whether an earlier finding would have been found again were it still true."""
+        """Return whether an earlier finding would have been found again if it were still true."""
         read = not self.namespace or finding.object.namespace in ("", self.namespace)
         return finding.rule in self.rules and read and not self.selector
 
 
 class Triaged(NamedTuple):
-    """Findings that count and those that do not, and what is said of each ignore and of the baseline."""
+    """The findings that count and those that do not, and the results for each ignore and for the baseline."""
 
     counting: list[Finding]
     known: list[Finding]
@@ -105,9 +105,9 @@ class Triaged(NamedTuple):
 
 
 class Triage(msgspec.Struct, frozen=True, kw_only=True):
-    """How to sort findings; without anything all of them count.
+    """The settings for sorting findings; with the defaults all findings count.
 
-    `severities` take the place of the rules' own. On the day that nobody named every ignore has expired.
+    `severities` replace those of the rules. With the default day every ignore has expired.
     """
 
     severities: Mapping[str, Severity] = {}
@@ -116,7 +116,10 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     today: date = date.max
 
     def sort(self, found: Iterable[Finding], looked: Looked) -> Triaged:
-        """Sort findings, keeping their order. What is ignored is not known as well."""
+        """Return the findings sorted into counting, known and ignored, in the same order.
+
+        A finding that is ignored is not also known.
+        """
         counting, known, ignored = [], [], []
         before = self.baseline.findings if self.baseline is not None else {}
         absent = dict(before)
