@@ -1,4 +1,7 @@
-"""The objects of a file that is added to a cluster: each with a name, once, and not too many of them."""
+"""Read the objects of a file that is added to a cluster.
+
+Each object has a name and is unique, and the number of pods is limited.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,7 +22,7 @@ T = TypeVar("T")
 
 
 class Added(NamedTuple):
-    """An object of the file: how it is read, and the whole of it with a name, namespace, uid and age."""
+    """An object of the file: its read, and the whole object with a name, namespace, uid and age."""
 
     document: Document
     read: Read
@@ -27,24 +30,24 @@ class Added(NamedTuple):
 
     @property
     def ref(self) -> ObjectRef:
-        """Give its identity."""
+        """Return its identity."""
         meta = self.value["metadata"]
         return ObjectRef(
             self.document.apiVersion, self.document.kind, meta.get("namespace", ""), meta["name"]
         )
 
     def typed(self) -> Any:
-        """Give it as it is read."""
+        """Return the object decoded by its read."""
         return msgspec.convert(self.value, self.read.type)
 
     def owner(self) -> OwnerObject:
-        """Give an object that makes pods, whole."""
+        """Return an owner of pods as a whole object."""
         kind = OWNERS[self.document.apiVersion, self.document.kind]
         owner: OwnerObject = msgspec.convert(self.value, kind.type)
         return owner
 
     def placed(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function of this object; what it cannot work with becomes a ReadError of this document."""
+        """Call a function with this object; an ObjectError becomes a ReadError of this document."""
         try:
             return function(*arguments)
         except ObjectError as error:
@@ -52,9 +55,10 @@ class Added(NamedTuple):
 
 
 def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], list[str]]:
-    """Give the objects that plans depend on, and say what was passed over. Raises ReadError.
+    """Return the objects that plans depend on, and notes on the objects that were ignored. Raises ReadError.
 
-    An object without a name gets the one that a server would generate, without an age the age of `now`.
+    An object without a name gets the name that a server would generate. An object without an age gets the age
+    of `now`.
     """
     found: dict[tuple[str, str, str, str], Added] = {}
     others: Counter[str] = Counter()
@@ -83,7 +87,7 @@ def _named(document: Document, read: Read, now: str, index: int) -> Added:
         raise document.error("is missing; give the object a name", "metadata.name")
     name = meta.name or generated(meta.generateName or "", namespace, index)
     value = document.value()
-    # What was taken from a server is added as if it were new.
+    # An object that was taken from a server is added as a new object.
     sent = {
         key: each for key, each in value["metadata"].items() if key not in ("resourceVersion", "namespace")
     }
@@ -94,7 +98,7 @@ def _named(document: Document, read: Read, now: str, index: int) -> Added:
 
 
 def _check_size(added: Iterable[Added]) -> None:
-    """Refuse what would make more pods than anybody means, before any is made."""
+    """Raise an error if the file would create too many pods, before any pod is created."""
     total = 0
     for each in added:
         if each.read.kind is Kind.OWNER:

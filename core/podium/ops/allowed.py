@@ -1,7 +1,8 @@
-"""Whether whoever runs an install or an uninstall may do all of it, asked before anything is done.
+"""Check that the user may do every step of an install or an uninstall, before the first step.
 
-The API server says it of each right by itself. So nothing is begun that would stop half way for want of one,
-and be undone as far as that is allowed; and the reader is told of all that is missing, not of the first.
+The API server answers for each right separately. Without this check an operation could stop half way for a
+missing right, and be undone only as far as the rights allow. The error lists all missing rights, not only the
+first.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from podium.ops.install import Key
 from podium.wording import some
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-# Who may do everything, as nearly all who install, is asked about in one request instead of hundreds.
+# Most users who install may do everything, so one request asks for that before hundreds ask for each right.
 _ALL = Right("", "", "*", "*", "", "*")
 _AT_ONCE = 8
 
@@ -32,7 +33,7 @@ class _Review(msgspec.Struct):
 
 
 def rights(keys: Iterable[Key], *verbs: str) -> list[Right]:
-    """Give the rights to do something with each object, and to `list` those of its kind."""
+    """Return the rights for these verbs on each object, and to `list` objects of its kind."""
     asked = [
         Right("", key.namespace, key.group, key.resource, "" if verb == "list" else key.name, verb)
         for key in keys
@@ -42,7 +43,7 @@ def rights(keys: Iterable[Key], *verbs: str) -> list[Right]:
 
 
 async def check(connection: Connection, wanted: Sequence[Right], instead: str) -> None:
-    """Raise PodiumError where a right is missing: what may not be done, and what to do `instead`."""
+    """Raise PodiumError if a right is missing: what is not allowed, and what to do `instead`."""
     if await _may(connection, _ALL):
         return
     room = asyncio.Semaphore(_AT_ONCE)
@@ -58,7 +59,10 @@ async def check(connection: Connection, wanted: Sequence[Right], instead: str) -
 
 
 async def _may(connection: Connection, right: Right) -> bool:
-    """Ask for a right; where nobody answers that, the write itself will be answered."""
+    """Return whether the API server grants a right.
+
+    If the review itself is not available, the result is True and the write decides.
+    """
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -74,7 +78,7 @@ async def _may(connection: Connection, right: Right) -> bool:
 
 
 def _together(lacking: Iterable[Right]) -> list[str]:
-    """Say what may not be done, a resource at a time and without names of objects: `get/list roles in x`."""
+    """Return the missing rights in words, one text per resource: `get/list roles in x`."""
     verbs: dict[Right, list[str]] = defaultdict(list)
     for right in lacking:
         of = verbs[right._replace(name="", verb="")]

@@ -1,9 +1,9 @@
-"""A cluster in one file: what Podium reads of it and nothing else, for an audit elsewhere.
+"""Write a cluster to one file: what Podium reads of it and nothing else, for an audit elsewhere.
 
-The file is a `v1` List whose items are typed Lists, empty ones too, for an empty List proves that there are
-none of its kind. Its first item (ClusterInfo) says what the objects cannot: the server's version, what part
-of the cluster was read, and which kinds could not be read and why. An audit of it finds what the audit of the
-cluster finds, and a plan what a plan would find there: pods and nodes are in it as a scheduler sees them.
+The file is a `v1` List whose items are typed Lists. Empty Lists are included, because an empty List proves
+that no object of its kind exists. The first item (ClusterInfo) has the server's version, the part of the
+cluster that was read, and the unread kinds with the reason. An audit of the file has the same findings as an
+audit of the cluster. A plan has the same result too: pods and nodes are stored as a scheduler sees them.
 """
 
 import gzip
@@ -24,24 +24,24 @@ from podium.kube.listing import Page
 from podium.ops.selecting import selected_keys
 from podium.ops.share import NAMING_KEYS, Filter, Rename, known_kinds
 
-# How many events a dump has at most: an hour in which a large cluster was preempted twice over.
+# Maximum number of events in a dump: an hour in which a large cluster was preempted twice.
 MOST_EVENTS = 20_000
 
 
 class Recorder:
-    """Collects the reads of every page; what may be shared of a label is known only when all are there."""
+    """Collects the reads of every page; which labels may be shared is known only after the last page."""
 
-    def __init__(self, discovery: Discovery) -> None:  # noqa: ARG002 - as every collector is made
+    def __init__(self, discovery: Discovery) -> None:  # noqa: ARG002 - every collector has this signature
         self.objects: dict[Served, list[Any]] = {}
 
     def add_page(self, page: Page) -> None:
-        """Decode a page's objects; of events those that tell of evictions. Raises ReadError."""
+        """Decode the objects of a page; events are kept only if they report evictions. Raises ReadError."""
         read = (document.read(page.served.read.type) for document in page.documents)
         kept = (each for each in read if not isinstance(each, Event) or each.of_eviction)
         self.objects.setdefault(page.served, []).extend(kept)
 
     def limit(self, info: ClusterInfo, most: int = MOST_EVENTS) -> ClusterInfo:
-        """Keep the newest events, and say what of the past is not in the dump for that or the namespace."""
+        """Keep only the newest events, and return the info with the history that the dump lacks."""
         unread = dict(info.unread)
         for served, objects in self.objects.items():
             if served.read.kind is Kind.EVENT and len(objects) > most:
@@ -53,19 +53,19 @@ class Recorder:
         return msgspec.structs.replace(info, unread=unread)
 
     def counts(self) -> dict[str, int]:
-        """Say how many objects of each resource there are."""
+        """Return the number of objects per resource."""
         return {served.resource: len(objects) for served, objects in self.objects.items()}
 
 
 def write(path: Path, recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> None:
-    """Write the dump, gzip where the name ends so, readable by its owner only; whole or not at all.
+    """Write the dump, readable by its owner only; the file is complete or not written.
 
-    Raises PodiumError.
+    The dump is compressed with gzip if the file name says so. Raises PodiumError.
     """
     try:
         files.replace(path, lambda file: _write(file, path.name, recorder, info, rename), mode=files.PRIVATE)
     except BrokenPipeError:
-        raise  # the reader of a pipe went away
+        raise  # The reader of a pipe has exited.
     except OSError as error:
         raise PodiumError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -74,13 +74,13 @@ def _write(file: IO[bytes], name: str, recorder: Recorder, info: ClusterInfo, re
     if not name.endswith(".gz"):
         file.writelines(lines(recorder, info, rename))
         return
-    # Neither name nor time in the header: they would tell where and when.
+    # The gzip header has no name and no time, because they would tell where and when the dump was taken.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
         packed.writelines(lines(recorder, info, rename))
 
 
 def lines(recorder: Recorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:
-    """Give the dump as JSON, an object a line."""
+    """Yield the dump as JSON, one object per line."""
     everything = list(itertools.chain.from_iterable(recorder.objects.values()))
     kept = NAMING_KEYS | selected_keys(everything)
     past = any(served.read.kind is Kind.EVENT for served in recorder.objects)

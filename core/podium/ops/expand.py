@@ -1,12 +1,12 @@
-"""What a file would add to a cluster, as the objects that would be there a moment later.
+"""Return what a file would add to a cluster, as the objects that would exist a moment later.
 
-Somebody asks what becomes of a Job that nobody has created yet. A plan speaks of pods and groups, so the Job
-becomes its pods, and its group where one would be made; each passes the admission that a server would give
-it (`podium.rules.admission`), for its integer decides everything. Whatever else a file may hold and a plan
-depends on (nodes, budgets, classes, claims) is added as it is.
+A plan is about pods and groups, but a user may ask about a Job that does not exist yet. The Job is therefore
+expanded into its pods, and into its group if a controller would create one. Each object passes the admission
+of a server (`podium.rules.admission`), because its priority decides everything. Other objects of the file on
+which a plan depends (nodes, budgets, classes, claims) are added unchanged.
 
-Nothing is guessed: what would be refused, what makes no pods by itself and what nobody could plan for is a
-PodiumError that names file and field.
+Nothing is guessed. A PodiumError names file and field of an object that cannot be planned: a server would
+refuse it, or it creates no pods by itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,13 +36,13 @@ from podium.state import Readable, State
 from podium.view import Name
 from podium.wording import some
 
-# What others are judged by comes first, in whatever order the file has it.
+# Kinds that decide the admission of others come first, in any order of the file.
 _FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.POD_GROUP)
 MOST_NOTES = 20
 
 
 class Expansion(NamedTuple):
-    """What to put into the index; which of its groups (else pods) wait; what a reader should know."""
+    """The objects for the index, the groups (else pods) that wait, and notes for the reader."""
 
     objects: tuple[Readable, ...]
     targets: tuple[Name | GroupKey, ...]
@@ -50,7 +50,7 @@ class Expansion(NamedTuple):
 
 
 class _Mould(NamedTuple):
-    """A pod of a template as it was admitted, which its copies are made of; whether they join a gang."""
+    """An admitted pod of a template, from which its copies are made, and whether they join a gang."""
 
     spec: SchedulableSpec
     labels: Mapping[str, str]
@@ -65,24 +65,24 @@ def expand(
     profile: Profile,
     labels: frozenset[str] | None = None,
 ) -> Expansion:
-    """Give the objects that a file would bring, beside those of `state`, which is left as it is.
+    """Return the objects that a file would add to `state`, which is not changed.
 
-    `now` (RFC 3339) is when they are created; `labels` are the labels that a dump has (`Loaded.labels`).
-    Raises PodiumError for what a server of that profile refuses, what cannot be planned for, what asks by a
-    label that the dump left out, and for more than MOST_PODS pods.
+    `now` (RFC 3339) is their creation time; `labels` are the labels that a dump has (`Loaded.labels`). Raises
+    PodiumError for an object that a server of this profile refuses, and for one that cannot be planned. Other
+    errors are a selector on a label that the dump left out, and more than MOST_PODS pods.
     """
     return _Expander(state, now, profile, labels).expand(documents)
 
 
 class _Expander:
-    """Adds the objects of one file to what is seen of the cluster, step by step."""
+    """Adds the objects of one file to the visible part of the cluster, step by step."""
 
     def __init__(self, state: State, now: str, profile: Profile, labels: frozenset[str] | None) -> None:
         self._state = state
         self._now = now
         self._profile = profile
         self._labels = labels
-        # What admission looks at; pods that are there already bother nobody.
+        # The objects that admission reads. Pods of the cluster are not among them.
         self._seen = State(native_served=profile.workload_api)
         for index in (state.namespaces, state.classes, state.workloads, state.groups):
             for each in index.values():
@@ -93,7 +93,7 @@ class _Expander:
         self._origins: dict[Name, Document] = {}
         self._moulds: dict[tuple[ObjectRef, str], _Mould] = {}
         self._owners: dict[ObjectRef, Owner] = {}
-        # Pods that were given the group of their gang, which nobody has made yet.
+        # Pods that joined the group of their gang, which does not exist yet.
         self._joined: dict[GroupKey, list[Schedulable]] = {}
 
     def expand(self, documents: Iterable[Document]) -> Expansion:
@@ -126,7 +126,7 @@ class _Expander:
         return Expansion(tuple(self._objects), targets, tuple(notes))
 
     def _put(self, value: Readable) -> None:
-        """Add an object, and let admission see what it looks at."""
+        """Add an object, and make it visible to admission if admission reads its kind."""
         if self._state.holds(value):
             self._replaced.append(_said(value))
         if isinstance(value, Namespace | PriorityClass | Workload | PodGroup):
@@ -134,7 +134,7 @@ class _Expander:
         self._objects.append(value)
 
     def _made(self, added: Added) -> Made:
-        """Give the pods that an owner makes, and add it itself."""
+        """Add an owner, and return the pods that it creates."""
         owner = added.owner()
         made = added.placed(made_by, owner, added.value)
         self._notes += made.notes
@@ -148,7 +148,7 @@ class _Expander:
     # Admission.
 
     def _admit(self, document: Document, value: dict[str, Any], path: str = "") -> dict[str, Any]:
-        """Give an object as a server would store it; `path` is where it stands in its document."""
+        """Return an object as a server would store it; `path` is its place in its document."""
         verdict = review(Request(operation=Operation.CREATE, object=value), self._seen, self._profile)
         if verdict.admitted is None:
             cause = verdict.causes[0]
@@ -161,7 +161,7 @@ class _Expander:
         return verdict.admitted
 
     def _stored(self, document: Document, read: Read, value: dict[str, Any]) -> Readable:
-        """Give a class, Workload or group, neutral, as it would be stored in place of an old one."""
+        """Return a class, Workload or group in neutral form, as it would be stored in place of an old one."""
         self._seen.remove(read.neutral(msgspec.convert(value, read.type)))
         admitted = self._admit(document, value)
         admitted["metadata"] |= {key: value["metadata"].get(key) for key in ("uid", "creationTimestamp")}
@@ -171,7 +171,7 @@ class _Expander:
     def _admitted_pod(
         self, document: Document, value: dict[str, Any], path: str = ""
     ) -> tuple[Schedulable, bool]:
-        """Give a pod as it would be stored, and whether it was given the group of its gang."""
+        """Return a pod as it would be stored, and whether it joined the group of its gang."""
         meta, joins = value["metadata"], False
         asks = gangs.asks(ObjectMeta(labels=meta.get("labels")))
         if asks and self._profile.rules == "podium" and self._lets_ask(meta["namespace"]):
@@ -188,14 +188,14 @@ class _Expander:
         return pod, joins
 
     def _check_labels(self, document: Document, asked: Iterable[tuple[str, str]]) -> None:
-        """Refuse what asks for pods by labels that a dump left out: nobody knows who has them."""
+        """Raise an error for a selector on a label that the dump left out: its matches are unknown."""
         for field, key in asked:
             if self._labels is not None and key not in self._labels:
                 problem = f"selects pods by {key}; the dump left that label out, so ask the cluster itself"
                 raise document.error(problem, field)
 
     def _joining(self, value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Do to a pod that asks for a group what the webhook does."""
+        """Return a pod that asks for a group as the webhook would change it, and whether it joins a group."""
         meta, spec = value["metadata"], dict(value.get("spec") or {})
         namespace = self._seen.namespaces.get(meta["namespace"])
         labels = (namespace.metadata.labels if namespace is not None else None) or {}
@@ -231,7 +231,7 @@ class _Expander:
     # Pods.
 
     def _add_pod(self, added: Added) -> None:
-        """Add a pod of the file; one that stands on a node already stays what it is."""
+        """Add a pod of the file; a pod that is on a node already is not changed."""
         pod, joins = self._admitted_pod(added.document, added.value)
         sent: Schedulable = added.typed()
         pod.metadata.uid, pod.metadata.creationTimestamp = sent.metadata.uid, self._now
@@ -242,7 +242,7 @@ class _Expander:
         self._add(added.document, pod, joins=joins)
 
     def _add_copies(self, added: Added, batch: Batch, given: GroupKey | None) -> None:
-        """Add the pods of one batch; `given` is the group that a Workload puts them in."""
+        """Add the pods of one batch; `given` is the group that a Workload assigns to them."""
         if not batch.copies:
             return
         mould = self._mould(added, batch, given)
@@ -266,7 +266,7 @@ class _Expander:
             self._add(added.document, pod, joins=mould.joins)
 
     def _mould(self, added: Added, batch: Batch, given: GroupKey | None) -> _Mould:
-        """Admit the first copy of a template for all of them: they differ in nothing that is judged."""
+        """Return the admitted first copy of a template, for all copies: admission treats them alike."""
         known = self._moulds.get((added.ref, batch.template))
         if known is not None:
             return known
@@ -279,7 +279,7 @@ class _Expander:
         return mould
 
     def _first(self, added: Added, batch: Batch, given: GroupKey | None) -> dict[str, Any]:
-        """Give the first pod of a batch as its controller would send it."""
+        """Return the first pod of a batch as its controller would send it."""
         if batch.template not in dict(added.owner().templates()):
             raise added.document.error("is missing; its pods have no spec", batch.template)
         template = at(added.value, parse_path(batch.template))
@@ -314,9 +314,9 @@ class _Expander:
     def _groups_of_workloads(
         self, workloads: list[Added], makers: list[tuple[Added, Made]]
     ) -> dict[tuple[ObjectRef, str, int | None], GroupKey]:
-        """Make the groups of Workloads whose groups are not in the file; say which pods each is for.
+        """Create the groups of Workloads whose groups are not in the file; return the group of each batch.
 
-        The pods are named by their owner, and in it by role and replica.
+        The key of a batch is the owner of its pods, with their role and replica.
         """
         given: dict[tuple[ObjectRef, str, int | None], GroupKey] = {}
         groups = [each for each in self._objects if isinstance(each, PodGroup)]
@@ -334,7 +334,7 @@ class _Expander:
         return list(groups_for(added, owner, made, native_served=self._profile.workload_api))
 
     def _make_gangs(self) -> None:
-        """Make the groups of pods that asked for one, as the controller does when it sees the first."""
+        """Create the groups of pods that asked for a gang, as the controller does for the first pod."""
         for key, pods in self._joined.items():
             gang = gangs.gang_of(pods[0])
             owner = None
@@ -349,12 +349,12 @@ class _Expander:
             self._put_group(self._origins[_name(pods[0])], document)
 
     def _put_group(self, document: Document, value: dict[str, Any]) -> None:
-        """Add a group that the file does not hold itself."""
+        """Add a group that is not in the file."""
         value["metadata"]["creationTimestamp"] = self._now
         self._put(self._stored(document, READS[value["apiVersion"], "PodGroup"], value))
 
     def _targets(self) -> tuple[Name | GroupKey, ...]:
-        """Give the groups that pods of the file wait in, else the pods. Raises ReadError."""
+        """Return the groups in which pods of the file wait, or else those pods. Raises ReadError."""
         groups: dict[GroupKey, None] = {}
         lone: list[Name] = []
         for pod in self._objects:
@@ -385,7 +385,7 @@ def _name(pod: Pod) -> Name:
 
 
 def _said(value: Readable) -> str:
-    """Name an object as a person does."""
+    """Return kind and name of an object."""
     if isinstance(value, PodGroup | Workload | Owner):
         return str(value.ref)
     meta = value.metadata

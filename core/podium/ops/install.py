@@ -1,11 +1,11 @@
-"""What an install or an upgrade does, as values: in which order, what it waits for.
+"""The steps of an install or an upgrade as values: their order, and the condition that each waits for.
 
-A webhook is ready only when it is registered, and whoever is registered before it answers has writes refused.
-So a new registration fails open until the webhook has put its caBundle there and its replicas are available;
-then it is applied as it is meant. What was registered before stays as it is until then, for what it was
-registered by still answers. For the same reason custom resources serve what they served before until every
-process is the new one, and processes that run are replaced one after the other, the webhook first: what it
-takes from the old ones it still takes, but an old one need not take what new ones write.
+A webhook becomes ready only after it is registered, but a registration whose webhook does not answer causes
+refused writes. A new registration therefore fails open until the webhook has set its caBundle and its
+replicas are available. Then the final registration is applied. An older registration stays unchanged until
+then, because its webhook still answers. For the same reason custom resources serve their old versions until
+every process is new. Running processes are replaced one after the other, the webhook first. The new webhook
+accepts what old processes write, but an old webhook need not accept what new processes write.
 """
 
 import copy
@@ -23,14 +23,14 @@ from podium.findings import group_of
 
 MANAGER = "podium-install"
 MODES = ("admission", "scheduler")
-# By this label it is known again what an install has made; the version is that of a Deployment.
+# This label marks the objects that an install created; the version is that of a Deployment.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 VERSION = "app.kubernetes.io/version"
 
 Document = dict[str, Any]
 
-# Each kind that is installed, in the order in which it is applied, and the plural in its path; Leases are
-# made by the processes.
+# Each kind that is installed, in the order of application, and its plural for the path. The processes create
+# Leases themselves.
 _PLURALS = {
     "Namespace": "namespaces",
     "ResourceQuota": "resourcequotas",
@@ -54,14 +54,15 @@ _PLURALS = {
 _RANKS = {kind: rank for rank, kind in enumerate(_PLURALS)}
 _FIRST = "podium-webhook"
 REGISTRATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-# What these say is nobody else's to change (of a caBundle they say nothing); `uninstall` leaves them changed.
+# Podium owns all fields of these kinds (except caBundles, which it does not set). `uninstall` leaves them
+# changed.
 OURS = ("CustomResourceDefinition",)
-# The server's own notes on an object; none of them is something that an install says.
+# Fields that the server sets on an object; an install sets none of them.
 _NOTES = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 
 
 class Key(NamedTuple):
-    """Which object; a namespace is empty where the kind has none."""
+    """The identity of an object; the namespace is empty for cluster-scoped kinds."""
 
     api_version: str
     kind: str
@@ -73,29 +74,29 @@ class Key(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Give the API group, empty for the core's."""
+        """Return the API group, empty for the core group."""
         return group_of(self.api_version)
 
     @property
     def resource(self) -> str:
-        """Give the name of its kind in URLs and rights."""
+        """Return the resource name of its kind, as in URLs and rights."""
         return _PLURALS[self.kind]
 
     @property
     def path(self) -> str:
-        """Give the path of its URL."""
+        """Return the path of its URL."""
         return f"{self.collection}/{quote(self.name, safe='')}"
 
     @property
     def collection(self) -> str:
-        """Give the path of the list that it is in."""
+        """Return the path of the list that contains it."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         where = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
         return f"{root}{where}/{self.resource}"
 
 
 class Until(StrEnum):
-    """What is waited for; the value is the word for it."""
+    """The condition to wait for; the value is its name in messages."""
 
     ESTABLISHED = "established"
     AVAILABLE = "available"
@@ -103,26 +104,26 @@ class Until(StrEnum):
 
 
 class Apply(NamedTuple):
-    """Apply a document on the server's side."""
+    """A step that applies a document with server-side apply."""
 
     document: Document
 
 
 class Await(NamedTuple):
-    """Go on when this is so of an object."""
+    """A step that waits for a condition of an object."""
 
     key: Key
     until: Until
 
 
 class Remove(NamedTuple):
-    """Take an object away that is no more part of it."""
+    """A step that deletes an object that this version does not have."""
 
     document: Document
 
 
 class Action(StrEnum):
-    """What an install does to an object, or would."""
+    """The effect of an install on an object, real or previewed."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -133,7 +134,7 @@ class Action(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """What became of one object, or would: as it was and as it is then, None where there is nothing."""
+    """The result for one object, real or previewed: before and after, None if it does not exist."""
 
     key: Key
     action: Action
@@ -143,34 +144,34 @@ class Outcome(NamedTuple):
 
 
 def key_of(document: Mapping[str, Any]) -> Key:
-    """Name a document."""
+    """Return the key of a document."""
     metadata = document["metadata"]
     return Key(document["apiVersion"], document["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 def rank(document: Mapping[str, Any]) -> int:
-    """Say how late a document is applied."""
+    """Return the position of a document in the order of application."""
     return _RANKS[document["kind"]]
 
 
 def objects_path(definition: Document) -> str:
-    """Give the path of a custom resource's list in the version that is stored."""
+    """Return the path of a custom resource's list in the stored version."""
     spec = definition["spec"]
     (version,) = [each["name"] for each in spec["versions"] if each["storage"]]
     return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
 
 
 def rendered(mode: str) -> Path:
-    """Give the file with the manifests of a mode. Raises PodiumError."""
+    """Return the file with the manifests of a mode. Raises PodiumError."""
     return folder("manifests") / "rendered" / f"{mode}.yaml"
 
 
 def manifests(mode: str, image: str | None) -> list[Document]:
-    """Read the rendered manifests of a mode in the order of their application; `image` replaces the image.
+    """Return the rendered manifests of a mode in order of application; `image` replaces the image.
 
-    They are labelled as made by an install of this version. Raises PodiumError where there are none.
+    They have the labels of an install of this version. Raises PodiumError if there are none.
     """
-    import yaml  # noqa: PLC0415 - the modules of a command are imported for its --help, too
+    import yaml  # noqa: PLC0415 - Also imported for --help of the commands.
 
     path = rendered(mode)
     try:
@@ -190,7 +191,11 @@ def manifests(mode: str, image: str | None) -> list[Document]:
 def plan(
     documents: Sequence[Document], there: Mapping[Key, Document], surplus: Sequence[Document] = ()
 ) -> Iterator[Apply | Await | Remove]:
-    """Give the steps; `there` is what is there of the documents, `surplus` what an older version has left."""
+    """Yield the steps.
+
+    `there` are the existing objects among the documents, `surplus` the objects that only an older version
+    has.
+    """
     registrations = [each for each in documents if each["kind"] in REGISTRATIONS]
     kinds = {kind: [each for each in documents if each["kind"] == kind] for kind in _PLURALS}
     definitions = kinds["CustomResourceDefinition"]
@@ -211,7 +216,10 @@ def plan(
 
 
 def _processes(deployments: Sequence[Document], there: Mapping[Key, Document]) -> Iterator[Apply | Await]:
-    """Replace those that run one after the other, the webhook first; start the others together."""
+    """Yield the steps that replace running processes one by one, then start new ones together.
+
+    The webhook is replaced first.
+    """
     running = [each for each in deployments if key_of(each) in there]
     for each in sorted(running, key=lambda each: each["metadata"]["name"] != _FIRST):
         yield Apply(each)
@@ -222,10 +230,10 @@ def _processes(deployments: Sequence[Document], there: Mapping[Key, Document]) -
 
 
 def bridging(definition: Document, there: Document | None) -> Document:
-    """Give a definition that serves what is served now and no more, though as it is stored from now on.
+    """Return a definition that serves exactly the versions served now, but stores the new version.
 
-    Processes of the older version go on with their versions; a version that is new to them would be converted
-    by a webhook that does not know it.
+    Processes of the older version continue to use their versions. A version that is new to them would be
+    converted by a webhook that does not know it.
     """
     if there is None:
         return definition
@@ -241,7 +249,7 @@ def bridging(definition: Document, there: Document | None) -> Document:
 
 
 def failing_open(configuration: Document) -> Document:
-    """Give a webhook configuration that refuses nothing while nothing answers."""
+    """Return a webhook configuration that refuses nothing if the webhook does not answer."""
     opened = copy.deepcopy(configuration)
     for webhook in opened["webhooks"]:
         webhook["failurePolicy"] = "Ignore"
@@ -249,7 +257,7 @@ def failing_open(configuration: Document) -> Document:
 
 
 def lacking(document: Document | None, until: Until) -> str:
-    """Say what an object still lacks; empty when it is as it is waited for."""
+    """Return what an object lacks for a condition; empty if the condition holds."""
     if document is None:
         return "is gone"
     match until:
@@ -263,7 +271,7 @@ def lacking(document: Document | None, until: Until) -> str:
 
 
 def _rolling(deployment: Document) -> str:
-    """Say how far a Deployment is from running what it says, as `kubectl rollout status` does."""
+    """Return what a Deployment lacks to run its spec, as `kubectl rollout status` does; empty if nothing."""
     status = deployment.get("status") or {}
     wanted = deployment["spec"].get("replicas", 1)
     if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
@@ -277,7 +285,7 @@ def _rolling(deployment: Document) -> str:
 
 
 def _reason(status: Document) -> str:
-    """Say why pods are not made (a quota, a policy), if that is why."""
+    """Return the reason why pods are not created (a quota, a policy), or an empty text."""
     failures = [
         each.get("message", "")
         for each in status.get("conditions") or ()
@@ -292,7 +300,7 @@ def _is_true(document: Document, condition: str) -> bool:
 
 
 def _clients(document: Document) -> list[Document]:
-    """Give every clientConfig of a registration, none where nothing is converted."""
+    """Return every clientConfig of a registration or definition, none without conversion."""
     if document["kind"] in REGISTRATIONS:
         return [each["clientConfig"] for each in document["webhooks"]]
     webhook = document["spec"].get("conversion", {}).get("webhook")
@@ -300,14 +308,14 @@ def _clients(document: Document) -> list[Document]:
 
 
 def action(before: Document | None, after: Document) -> Action:
-    """Say what happened between an object as it was and as it is, but for the server's own notes."""
+    """Return the difference between two states of an object, without the fields that the server sets."""
     if before is None:
         return Action.CREATED
     return Action.UNCHANGED if said(before) == said(after) else Action.CHANGED
 
 
 def said(document: Document) -> Document:
-    """Give an object without what the server notes in it."""
+    """Return an object without the fields that the server sets."""
     metadata = {name: value for name, value in document["metadata"].items() if name not in _NOTES}
     return {
         **{name: value for name, value in document.items() if name not in ("metadata", "status")},
@@ -316,9 +324,9 @@ def said(document: Document) -> Document:
 
 
 def difference(outcome: Outcome) -> str:
-    """Write what changes in an object as a unified diff of YAML; empty when nothing does.
+    """Return the changes of an object as a unified diff of YAML; empty if there are none.
 
-    What others say in it stands there only as context: an apply leaves it alone. What is secret is masked.
+    Fields of other managers are context only, because an apply does not change them. Secret data is masked.
     """
     before, after = _yaml(outcome.before), _yaml(outcome.after)
     names = f"{outcome.key} (there)", f"{outcome.key} (new)"
@@ -337,7 +345,7 @@ def _yaml(document: Document | None) -> list[str]:
 
 
 def counts(outcomes: Iterable[Outcome]) -> str:
-    """Sum up in a few words."""
+    """Return a summary of the outcomes in a few words."""
     actions = [each.action for each in outcomes]
     found = [f"{actions.count(each)} {each}" for each in Action if each in actions]
     return ", ".join(found) or "nothing"

@@ -1,8 +1,8 @@
-"""An install carried out: asked of the server beforehand, waited for, and undone when it fails half way.
+"""Carry out an install: preview it on the server, wait for each condition, and undo it if it fails.
 
-Nothing is written before the server was asked, in a dry run, whether it takes every document. An install
-that fails undoes what it did, the last first: what it made goes, by UID; what was there before gets back the
-fields that were written. Custom resources that somebody made meanwhile stay.
+Nothing is written before the server has accepted every document in a dry run. An install that fails undoes
+its steps in reverse order. It deletes what it created, by UID, and restores the fields that it changed in
+existing objects. Custom resources that users created in the meantime stay.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ from podium.ops.install import (
 from podium.ops.restoring import restoring
 
 _GLANCE_SECONDS = 0.5
-# How long what was taken away may take to be gone before it is named as left. A definition has been seen to
-# take more than a minute on a busy server, with no object of its own left.
+# How long deleted objects may take to disappear before they are reported as left. A definition without
+# objects has been seen to take more than a minute on a busy server.
 _GONE_SECONDS = 180.0
 
 Say = Callable[[str], None]
 
 
 async def read(connection: Connection, path: str) -> Document | None:
-    """Give what is at a path; None where there is nothing. Raises PodiumError."""
+    """Return the object at a path, or None if there is none. Raises PodiumError."""
     try:
         document: Document = decode(await connection.get(path), dict[str, Any])
     except RefusedError as refused:
@@ -55,7 +55,7 @@ async def read(connection: Connection, path: str) -> Document | None:
 
 
 async def inventory(connection: Connection) -> list[Document]:
-    """List what installs have made that is there now, of any version and mode. Raises PodiumError."""
+    """Return the existing objects that installs created, of any version and mode. Raises PodiumError."""
     kinds = sorted({key_of(each)._replace(name="") for each in manifests("scheduler", None)})
     selector = f"{MANAGED_BY}={MANAGER}"
 
@@ -67,10 +67,10 @@ async def inventory(connection: Connection) -> list[Document]:
 
 
 async def preview(connection: Connection, documents: Sequence[Document], *, force: bool) -> list[Outcome]:
-    """Ask the server in a dry run what applying each document would do; nothing is written.
+    """Return what applying each document would do, from a dry run; nothing is written.
 
-    A ConfigMap that somebody else has changed is the administrator's, and kept, unless `force` takes it.
-    Raises PodiumError when the server cannot be asked; what it refuses is an outcome.
+    A ConfigMap that another manager changed belongs to the administrator. It is kept unless `force` is set.
+    Raises PodiumError if the server does not answer; a refusal is an outcome.
     """
     keys = [key_of(each) for each in documents]
     found = await asyncio.gather(*(read(connection, key.path) for key in keys))
@@ -85,7 +85,7 @@ async def preview(connection: Connection, documents: Sequence[Document], *, forc
 async def _tried(
     connection: Connection, document: Document, before: Document | None, *, new: set[str], force: bool
 ) -> Outcome:
-    """Apply a document in a dry run, but for those in `new` namespaces: the server takes none into them."""
+    """Apply a document in a dry run, except in `new` namespaces, where the server refuses dry runs."""
     key = key_of(document)
     if key.namespace in new:
         return Outcome(key, Action.CREATED, None, document)
@@ -101,7 +101,7 @@ async def _tried(
 
 
 class _Done(NamedTuple):
-    """What was done to an object: as it was and as it is then, None where there is nothing."""
+    """A change of an object: before and after, None if it did not exist."""
 
     key: Key
     before: Document | None
@@ -109,7 +109,7 @@ class _Done(NamedTuple):
 
 
 class Installer:
-    """One install on one server; `say` is told each step in a line."""
+    """An install on one server; `say` receives a line for each step."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Installer:
         clock: Callable[[], float],
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`timeout` is in seconds, for all that is waited for together."""
+        """Create an installer; `timeout` is in seconds, for all waits together."""
         self._connection = connection
         self._deadline = clock() + timeout
         self._force = force
@@ -131,9 +131,9 @@ class Installer:
         self._done: list[_Done] = []
 
     async def install(self, outcomes: Sequence[Outcome], documents: Sequence[Document]) -> None:
-        """Install what `preview` was asked about, until all of it works.
+        """Install the documents that `preview` checked, and wait until all of them work.
 
-        Raises PodiumError when it does not, after undoing it; the line says what is left.
+        Raises PodiumError if that fails, after the undo. Its message lists what is left.
         """
         there = {each.key: each.before for each in outcomes if each.before is not None}
         kept = {each.key for each in outcomes if each.action is Action.KEPT}
@@ -161,7 +161,7 @@ class Installer:
             force = self._force or key.kind in OURS
             body = await self._connection.apply(key.path, document, manager=MANAGER, force=force)
         except PodiumError as error:
-            # No answer does not mean that the server did nothing.
+            # Without an answer the server may still have done the write.
             if not isinstance(error, RefusedError):
                 self._done.append(_Done(key, before, await read(self._connection, key.path)))
             raise
@@ -195,7 +195,7 @@ class Installer:
         self._say(f"{wanted.key} is {wanted.until}")
 
     async def _undo(self) -> str:
-        """Undo what was done, the last first; say what is left."""
+        """Undo the changes in reverse order, and return a sentence on what is left."""
         self._say("undoing what was done; who interrupts this runs it again, or podium uninstall")
         left = []
         gone: list[Key] = []
@@ -222,17 +222,17 @@ class Installer:
         return "all that it had done was undone" if self._done else "nothing was changed"
 
     async def _put_back(self, key: Key, before: Document, after: Document | None) -> None:
-        """Give an object that was there the fields as they were."""
+        """Restore the old values of the fields of an object that existed before."""
         now = await read(self._connection, key.path)
         uid = before["metadata"]["uid"]
         if after is not None and (now is None or now["metadata"]["uid"] != uid):
-            return  # somebody has taken it away since
+            return  # The object was deleted in the meantime.
         await self._connection.apply(key.path, restoring(before, after), manager=MANAGER, force=True)
         self._say(f"put back {key}")
 
 
 async def _whole(writing: Coroutine[Any, Any, None]) -> None:
-    """Let a write end, so that it is known what it did, before being cancelled."""
+    """Let a write finish before cancellation, so that its effect is known."""
     task = asyncio.ensure_future(writing)
     try:
         await asyncio.shield(task)
@@ -242,9 +242,9 @@ async def _whole(writing: Coroutine[Any, Any, None]) -> None:
 
 
 async def delete(connection: Connection, key: Key, uid: str, *, policy: str = "Background") -> None:
-    """Delete an object and what it made; one that is gone, or another by now, is fine. Raises PodiumError.
+    """Delete an object and its dependents; a missing or replaced object is ignored. Raises PodiumError.
 
-    With the policy `Foreground` it is there until all that it made is gone.
+    With the policy `Foreground` the object exists until all its dependents are gone.
     """
     options = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
     try:
@@ -257,7 +257,7 @@ async def delete(connection: Connection, key: Key, uid: str, *, policy: str = "B
 async def still_there(
     connection: Connection, keys: Iterable[Key], clock: Callable[[], float], sleep: Sleep
 ) -> list[Key]:
-    """Wait, not for ever, until deleted objects are gone; give those that are not."""
+    """Wait for a limited time until deleted objects are gone, and return those that are not."""
     deadline = clock() + _GONE_SECONDS
     left = list(keys)
     while left := [key for key in left if await read(connection, key.path) is not None]:
@@ -268,7 +268,7 @@ async def still_there(
 
 
 async def _holds_objects(connection: Connection, key: Key) -> bool:
-    """Say whether a custom resource's definition would take objects with it."""
+    """Return whether deleting a custom resource's definition would delete objects."""
     definition = await read(connection, key.path) if key.kind == "CustomResourceDefinition" else None
     if definition is None:
         return False
@@ -280,7 +280,7 @@ async def _holds_objects(connection: Connection, key: Key) -> bool:
 async def items(
     connection: Connection, path: str, *, most: int | None = None, **query: str
 ) -> AsyncIterator[Document]:
-    """Give the items of a list, read by pages of `most` at most; none where there is no such list.
+    """Yield the items of a list, in pages of at most `most`; none if there is no such list.
 
     Raises PodiumError.
     """

@@ -1,8 +1,8 @@
-"""The pods that a controller would make of an object, so that a plan can speak of what nobody has created.
+"""The pods that a controller would create for an object, so that a plan can include objects not yet created.
 
-Names, labels and owners are what the controllers write, as far as anything about scheduling reads them: which
-gang a pod is of, which selector counts it, in which order it stands. Where a controller picks letters at
-random they come from the owner's name here, so the same file gives the same pods.
+Names, labels and owners are those that the controllers write, as far as scheduling reads them. They decide
+the gang of a pod, the selectors that count it, and its position in the order. Where a controller picks random
+letters, they are derived from the owner's name here, so the same file gives the same pods.
 
 Sources: the Job, StatefulSet and ReplicaSet controllers of Kubernetes 1.37; kubernetes-sigs/jobset and lws.
 """
@@ -34,21 +34,21 @@ from podium.api.v1alpha2 import reference
 from podium.findings import ObjectError, ObjectRef
 from podium.gangs import JOBSET_INDEX
 
-# More pods than this in one file are a slip of the pen, and would take the planner minutes.
+# More pods than this in one file are probably a mistake, and would take the planner minutes.
 MOST_PODS = 20_000
 
-# An annotation and label on pods, by the Job controller: which of the Job's completions a pod is for.
+# An annotation and label of the Job controller on pods: the pod's completion index.
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _CONTROLLER_UIDS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _JOBSET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
-# What has pods wait for others of theirs, and then follow them: there is no one plan for all of them.
+# An annotation with which pods wait for other pods and then follow them, so no single plan covers all.
 _JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LWS_EXCLUSIVE = (EXCLUSIVE, f"{_LWS}/subgroup-exclusive-topology")
 
 _NO_PLAN = "has pods wait for others and then follow them, which is not planned; add the pods themselves"
 
-# apimachinery's letters of generated names, how many of them, and what of a longer name stands before them.
+# apimachinery's letters of generated names, the length of the suffix, and the maximum length of the base.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _GENERATED_BASE = 58
@@ -56,17 +56,17 @@ _HASH = 10
 
 
 class Copy(NamedTuple):
-    """One pod of a template: its name, and the labels it has beside the template's."""
+    """A pod of a template: its name, and its labels in addition to the template's."""
 
     name: str
     labels: dict[str, str]
 
 
 class Batch(NamedTuple):
-    """Pods of one template (a field path in the owner) that one controller makes.
+    """Pods of one template (a field path in the owner) that one controller creates.
 
-    `role` is the name of a JobSet's role, `replica` counts those of a LeaderWorkerSet; `claims` are the
-    volumes whose claims a StatefulSet makes for each pod, called `<volume>-<pod>`.
+    `role` is the name of a JobSet's role, `replica` the index in a LeaderWorkerSet. `claims` are the volumes
+    for which a StatefulSet creates claims named `<volume>-<pod>`.
     """
 
     template: str
@@ -78,26 +78,26 @@ class Batch(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What is made of an object at once, and what a reader must know of the rest."""
+    """The pods that are created at once for an object, and notes on the rest."""
 
     batches: tuple[Batch, ...]
     notes: tuple[str, ...]
 
 
 def uid_of(kind: str, namespace: str, name: str) -> str:
-    """Give the uid of an object that no server has seen: always the same for the same name."""
+    """Return the uid of an object that no server has stored, always the same for the same name."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{namespace}/{name}"))
 
 
 def generated(base: str, namespace: str, index: int = 0) -> str:
-    """Give the name that generateName would: the index picks one of the 27^5 endings, no two alike."""
+    """Return a name as generateName would; the index selects one of the 27^5 suffixes, all different."""
     base = base[:_GENERATED_BASE]
     seed = int.from_bytes(hashlib.sha256(f"{namespace}/{base}".encode()).digest()[:8])
     return base + _letters(seed + index, _SUFFIX)
 
 
 def with_claims(spec: SchedulableSpec, claims: tuple[str, ...], pod: str) -> SchedulableSpec:
-    """Give a pod the claims that are its own, in place of volumes of their names."""
+    """Return a pod spec with the pod's own claims in place of the volumes of their names."""
     if not claims:
         return spec
     volumes = [Volume(name=name, persistentVolumeClaim=ClaimSource(f"{name}-{pod}")) for name in claims]
@@ -106,7 +106,7 @@ def with_claims(spec: SchedulableSpec, claims: tuple[str, ...], pod: str) -> Sch
 
 
 def size_of(owner: OwnerObject) -> int:
-    """Say how many pods there would be at once; costs nothing, however many. Raises ObjectError."""
+    """Return the number of pods that would be created at once, in constant time. Raises ObjectError."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     for field, number in _numbers(owner):
         if number is not None and number < 0:
@@ -126,9 +126,9 @@ def size_of(owner: OwnerObject) -> int:
 
 
 def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
-    """Give the pods of an owner that decodes; `document` is the whole of it. Raises ObjectError.
+    """Return the pods of an owner that was decoded from `document`. Raises ObjectError.
 
-    The owner must have a name, and `size_of` it must not be too large.
+    The owner must have a name, and its `size_of` must be within the limit.
     """
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     number = size_of(owner)
@@ -149,7 +149,7 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
 
 
 def _numbers(owner: OwnerObject) -> Iterator[tuple[str, int | None]]:
-    """Give the fields that count pods."""
+    """Yield the fields that set numbers of pods, with their values."""
     match owner:
         case SimpleOwner(spec=TemplateSpec() as spec):
             yield from _counts("spec", spec)
@@ -177,7 +177,7 @@ def _suspended(ref: ObjectRef) -> str:
 
 
 def _job(ref: ObjectRef, template: str, number: int, labels: Mapping[str, str], *, indexed: bool) -> Batch:
-    """Give the pods of a Job; those of an Indexed one are numbered."""
+    """Return the pods of a Job; pods of an Indexed Job have an index."""
     common = {
         **labels,
         **dict.fromkeys(_CONTROLLER_UIDS, uid_of(ref.kind, ref.namespace, ref.name)),
@@ -198,7 +198,7 @@ def _indexed(ref: ObjectRef, common: Mapping[str, str], index: int) -> Copy:
 
 
 def _replicas(ref: ObjectRef, number: int) -> Batch:
-    """Give the pods of a ReplicaSet, or of the one that a Deployment makes."""
+    """Return the pods of a ReplicaSet, or of the ReplicaSet that a Deployment creates."""
     labels = {}
     if ref.kind == "Deployment":
         seed = int.from_bytes(hashlib.sha256(str(ref).encode()).digest()[:8])
@@ -226,7 +226,7 @@ def _ordinal(stateful_set: str, ordinal: int, labels: Mapping[str, str] | None =
 
 
 def _claims(ref: ObjectRef, document: Mapping[str, Any], *path: str) -> tuple[str, ...]:
-    """Name the volumes for which claims are made."""
+    """Return the names of the volumes for which claims are created."""
     field = f"{'.'.join(path)}.volumeClaimTemplates"
     templates = _at(document, *path, "volumeClaimTemplates")
     names: list[str] = []
@@ -239,7 +239,7 @@ def _claims(ref: ObjectRef, document: Mapping[str, Any], *path: str) -> tuple[st
 
 
 def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:
-    """Give the pods of the roles that wait for no other role."""
+    """Return the pods of the roles that wait for no other role."""
     spec = owner.spec
     if spec is None or spec.suspend:
         return Made((), () if spec is None else (_suspended(ref),))
@@ -258,7 +258,7 @@ def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:
 
 
 def _role(ref: ObjectRef, role: ReplicatedJob, path: str, sent: Mapping[str, Any]) -> Iterator[Batch]:
-    """Give the pods of the Jobs of a role; its Jobs are Indexed unless they say otherwise."""
+    """Yield the pods of the Jobs of a role; its Jobs are Indexed by default."""
     job = role.template or JobTemplate()
     annotations = job.metadata.annotations if job.metadata is not None else None
     _refuse_keys(ref, f"{path}.template.metadata.annotations", annotations, (_JOBSET_EXCLUSIVE,))
@@ -279,7 +279,7 @@ def _role(ref: ObjectRef, role: ReplicatedJob, path: str, sent: Mapping[str, Any
 
 
 def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping[str, Any]) -> Made:
-    """Give leaders and, unless they wait for their leader, workers of every replica."""
+    """Return the leaders of every replica, and the workers unless they wait for their leader."""
     pair = owner.spec.leaderWorkerTemplate if owner.spec is not None else None
     if pair is None:
         return Made((), ())
@@ -312,7 +312,7 @@ def _worker(leader: str, place: int, labels: Mapping[str, str]) -> Copy:
 
 
 def _at(value: object, *steps: str) -> Any:
-    """Give what a document that no read names has at a path; None where the path leads nowhere."""
+    """Return the value at a path of an untyped document, or None if the path does not exist."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -336,7 +336,7 @@ def _default(number: int | None) -> int:
 
 
 def _letters(number: int, count: int) -> str:
-    """Write a number with a generated name's letters."""
+    """Return a number in the letters of generated names."""
     text = ""
     for _ in range(count):
         number, digit = divmod(number, len(_LETTERS))

@@ -1,9 +1,10 @@
-"""Moving groups between Podium's resources and the native ones: a plan, from nothing but what is there.
+"""Plan the move of groups between Podium's resources and the native ones, from the present objects alone.
 
-A group moves when nobody uses it: its copy is made, then it is deleted. Nobody uses it when no live pod is of
-it, no pod template names it, and no controller made it, for that would make it again. Where somebody does, a
-person must change and restart the owner first, for membership cannot be changed in a pod. What was done needs
-no record: a run that was cut leaves copies beside their originals, and the next one sees both and goes on.
+A group moves only while it is not in use: it is copied, then deleted. A group is in use if a live pod is a
+member, or if a pod template names it. It is also in use if a controller created it and would create it again.
+In that case a user must first change and restart the owner, because the group of a pod cannot be changed. No
+record is needed: an interrupted run leaves copies beside their originals, and the next run sees both and
+continues.
 """
 
 from collections import defaultdict
@@ -34,37 +35,37 @@ from podium.rules.audit.templates import made_by_people
 from podium.view import View
 from podium.wording import some
 
-# The folders of manifests: what moves, and what somebody uses.
+# The folders of manifests: the objects that move, and the objects in use.
 MOVED, HELD = "moved", "held"
 
-# Where a pod, or a pod template, says its group.
+# The field with the group of a pod or a pod template.
 FIELD = "spec.schedulingGroup.podGroupName"
 LABEL = f"metadata.labels[{GROUP_LABEL}]"
 
 
 class Api(StrEnum):
-    """Whose resources, by the word for it."""
+    """The API whose resources are meant; the value is its name."""
 
     NATIVE = "native"
     PODIUM = "podium"
 
 
 class State(StrEnum):
-    """What is to be done with an object."""
+    """The planned step for an object."""
 
     MOVES = "moves"
-    COPIED = "is copied"  # and is deleted
+    COPIED = "is copied"  # Copied already; the original is deleted.
     USED = "in use"
     LEAVING = "being deleted"
     STAYS = "cannot move"
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """One object and what becomes of it.
+    """An object and its plan.
 
-    `copied` says that there is a copy. `users` are those that have to be changed and restarted, or waited
-    for, before it can move. `why` says what keeps it otherwise. `done` is what was done with it, once
-    something was, and `failed` that it did not come where it should.
+    `copied` says whether a copy exists. `users` must be changed and restarted, or must finish, before the
+    object can move. `why` is any other reason why it cannot move. `done` says what a run did with it, and
+    `failed` that the object did not reach its planned state.
     """
 
     object: ObjectRef
@@ -79,10 +80,10 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Move(NamedTuple):
-    """What is written for an item: its copy, and the deletion of the original as it was read.
+    """The writes for an item: its copy, and the deletion of the original as it was read.
 
-    `copied` is the UID of the copy where there is one already. A group names the Workload that it was made
-    from, if any; `owners` are its references to Workloads of the old API, whose copies have other UIDs.
+    `copied` is the UID of an existing copy. `workload` is the Workload from which a group was made, if any.
+    `owners` are its references to Workloads of the old API, whose copies have other UIDs.
     """
 
     item: Item
@@ -96,7 +97,7 @@ class Move(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """A plan: all items, what is written for some, and the manifests by their file's path in the folder."""
+    """A plan: all items, the writes for some of them, and the manifests by file path in the folder."""
 
     items: list[Item]
     moves: list[Move]
@@ -104,7 +105,7 @@ class Migration(NamedTuple):
 
 
 def target_version(to: Api, minor: int) -> str:
-    """Give the version in which Kubernetes 1.`minor` is best given objects of an API."""
+    """Return the best version of an API for Kubernetes 1.`minor`."""
     if to is Api.PODIUM:
         return STORED
     known = min(max(minor, min(WORKLOAD_VERSIONS)), max(WORKLOAD_VERSIONS))
@@ -112,7 +113,7 @@ def target_version(to: Api, minor: int) -> str:
 
 
 def plan(view: View, documents: Mapping[ObjectRef, Document], target: str, minor: int) -> Migration:
-    """Plan to move every group and Workload of the other API to a version of one.
+    """Plan to move every group and Workload of the other API to the version `target`.
 
     `documents` are the whole objects of both kinds; Kubernetes is 1.`minor`.
     """
@@ -139,7 +140,7 @@ def plan(view: View, documents: Mapping[ObjectRef, Document], target: str, minor
 
 
 class _Planner:
-    """Judges objects one by one; Workloads after the groups that were made from them."""
+    """Plans objects one by one; Workloads after the groups that were made from them."""
 
     def __init__(self, view: View, documents: Mapping[ObjectRef, Document], target: str, minor: int) -> None:
         self._view = view
@@ -152,11 +153,11 @@ class _Planner:
         self._owned = self._owners_of_things()
 
     def moves(self, key: GroupKey) -> bool:
-        """Whether an object is of the other API."""
+        """Return whether an object belongs to the other API."""
         return key.native is not self._to_native
 
     def group(self, key: GroupKey) -> Move:
-        """Judge a group."""
+        """Plan a group."""
         group = self._view.groups[key]
         there = self._view.groups.get(key._replace(native=self._to_native))
         pods = self._surveyed[key].present
@@ -181,7 +182,7 @@ class _Planner:
         )
 
     def workload(self, key: GroupKey, groups: Iterable[Move]) -> Move:
-        """Judge a Workload: it stays as long as one of the groups does that were made from it."""
+        """Plan a Workload, which stays as long as any group that was made from it."""
         workload = self._view.workloads[key]
         there = self._view.workloads.get(key._replace(native=self._to_native))
         staying = [each for each in groups if not each.deletes and each.item.state is not State.LEAVING]
@@ -191,7 +192,7 @@ class _Planner:
         makers = self._makers(workload.metadata)
         users = {str(each.item.object) for each in staying} | makers
         item = self._item(workload, users, why, copied=there is not None)
-        # Groups that move want their Workload where they go, whoever else stays.
+        # Groups that move need their Workload in the new API, even if other groups stay.
         wanted = item.state is State.USED and not makers and any(each.copies for each in groups)
         return Move(
             item,
@@ -229,7 +230,7 @@ class _Planner:
         )
 
     def _copy(self, ref: ObjectRef) -> tuple[Fields, list[Fields], str]:
-        """Give the copy, the references in it that want a new UID, and what it cannot say."""
+        """Return the copy, its references that need a new UID, and what the copy cannot express."""
         document = self._documents[ref].value()
         copy, notes = convert(document, self._target)
         lost = [note for note in notes if note.lost and note.field != "metadata.ownerReferences"]
@@ -242,9 +243,11 @@ class _Planner:
         return said, owners, "; ".join(map(_said, lost))
 
     def _makers(self, meta: ObjectMeta) -> set[str]:
-        """Name the controller that made an object and would make it again (a Workload is none), and its own.
+        """Return the controller that would recreate an object, and the objects that it owns.
 
-        What an object owns goes with it.
+        A Workload as controller would not recreate it.
+
+        Its dependents count because they would be deleted with it.
         """
         makers = self._owned[meta.uid] if meta.uid else set[str]()
         maker = meta.controller()
@@ -253,7 +256,7 @@ class _Planner:
         return {*makers, str(ObjectRef(maker.apiVersion, maker.kind, meta.namespace or "", maker.name))}
 
     def _workload_stays(self, key: GroupKey) -> str:
-        """Say why a Workload cannot go where its group would; empty where it can, or is not there."""
+        """Return why a Workload cannot move with its group; empty if it can, or does not exist."""
         workload = self._view.workloads.get(key)
         if workload is None:
             return ""
@@ -277,7 +280,7 @@ class _Planner:
         return _unread(self._documents[ref].value())
 
     def _templated(self) -> dict[GroupKey, set[str]]:
-        """Name the owners whose pod templates name a group."""
+        """Return the owners whose pod templates name each group."""
         found: dict[GroupKey, set[str]] = defaultdict(set)
         for owner in made_by_people(self._survey):
             for template in owner.templates.values():
@@ -287,7 +290,7 @@ class _Planner:
         return found
 
     def _owners_of_things(self) -> dict[str, set[str]]:
-        """Name the pods, and what makes pods, by the UIDs of what owns them."""
+        """Return the pods and pod owners by the UIDs of their owners."""
         found: dict[str, set[str]] = defaultdict(set)
         for pod in self._view.pods.values():
             for owner in pod.metadata.ownerReferences or ():
@@ -299,7 +302,7 @@ class _Planner:
 
 
 def _meant(template: Template | PodGroup) -> tuple[object, ...]:
-    """Give what a scheduler makes of a group or template; a nil integer is 0, no mode is one by one."""
+    """Return the properties that a scheduler reads; a nil integer is 0, no mode is DisruptionMode.POD."""
     return (
         template.min_count,
         template.disruption_mode or DisruptionMode.POD,
@@ -310,7 +313,7 @@ def _meant(template: Template | PodGroup) -> tuple[object, ...]:
 
 
 def _unread(document: Fields) -> list[object]:
-    """Give the parts of a spec that the neutral forms of group and Workload only name, or leave out."""
+    """Return the parts of a spec that the neutral forms of group and Workload only name or leave out."""
     spec = _without_nulls(document.get("spec") or {})
     parts = [spec, *spec.get("podGroupTemplates", ())]
     rest = [
@@ -324,7 +327,7 @@ def _said(note: Note) -> str:
 
 
 def _without_nulls(value: Fields) -> Fields:
-    """Leave out nulls, which mean nothing here and which a custom resource's schema refuses."""
+    """Return the value without nulls, which have no meaning here and which CRD schemas refuse."""
     return {
         key: _without_nulls(inner)
         if isinstance(inner, dict)

@@ -1,7 +1,8 @@
-"""A migration carried out: copies first, then, of what nobody uses at that moment, the originals.
+"""Carry out a migration: create the copies first, then delete the originals that are not in use.
 
-At no moment is a group in neither API, so a run may be cut anywhere and begun again. Deleted is what the plan
-was made of (its UID and resourceVersion), and only after the pods were read once more. No pod is written to.
+A group is always in at least one API, so a run can be interrupted at any point and repeated. A delete names
+the object that was planned (its UID and resourceVersion), and happens only after the pods were read again. No
+pod is changed.
 """
 
 from collections.abc import Sequence
@@ -27,34 +28,37 @@ MANAGER = "podium-migrate"
 
 
 class Done(NamedTuple):
-    """What was done with an object, in words; `failed` says that it is not where the plan wanted it."""
+    """The action on an object, in words; `failed` means that it did not reach its planned state."""
 
     text: str
     failed: bool = False
 
 
 class _Used(NamedTuple):
-    """What pods hold: the groups that live ones are of, and the UIDs of what owns any."""
+    """The groups and owners of pods: the groups of live pods, and the UIDs of the owners of any pod."""
 
     groups: set[GroupKey]
     owners: set[str]
 
 
 class Migrator:
-    """One run on one server."""
+    """A migration run on one server."""
 
     def __init__(self, connection: Connection, discovery: Discovery, watcher: Watcher) -> None:
-        """`discovery` is of all that Podium reads; `watcher` is told each write in a line."""
+        """Create a run.
+
+        `discovery` has all kinds that Podium reads, `watcher` receives a line for each write.
+        """
         self._connection = connection
         self._discovery = discovery
         self._watcher = watcher
         self.done: dict[ObjectRef, Done] = {}
 
     async def migrate(self, moves: Sequence[Move]) -> None:
-        """Carry out a plan, namespace after namespace; what becomes of each object is in `done`.
+        """Carry out a plan, one namespace after another; `done` has the result for each object.
 
-        What the server refuses is left, and the rest goes on. Raises PodiumError when it does not answer, or
-        does not serve what is to be made: the next run goes on from what is there.
+        An object that the server refuses is skipped, and the rest continues. Raises PodiumError if the server
+        does not answer, or does not serve the target version. The next run continues from the present state.
         """
         for namespace, here in groupby(moves, key=lambda move: move.item.object.namespace):
             await self._namespace(namespace, list(here))
@@ -81,7 +85,7 @@ class Migrator:
                 await self._delete(move, used)
 
     async def _copy(self, move: Move, uids: dict[str, str]) -> None:
-        """Apply a copy; `uids` are those of the copies of Workloads, by name, and take in this one's."""
+        """Apply a copy; `uids` are the UIDs of the copied Workloads by name, and get this one's UID."""
         name = move.item.object.name
         if move.workload and move.workload not in uids and self._was_refused(move):
             self._note(move, f"not copied: Workload {move.workload} was not", failed=True)
@@ -97,7 +101,7 @@ class Migrator:
             uids[name] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
 
     async def _delete(self, move: Move, used: _Used) -> None:
-        """Delete an original, unless a pod needs it by now."""
+        """Delete an original, unless a pod needs it now."""
         ref, meta = move.item.object, move.meta
         key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
         if (ref.kind == "PodGroup" and key in used.groups) or meta.uid in used.owners:
@@ -155,7 +159,7 @@ class Migrator:
 
 
 def _owned(move: Move, uids: dict[str, str]) -> Fields:
-    """Give a copy with references to those of its owners that were copied, too."""
+    """Return the copy with references to those of its owners that were copied too."""
     owners = [{**owner, "uid": uids[owner["name"]]} for owner in move.owners if owner.get("name") in uids]
     if not owners:
         return move.copy

@@ -1,8 +1,9 @@
-"""What an upgrade of Kubernetes brings: the audit's word on two minors compared, and `convert` for what goes.
+"""The effect of an upgrade of Kubernetes: a comparison of two audits, and `convert` for removed versions.
 
-There is no rule here. A group stops scheduling with the upgrade where the audit counts it as blocked on the
-target and not today; a finding comes with it where the audit does not say the same of today's minor. So what
-a rule knows of a minor is known in one place, and a rule that learns of the next one is heard here.
+This module has no rules. A group stops scheduling with the upgrade if the audit counts it as blocked on the
+target minor and not on the current one. A finding is new if the audit does not report the same for the
+current minor. Each rule therefore states what it knows of a minor in one place, and preflight needs no change
+for the next minor.
 """
 
 from collections import defaultdict
@@ -28,13 +29,13 @@ from podium.rules.audit.table import CHECKS
 from podium.view import View
 from podium.wording import count, some
 
-# The folders of manifests: as they are today, to be deleted, and as they will be.
+# The folders of manifests: the present objects, which are deleted, and the new objects.
 OLD, NEW = "old", "new"
 _REMOVED = V1ALPHA2_REMOVED.id
 
 
 class When(StrEnum):
-    """When a step is taken."""
+    """The time at which a step is taken."""
 
     BEFORE = "before"
     UPGRADE = "upgrade"
@@ -42,7 +43,7 @@ class When(StrEnum):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """A group that is not scheduled any more, what it has today, and who owns its pods."""
+    """A group that is no longer scheduled, its present pods, and the owners of its pods."""
 
     object: ObjectRef
     has: Blocked
@@ -50,11 +51,11 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class Remade(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that the target does not serve and that is made anew as `target`.
+    """An object that the target does not serve and that must be recreated as `target`.
 
-    `stored` says that it came from a server, which holds it until its `pods` (live ones) are gone. `manifest`
-    is the new object's file in the folder, empty where the input does not hold the whole of the old one.
-    `lost` is what the new one cannot say, a sentence each.
+    `stored` says that it came from a server, which keeps it until its `pods` (live ones) are gone. `manifest`
+    is the new object's file in the folder, empty if the input does not hold the whole old object. `lost`
+    lists in sentences what the new object cannot express.
     """
 
     object: ObjectRef
@@ -67,7 +68,7 @@ class Remade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing for a person to do, and the commands that do it, if commands can."""
+    """A task for the user, and its commands, if commands can do it."""
 
     when: When
     what: str
@@ -75,7 +76,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upgrade from `current` to `target` (minors) brings; `currentBy` says how `current` is known."""
+    """The effect of an upgrade from `current` to `target` (minors).
+
+    `currentBy` says how `current` was found.
+    """
 
     current: str
     currentBy: str
@@ -89,12 +93,12 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def breaks(self) -> bool:
-        """Whether anything stops scheduling, or cannot be stored any more."""
+        """Return whether a group stops scheduling, or an object can no longer be stored."""
         return bool(self.stopped) or any(each.severity is Severity.ERROR for each in self.findings)
 
 
 class Planned(NamedTuple):
-    """A report, and the manifests that belong to it: documents by their file's path in the folder."""
+    """A report, and its manifests: documents by file path in the folder."""
 
     report: Preflight
     manifests: dict[str, list[Fields]]
@@ -113,9 +117,9 @@ def preflight(
 ) -> Planned:
     """Compare two of the audit's MINORS on one view, and plan the upgrade.
 
-    `documents` are the whole objects of groups and Workloads, as far as the input holds them; `folder` is
-    where their manifests go, for the commands to name. `namespace` and `selector` are the part that was read.
-    Raises ObjectError for a quantity that is none.
+    `documents` are the whole objects of groups and Workloads, as far as the input holds them. `folder` is the
+    place of their manifests in the printed commands. `namespace` and `selector` are the part that was read.
+    Raises ObjectError for an invalid quantity.
     """
     before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
     today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
@@ -141,7 +145,7 @@ def preflight(
 
 
 def _brought(today: Iterable[Found], then: Iterable[Found], current: str, target: str) -> list[Found]:
-    """Give the findings of the target of which today's minor is not told the same, its name apart."""
+    """Return the findings of the target that differ from those of the current minor in more than its name."""
 
     def said(found: Found, minor: str) -> tuple[object, ...]:
         finding, ref = found.finding, found.finding.object
@@ -157,7 +161,7 @@ def _stopped(survey: Survey, each: SurveyedGroup) -> Stopped:
 
 
 def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
-    """Name who owns the live pods of a group; pods without an owner by themselves."""
+    """Return the owners of the live pods of a group; a pod without an owner is listed itself."""
     bare = sorted(f"Pod {pod.metadata.name}" for pod in each.present if survey.owner(pod) is None)
     return [str(owner) for owner in survey.owners(each.present)] + bare
 
@@ -165,7 +169,10 @@ def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
 def _remade(
     survey: Survey, brought: Iterable[Found], documents: Mapping[ObjectRef, Document]
 ) -> tuple[list[Remade], dict[str, list[Fields]]]:
-    """Convert what the target does not serve, Workloads first: 1.36 wants them there before their groups."""
+    """Convert the objects that the target does not serve.
+
+    Workloads come first, because 1.36 requires them before their groups.
+    """
     refs = [each.finding.object for each in brought if each.finding.rule == _REMOVED]
     surveyed = {each.key: each for each in survey.groups}
     newest = max(WORKLOAD_VERSIONS)
@@ -201,9 +208,10 @@ def _remade(
 
 
 def _unsettled(document: Fields) -> Fields:
-    """Leave out what the server settles when an object is made: the status, and the integer of a group.
+    """Return a document without the fields that the server sets on creation: status and a group's priority.
 
-    That is the class's of the day the group was made; where it has changed since, a server refuses it.
+    The priority was resolved from the class when the group was created. If the class has changed since, a
+    server refuses the old value.
     """
     spec = document.get("spec")
     if document["kind"] == "PodGroup" and spec is not None:
@@ -218,9 +226,9 @@ def _steps(
     minors: tuple[str, str],
     folder: str | None,
 ) -> list[Step]:
-    """Give what a person must do, in order; empty where the upgrade brings nothing.
+    """Return the tasks of the user in order; empty if the upgrade has no effect.
 
-    `fixes_anew` are those for objects that are made anew, which is when they are mended.
+    `fixes_anew` are the fixes for recreated objects, which are applied when the objects are recreated.
     """
     steps = [Step(When.BEFORE, f"{each.fix} ({_clears(each)})") for each in fixes]
     stored = [each for each in remade if each.stored]
@@ -246,11 +254,11 @@ def _steps(
 def _before(
     remade: Sequence[Remade], holding: set[str], fixes: Iterable[FixShare], folder: str | None
 ) -> list[Step]:
-    """Give the steps before the upgrade for objects that have to be made anew."""
+    """Return the steps before the upgrade for objects that must be recreated."""
     steps = []
     where = quote(folder or "DIR")
     if any(not each.manifest for each in remade):
-        # What is deleted without its manifest is lost.
+        # An object that is deleted without its manifest is lost.
         what = "run preflight on the cluster itself: a dump does not hold whole objects"
         steps.append(Step(When.BEFORE, what))
     if folder is None:

@@ -1,8 +1,8 @@
-"""What to apply so that an object has its fields as they were, for an install that is undone.
+"""The document to apply so that an object has its old fields again, for an install that is undone.
 
-An object that is written back whole would undo what others have written since, and take their fields. What
-the server notes of our field manager says which fields are ours: those we had before and those we have taken.
-They get the values they had; the ones that were not there go, for an apply that omits a field gives it up.
+Writing the whole old object back would undo later changes of other managers, and take over their fields. The
+server's record of our field manager says which fields are ours: those we had before and those we took. They
+get their old values. A field that did not exist is removed, because an apply that omits a field gives it up.
 """
 
 import json
@@ -11,13 +11,14 @@ from typing import Any
 
 from podium.ops.install import MANAGER, Document
 
-# A set of fields as metadata.managedFields has it (fieldsV1): `f:NAME` is a field, `k:KEYS` the item of a
-# list with these keys, `v:VALUE` an item that is a value, `.` the thing itself. An empty one is the whole.
+# A set of fields in the format of metadata.managedFields (fieldsV1): `f:NAME` is a field, `k:KEYS` the item
+# of a list with these keys, `v:VALUE` an item that is a value, `.` the thing itself. An empty set is the
+# whole.
 Fields = Mapping[str, Any]
 
 
 def restoring(before: Document, after: Document | None) -> Document:
-    """Give what our manager applies so that what it wrote from `before` to `after` is undone."""
+    """Return the document that our manager applies to undo its changes from `before` to `after`."""
     fields = _united(owned(before, MANAGER), owned(after or {}, MANAGER))
     metadata = {
         name: before["metadata"][name] for name in ("name", "namespace") if name in before["metadata"]
@@ -32,7 +33,7 @@ def restoring(before: Document, after: Document | None) -> Document:
 
 
 def owned(document: Mapping[str, Any], manager: str, subresource: str = "") -> Fields:
-    """Give the fields that the applies of a manager own."""
+    """Return the fields that a manager owns by apply."""
     for entry in document.get("metadata", {}).get("managedFields", ()):
         by = entry["manager"], entry["operation"], entry.get("subresource", "")
         if by == (manager, "Apply", subresource):
@@ -42,13 +43,13 @@ def owned(document: Mapping[str, Any], manager: str, subresource: str = "") -> F
 
 
 def _united(one: Fields, other: Fields) -> Fields:
-    """Give the fields that are in either."""
+    """Return the union of two sets of fields."""
     both = {name: _united(one[name], other[name]) for name in one if name in other}
     return {**one, **other, **both} if one and other else one or other
 
 
 def chosen(value: Any, fields: Fields) -> Any:
-    """Give the part of a value that some fields are."""
+    """Return the part of a value that a set of fields selects."""
     if not fields or not isinstance(value, dict | list):
         return value
     if isinstance(value, dict):
@@ -66,7 +67,7 @@ def chosen(value: Any, fields: Fields) -> Any:
 
 
 def _is(item: Any, field: str) -> bool:
-    """Say whether an item of a list is the one that a field names."""
+    """Return whether a field names this item of a list."""
     kind, _, text = field.partition(":")
     if kind == "k":
         keys = json.loads(text)

@@ -1,8 +1,8 @@
-"""By which labels pods are selected: what may be left out of a dump, and what nobody can ask of it then.
+"""The labels by which pods are selected: the other labels may be left out of a dump.
 
-Budgets, affinity between pods and spreading look at labels of pods (and of namespaces). A label that nothing
-in a cluster selects by can go; whoever then asks by it, a pod that is added to the dump, must be told that
-nobody knows.
+Budgets, affinity between pods and spreading read labels of pods (and of namespaces). A label that no object
+in a cluster selects by can be left out. If a pod that is added to the dump later selects by such a label, its
+matches are unknown and the user must be told.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from podium.api.schedulable import PodAffinity, PodAffinityTerm, Schedulable, Sc
 
 
 def selected_keys(objects: Iterable[Any]) -> frozenset[str]:
-    """Give the keys of labels of pods and namespaces that any of these objects selects by."""
+    """Return the keys of labels of pods and namespaces that any of these objects selects by."""
     keys: set[str] = set()
     for value in objects:
         if isinstance(value, PodDisruptionBudget):
@@ -25,7 +25,7 @@ def selected_keys(objects: Iterable[Any]) -> frozenset[str]:
 
 
 def selections(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    """Give each key that a pod selects other pods or namespaces by, with the field that does."""
+    """Yield each key by which a pod selects other pods or namespaces, with the selecting field."""
     if not isinstance(spec, SchedulableSpec):
         return
     for index, constraint in enumerate(spec.topologySpreadConstraints or ()):

@@ -1,12 +1,12 @@
-"""What of an object may leave the cluster: the fields that Podium reads, less what is not its business.
+"""Reduce objects to what may leave the cluster: the fields that Podium reads, without private texts.
 
-A dump is made to be sent to somebody. The reads already leave out environments, arguments and images; here go
-annotations and free text that nothing reads, and labels that nothing in the dump selects by (of nodes and
-volumes all stay: they say what a pod may ask of its place). With pseudonyms every name that people gave goes
-too: the same name always becomes the same pseudonym, so that references still meet, and only whoever holds
-the key of that one dump could check a guess.
+A dump is made to be sent to others. The reads already leave out environments, arguments and images. This
+module also removes annotations and free text that Podium does not read, and labels that nothing in the dump
+selects by. Nodes and volumes keep all labels, because pods may select by them. With pseudonyms every name
+that users gave is replaced too. The same name always has the same pseudonym, so references still match. Only
+the holder of this dump's key can check a guess.
 
-Every text field of every read has its place in one of the tables below; a test finds one that has none.
+Every text field of every read is in one of the tables below; a test finds a field that is in none.
 """
 
 import base64
@@ -43,7 +43,7 @@ from podium.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
 
 Rename = Callable[[str], str]
 
-# Labels and annotations whose values are names of things, or a place among them.
+# Labels and annotations whose values are names of objects, or an index among them.
 NAMING_KEYS = frozenset(
     (
         GROUP_LABEL,
@@ -66,7 +66,7 @@ NAMING_KEYS = frozenset(
         inference.VOLCANO_TASK,
     )
 )
-# Keys, or beginnings of keys, whose values are numbers, digests and words of ours.
+# Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 _PLAIN_KEYS = (
     inference.KUEUE_ROLE_HASH,
     *TOLERATION_PREFIXES,
@@ -101,7 +101,7 @@ NAME_FIELDS = frozenset(
     )
 )
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
-# Conditions in which schedulers and kubelets tell why a pod or group waits, or had to go.
+# Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
 TELLING = frozenset(("PodScheduled", "PodGroupScheduled", "PodGroupInitiallyScheduled", "DisruptionTarget"))
 PLAIN_FIELDS = frozenset(
     (
@@ -153,16 +153,16 @@ PLAIN_FIELDS = frozenset(
     )
 )
 
-# The one field of a node that a selector may name.
+# The only field of a node that a selector may name.
 _NAME_OF_NODE = "metadata.name"
 
-# Kinds of owners that are nobody's own.
+# Kinds of well-known owners.
 _OWNERS = frozenset(kind for _, kind in OWNERS)
 
-# Addresses that stand for all of a node's.
+# Addresses that mean all addresses of a node.
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
 
-# Names that say nothing of their cluster: what Kubernetes and well-known projects call things.
+# Names that reveal nothing about a cluster: those of Kubernetes and of well-known projects.
 _COMMON = frozenset(
     (
         *SYSTEM_CLASSES,
@@ -200,7 +200,7 @@ _KNOWN_GROUPS = re.compile(
 
 
 def pseudonyms(key: bytes) -> Rename:
-    """Give the function that replaces names under one key; the result is a valid name and label value."""
+    """Return the function that replaces names under one key; the result is a valid name and label value."""
 
     def rename(name: str) -> str:
         if not name or name in _COMMON or name.isdecimal():
@@ -211,7 +211,7 @@ def pseudonyms(key: bytes) -> Rename:
     return rename
 
 
-# Where keys of labels (or what is spelled like them) and values of labels stand by themselves.
+# Fields whose value is a label key (or is spelled like one), and fields whose value is a label value.
 _KEY_FIELDS = (
     (SchedulingGate, "name"),
     (TopologyConstraint, "key"),
@@ -237,10 +237,11 @@ _VALUES_FIELDS = (
 
 
 class Filter:
-    """Turns a read into what may be shared of it. Without `rename` names stay as they are.
+    """Turns a read into its shareable part. Without `rename` names stay unchanged.
 
-    With `past` schedulers' and kubelets' words on pods and groups are shared, too; with `rename` as well only
-    who preempted whom is left of them. Of owners that a record names `kinds` stay as they are.
+    With `past`, messages of schedulers and kubelets on pods and groups are shared too; with `rename` as well,
+    only preemptor and victim remain of them. Owner kinds that a record names stay unchanged if they are in
+    `kinds`.
     """
 
     def __init__(
@@ -268,7 +269,7 @@ class Filter:
             **dict.fromkeys(_VALUE_FIELDS, self._rename),
             **dict.fromkeys(_VALUES_FIELDS, self._names),
             (ContainerPort, "hostIP"): self._address,
-            # The name of a resource, as the keys of requests are.
+            # A resource name, as in the keys of requests.
             (ClaimedAmount, "name"): lambda name: name,
             (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
             (Owner, "kind"): lambda kind: kind if kind in _OWNERS or kind in kinds else self._rename(kind),
@@ -278,7 +279,7 @@ class Filter:
         }
 
     def share(self, value: Any) -> Any:
-        """Give the value as JSON has it, its unset fields left out."""
+        """Return the value in JSON form, without its unset fields."""
         if isinstance(value, list | tuple):
             return [self.share(item) for item in value]
         if not isinstance(value, msgspec.Struct):
@@ -295,7 +296,7 @@ class Filter:
         return shared
 
     def name(self, text: str) -> str:
-        """Give a name, or its pseudonym."""
+        """Return a name, or its pseudonym."""
         return self._rename(text)
 
     def _field(self, owner: type, field: str, value: Any) -> Any:
@@ -305,12 +306,12 @@ class Filter:
         if field in NAME_FIELDS:
             return self._rename(value)
         if field == CLASS_FIELD:
-            # The prefix is a rule's business: nobody but Kubernetes may make such a class.
+            # A rule reads the prefix: only Kubernetes may create such a class.
             return value if value.startswith(SYSTEM_PREFIX) else self._rename(value)
         return self.share(value)
 
     def _words(self, value: msgspec.Struct) -> str:
-        """Give the message of what tells why somebody waits or had to go; under pseudonyms its names only."""
+        """Return the message of an object on waiting or eviction; under pseudonyms only the names in it."""
         telling = isinstance(value, Event | RecordedPlan) or (
             isinstance(value, Condition) and value.type in TELLING
         )
@@ -337,7 +338,7 @@ class Filter:
         }
 
     def _placed(self, metadata: ObjectMeta) -> Any:
-        """Share what pods choose their place by: all labels of a node or a volume."""
+        """Return metadata with all labels of a node or a volume, because pods may select by them."""
         shared = self.share(metadata)
         return shared | {"labels": self._labels(metadata.labels)} if metadata.labels else shared
 
@@ -356,7 +357,7 @@ class Filter:
         return key if known else self._rename(key)
 
     def _foreign(self, owner: OwnerReference | ControllerRef) -> dict[str, str]:
-        """Give the pseudonyms of a kind that is somebody's own; nothing for a well-known one."""
+        """Return the pseudonyms for a kind that is not well known; nothing for a well-known kind."""
         if isinstance(owner, OwnerReference):
             group, slash, version = owner.apiVersion.rpartition("/")
             renamed = {"apiVersion": f"{self._rename(group)}.example{slash}{version}"}
@@ -369,7 +370,7 @@ class Filter:
 
 
 def known_kinds(objects: Iterable[Any]) -> frozenset[str]:
-    """Give the kinds of well-known projects that own any of these objects: what a record names must be it."""
+    """Return the owner kinds of well-known projects; a kind that a record names must be one of these."""
     owners = (owner for value in objects for owner in value.metadata.ownerReferences or ())
     kinds = {(owner.kind, owner.apiVersion.rpartition("/")[0]) for owner in owners}
     return frozenset(kind for kind, group in kinds if _KNOWN_GROUPS.fullmatch(group))

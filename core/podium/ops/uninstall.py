@@ -1,11 +1,13 @@
-"""What an uninstall does, as values: in which order, what is kept.
+"""The steps of an uninstall as values: their order, and what is kept.
 
-Registration goes first, so that no write is refused for want of an answer, then v1alpha2, which cannot be
-read without one. The processes go next and are waited for: the reconciler would put the finalizers back, and
-what it says in the status of groups. The policies on what the accounts may write go last.
+Registrations are removed first, so that no write is refused for lack of an answer. Then v1alpha2 is closed,
+because it cannot be read without a webhook. The processes are removed next, and the uninstall waits for them:
+otherwise the reconciler would restore the finalizers and the status of groups. The policies on what the
+accounts may write are removed last.
 
-Of what the status of a group says only that it was scheduled stays true with nobody to look: not why it
-waits, that it is about to go, or which of its pods differ. So that is taken back, on native groups, too.
+Without a controller only one fact in the status of a group stays true: that the group was scheduled. Why it
+waits, that it will be evicted, or which of its pods differ becomes outdated. These conditions are removed, on
+native groups too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,16 +31,16 @@ _LAST = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
 
 
 class Remove(NamedTuple):
-    """Delete some objects and wait until they are gone, and what they made."""
+    """Delete some objects, and wait until they and their dependents are gone."""
 
-    objects: tuple[tuple[Key, str], ...]  # with their UIDs
+    objects: tuple[tuple[Key, str], ...]  # With their UIDs.
 
     def __str__(self) -> str:
         return "\n".join(f"delete {key}" for key, _ in self.objects)
 
 
 class Close(NamedTuple):
-    """Serve the stored version of a custom resource only, which needs no conversion."""
+    """Serve only the stored version of a custom resource, which needs no conversion."""
 
     key: Key
 
@@ -47,7 +49,7 @@ class Close(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Take our finalizer from the groups of some lists, by their paths; `found` have it so far."""
+    """Remove our finalizer from the groups of some lists, given by path; `found` groups have it so far."""
 
     lists: tuple[str, ...]
     found: int
@@ -57,7 +59,7 @@ class Release(NamedTuple):
 
 
 class Retract(NamedTuple):
-    """Take back what the status of groups says and nobody will keep true; as `Release`."""
+    """Remove outdated conditions from the status of groups; fields as in `Release`."""
 
     lists: tuple[str, ...]
     found: int
@@ -70,14 +72,17 @@ Step = Remove | Close | Release | Retract
 
 
 class Plan(NamedTuple):
-    """What to do in this order, and what stays, a line each."""
+    """The steps in order, and what stays, one line each."""
 
     steps: tuple[Step, ...]
     kept: tuple[str, ...]
 
 
 def installed() -> list[Key]:
-    """Name all that an install of any mode, and the processes, may have made. Raises PodiumError."""
+    """Return the keys of all objects that an install of any mode, and the processes, may create.
+
+    Raises PodiumError.
+    """
     leases = [
         Key("coordination.k8s.io/v1", "Lease", NAMESPACE, f"podium-{each}")
         for each in ("controller", "scheduler")
@@ -92,10 +97,11 @@ def plan(
     *,
     delete_groups: bool,
 ) -> Plan:
-    """Plan to take away what was found of `installed`; `resources` are the custom resources by definition.
+    """Plan the removal of the `installed` objects that were found.
 
-    `native` are the lists of native groups by path, and how many of each say what is to be taken back.
-    Definitions and their objects are kept unless `delete_groups`, and our namespace if it holds some.
+    `resources` are custom resources by definition. `native` has the lists of native groups by path, each with
+    the number of groups with outdated conditions. Definitions and their objects are kept unless
+    `delete_groups` is set. Our namespace is kept if it holds some of them.
     """
     definitions = [each for each in found if each["kind"] == _DEFINITION]
     others = [each for each in found if each["kind"] not in (*REGISTRATIONS, *_LAST, _DEFINITION)]
@@ -115,7 +121,7 @@ def plan(
     said = dict(native)
     if not delete_groups:
         said |= {path: sum(outdated(each) is not None for each in groups[path]) for path in groups}
-    # Until the processes are gone more may be written than was found.
+    # Until the processes are gone, they may write more than was found.
     if groups and (processes or held_back):
         steps.append(Release(tuple(groups), held_back))
     if said and (processes or sum(said.values())):
@@ -140,21 +146,21 @@ def plan(
 
 
 def closed(definition: Document) -> Document:
-    """Give a definition that converts nothing and serves what is stored."""
+    """Return a definition that serves only the stored version, without conversion."""
     spec = definition["spec"]
     versions = [{**each, "served": each["storage"]} for each in spec["versions"]]
     return {**definition, "spec": {**spec, "conversion": {"strategy": "None"}, "versions": versions}}
 
 
 def is_protected(group: Document) -> bool:
-    """Say whether a group has our finalizer."""
+    """Return whether a group has our finalizer."""
     return FINALIZER in group["metadata"].get("finalizers", ())
 
 
 def outdated(group: Document) -> tuple[str, list[Document]] | None:
-    """Give which field manager of ours says more in a group's status than lasts, and what of it does last.
+    """Return a field manager of ours with outdated conditions in a group, and its lasting conditions.
 
-    None where nobody does; where two do, the other is left for the next look.
+    None if there is no such manager. If there are two, the next call returns the other.
     """
     for manager in (CONTROLLER_MANAGER, SCHEDULER_MANAGER):
         fields = owned(group, manager, "status").get("f:status", {}).get("f:conditions", {})

@@ -1,4 +1,7 @@
-"""An uninstall carried out, step by step; one that fails is run again, for it begins with what is there."""
+"""Carry out an uninstall step by step.
+
+After a failure it can be run again, because it starts from what exists.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,13 +29,13 @@ from podium.ops.uninstall import (
 )
 from podium.wording import count
 
-# Somebody wrote in between, or a webhook that was just taken away is still asked.
+# Another client wrote in between, or the API server still calls a webhook that was just removed.
 _AGAIN = (409, 422, 500)
 _ATTEMPTS = 10
 _PAUSE_SECONDS = 0.5
-# To find what has our finalizer, and to take it away.
+# The rights to find the groups with our finalizer, and to remove it.
 _RELEASING = ("list", "get", "update")
-# How many groups are written at the same time.
+# Maximum number of concurrent writes to groups.
 _AT_ONCE = 16
 _NATIVE_GROUPS = {
     kind: read
@@ -42,8 +45,8 @@ _NATIVE_GROUPS = {
 
 
 async def look(connection: Connection, *, delete_groups: bool) -> Plan:
-    """See what of Podium is there, of whatever version, and plan to take it away. Raises PodiumError."""
-    # What is no API server says so here.
+    """Read what exists of Podium, of any version, and return the plan to remove it. Raises PodiumError."""
+    # Raises an error if the address is not an API server.
     await server_version(connection)
     await allowed.check(connection, _rights(delete_groups=delete_groups), "have a cluster-admin do it")
     discovery = await discover(connection, _NATIVE_GROUPS)
@@ -76,9 +79,10 @@ async def carry_out(
     clock: Callable[[], float],
     sleep: Sleep = asyncio.sleep,
 ) -> list[str]:
-    """Do what is planned; what does not go in time ends it. Raises PodiumError.
+    """Carry out the plan; an object that is not gone in time ends it. Raises PodiumError.
 
-    What the server refuses of the conditions of groups keeps nothing else from going: it is given, in lines.
+    If the server refuses a change to the conditions of groups, the uninstall continues. The result lists
+    these refusals, one line each.
     """
     left: list[str] = []
     for step in planned.steps:
@@ -102,7 +106,7 @@ async def carry_out(
 
 
 def _rights(*, delete_groups: bool) -> list[Right]:
-    """Give all that it may take, whatever is there."""
+    """Return all rights that an uninstall may need, whatever exists."""
     keys = installed()
     definitions = [each for each in keys if each.kind == "CustomResourceDefinition"]
     going = [each for each in keys if delete_groups or each not in definitions]
@@ -125,7 +129,7 @@ async def _remove(connection: Connection, step: Remove, clock: Callable[[], floa
 
 
 async def _retract(connection: Connection, lists: Iterable[str], sleep: Sleep) -> tuple[int, list[str]]:
-    """Take back what groups say; give of how many, and a line for what the server refused."""
+    """Remove outdated conditions; return the number of groups, and a line for each refusal."""
     done, left = 0, []
     for each in lists:
         try:
@@ -141,14 +145,17 @@ async def _retract(connection: Connection, lists: Iterable[str], sleep: Sleep) -
 
 
 async def _paths(connection: Connection, path: str, wanted: Callable[[Document], bool]) -> list[str]:
-    """Give the paths of those groups of a list that are wanted."""
+    """Return the paths of the wanted groups of a list."""
     api, _, plural = path.rpartition("/")
     metadata = [each["metadata"] async for each in items(connection, path) if wanted(each)]
     return [f"{api}/namespaces/{each['namespace']}/{plural}/{each['name']}" for each in metadata]
 
 
 async def _at_once(paths: Iterable[str], write: Callable[[str], Awaitable[None]]) -> list[RefusedError]:
-    """Write several at the same time; give what the server refused. Raises PodiumError where it is silent."""
+    """Write several objects concurrently, and return the refusals.
+
+    Raises PodiumError if there is no answer.
+    """
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(path: str) -> RefusedError | None:
@@ -175,7 +182,7 @@ def _release(document: Document) -> Document:
 async def _rewritten(
     connection: Connection, path: str, sleep: Sleep, change: Callable[[Document], Document]
 ) -> None:
-    """Read an object and write it changed, if it is there."""
+    """Read an object, change it and write it, if it exists."""
 
     async def write() -> None:
         document = await read(connection, path)
@@ -186,7 +193,10 @@ async def _rewritten(
 
 
 async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
-    """Have a group say no more than lasts, if it is there: an apply takes what its manager alone has said."""
+    """Remove the outdated conditions of a group, if it exists.
+
+    An apply removes the conditions that only its manager owns.
+    """
 
     async def write() -> None:
         while (group := await read(connection, path)) is not None and (found := outdated(group)) is not None:
@@ -196,7 +206,7 @@ async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
                 "apiVersion": group["apiVersion"],
                 "kind": group["kind"],
                 "metadata": {name: metadata[name] for name in ("uid", "resourceVersion")},
-                # An empty status is refused of a custom resource that would have nothing else there.
+                # An API server refuses an empty status for a custom resource without any other status field.
                 **({"status": {"conditions": lasting}} if lasting else {}),
             }
             await connection.apply(f"{path}/status", document, manager=manager)
@@ -205,7 +215,7 @@ async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
 
 
 async def _insist(write: Callable[[], Awaitable[None]], sleep: Sleep) -> None:
-    """Write, again where somebody else wrote in between; what has vanished is done."""
+    """Write, with retries after conflicts; an object that is gone needs no write."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return await write()

@@ -1,8 +1,8 @@
-"""What is installed already, as values: of which versions and mode, and what of it a newer one has no more.
+"""The installed Podium as values: its versions and mode, and the objects that a newer version does not have.
 
 An upgrade is an install over an older one, so its steps are those of `podium.ops.install`. It keeps the mode
-and the place that the image is pulled from. What an install has made is known by its label, so what other
-tools made or changed is neither counted nor taken away.
+and the registry of the image. An object belongs to an install if it has our label, so objects of other tools
+are neither counted nor removed.
 """
 
 import re
@@ -13,25 +13,25 @@ from podium.errors import PodiumError
 from podium.ops.install import VERSION, Action, Document, Outcome, key_of, rank
 
 _NUMBER = re.compile(r"\d+(\.\d+)*")
-# A port has a slash after it; a tag has not.
+# A slash follows a port, but never a tag.
 _TAG = re.compile(r"(:[^/:@]+)?(@[^/@]+)?$")
-# Data, with all that it holds, is taken away by nobody but `podium uninstall`.
+# Only `podium uninstall` removes data and the kinds that hold it.
 _KEPT = ("CustomResourceDefinition", "Namespace", "Lease")
 
 
 class Installed(NamedTuple):
-    """What runs: the version of each process by its name, empty where no install has made any."""
+    """The running version of each process by its name, empty if no install created it."""
 
     versions: dict[str, str]
     mode: str
-    image: str  # of the webhook
+    image: str  # Of the webhook.
 
 
 def installed(inventory: Sequence[Document]) -> Installed:
-    """Read what runs off what installs have made."""
+    """Return the versions, mode and image of the objects that installs created."""
     deployments = {each["metadata"]["name"]: each for each in inventory if each["kind"] == "Deployment"}
     versions = {name: each["metadata"]["labels"].get(VERSION, "") for name, each in deployments.items()}
-    # Whose Deployment somebody has taken away may still want its configuration.
+    # A deleted Deployment may leave its configuration, which still counts.
     scheduler = any(each["metadata"]["name"] == "podium-scheduler" for each in inventory)
     images = [
         container["image"]
@@ -43,17 +43,17 @@ def installed(inventory: Sequence[Document]) -> Installed:
 
 
 def others(found: Installed, version: str) -> str:
-    """Name the versions that run and are not this one; empty where there are none."""
+    """Return the running versions that are not this one, in words; empty if there are none."""
     return ", ".join(sorted({each or "an unknown version" for each in found.versions.values()} - {version}))
 
 
 def image(found: Installed, version: str) -> str | None:
-    """Give the image of a version, from where the one that runs was pulled; None where nothing runs."""
+    """Return the image of a version in the registry of the running one; None if nothing runs."""
     return f"{_TAG.sub('', found.image)}:{version}" if found.image else None
 
 
 def check(found: Installed, version: str, *, downgrade: bool) -> None:
-    """Raise PodiumError where an upgrade to a version is none."""
+    """Raise PodiumError if the change to a version is not an upgrade."""
     if not found.versions:
         raise PodiumError(
             "podium install has installed nothing here to upgrade: use it, or the tool that installed Podium "
@@ -68,7 +68,7 @@ def check(found: Installed, version: str, *, downgrade: bool) -> None:
 
 
 def surplus(inventory: Sequence[Document], documents: Sequence[Document]) -> Iterator[Outcome]:
-    """Give what installs have made and a version has no more; what was applied last is removed first."""
+    """Yield the objects of installs that a version does not have, in reverse order of application."""
     wanted = {key_of(each) for each in documents}
     for each in sorted(inventory, key=rank, reverse=True):
         if key_of(each) not in wanted and each["kind"] not in _KEPT:

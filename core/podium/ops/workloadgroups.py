@@ -1,8 +1,8 @@
-"""The PodGroups that a Workload is a template of, for the pods of the object that it stands for.
+"""The PodGroups that a controller makes from a Workload, for the pods of the object it refers to.
 
-A Workload has no pods and no groups: a controller makes a group of each of its templates and puts the pods of
-spec.controllerRef in it. Which pods belong to which template is said nowhere but by the names: one template
-is for all of them, several are for the roles that are called alike.
+A Workload has no pods and no groups. A controller creates a group from each of its templates and assigns the
+pods of spec.controllerRef to it. Only names say which pods belong to which template. A single template is for
+all pods; several templates are for the roles of the same names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ _CONTROLLER = "spec.controllerRef"
 
 
 class Given(NamedTuple):
-    """The group that the pods of a batch are given, and the PodGroup as its controller would create it."""
+    """The group of the pods of a batch, and the PodGroup as its controller would create it."""
 
     batch: Batch
     key: GroupKey
@@ -28,7 +28,7 @@ class Given(NamedTuple):
 
 
 def has_groups(workload: Workload, groups: Iterable[PodGroup]) -> bool:
-    """Say whether any of these groups was made from a Workload."""
+    """Return whether any of these groups was made from a Workload."""
     native = group_of(workload.ref.apiVersion) == NATIVE_GROUP
     return any(
         group.native == native
@@ -40,7 +40,7 @@ def has_groups(workload: Workload, groups: Iterable[PodGroup]) -> bool:
 
 
 def maker_of(added: Added, makers: Iterable[tuple[Added, Made]]) -> tuple[Added, Made]:
-    """Give the object of the file that a Workload stands for. Raises ObjectError where there is none."""
+    """Return the object of the file that a Workload refers to. Raises ObjectError if there is none."""
     spec = added.value.get("spec") or {}
     ref = spec.get("controllerRef") or {}
     wanted = (ref.get("apiGroup") or "", ref.get("kind"), added.ref.namespace, ref.get("name"))
@@ -55,7 +55,7 @@ def maker_of(added: Added, makers: Iterable[tuple[Added, Made]]) -> tuple[Added,
 
 
 def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -> Iterator[Given]:
-    """Give the group of each batch of an owner's pods, by a Workload. Raises ObjectError."""
+    """Yield the group of each batch of an owner's pods, from a Workload. Raises ObjectError."""
     workload: Workload = added.read.neutral(added.typed())
     native = group_of(added.ref.apiVersion) == NATIVE_GROUP
     templates = dict(owner.owner().templates())
@@ -76,7 +76,7 @@ def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -
 
 
 def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:
-    """Give the one template, or the one that is called as the role of the pods is."""
+    """Return the only template, or the template with the name of the pods' role."""
     if any(template.composite for template in workload.templates.values()):
         field = "spec.compositePodGroupTemplates"
         raise ObjectError(workload.ref, field, "composite groups are not planned for")
@@ -93,7 +93,7 @@ def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:
 
 
 def _document(added: Added, key: GroupKey, path: str, template: Template) -> dict[str, Any]:
-    """Write a group as a controller does that copies the template."""
+    """Return a group as a controller writes it that copies the template."""
     version = added.ref.apiVersion.rpartition("/")[2]
     workload = added.ref.name
     if version == "v1alpha2":

@@ -1,7 +1,7 @@
-"""One line of `podium doctor`: a fact, how bad it is, and what to do about it.
+"""A line of `podium doctor`: a fact, its severity, and what to do about it.
 
-A finding (`podium.findings`) is what is wrong with somebody's object by a rule; a check also says what is
-well, and what could not be looked at, for who asks at night wants to know that it was looked at.
+A finding (`podium.findings`) is a problem of a user's object by a rule. A check also reports what is correct
+and what could not be checked, because the reader needs to know that it was checked.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Level(StrEnum):
-    """How bad it is: a note is worth knowing, a warning may hurt one day, a problem does."""
+    """The severity: a note is worth knowing, a warning may cause harm later, a problem does harm now."""
 
     PROBLEM = "problem"
     WARNING = "warning"
@@ -19,9 +19,9 @@ class Level(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One check and its outcome, each text in one line; `fix` is empty where there is nothing to do.
+    """A check and its outcome, each text in one line; `fix` is empty if there is nothing to do.
 
-    `made` is false where it could not be looked at.
+    `made` is false if the check could not be made.
     """
 
     name: str

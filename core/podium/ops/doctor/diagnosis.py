@@ -1,4 +1,4 @@
-"""All checks in the order in which they explain each other: the server, Podium, the others."""
+"""All checks in the order in which they explain each other: the server, Podium, other components."""
 
 from collections.abc import Callable, Iterator
 
@@ -33,6 +33,6 @@ _CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
 
 
 def diagnose(facts: Facts) -> list[Check]:
-    """Give every check, the worst first."""
+    """Return every check, the worst first."""
     found = [each for check in _CHECKS for each in check(facts)]
     return sorted(found, key=lambda each: list(Level).index(each.level))

@@ -1,7 +1,7 @@
-"""What is known of a cluster, as values: every answer by the path that was asked, refusals among them.
+"""The data of the doctor as values: every answer by the path of its request, including refusals.
 
-What may not be read is not what is not there. So an answer is a document, or says why there is none, and a
-check that lacks one says so instead of concluding anything.
+An object that may not be read is not an absent object. An answer is therefore a document, or the reason why
+there is none. A check without its document says so and concludes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from podium.service.probes import Named
 
 Document = dict[str, Any]
 
-# How much is read of a list that grows with the cluster.
+# Maximum number of items to read from a list that grows with the cluster.
 SAMPLE = 500
 PARTS = "app.kubernetes.io/part-of=podium"
 COMPONENTS = ("webhook", "controller", "scheduler")
@@ -34,17 +34,17 @@ _OTHERS = {
     "fieldSelector": "spec.schedulerName!=default-scheduler,status.phase!=Succeeded,status.phase!=Failed",
     "limit": SAMPLE,
 }
-# Pods of other schedulers than kube-scheduler that have not ended.
+# Pods of schedulers other than kube-scheduler that are not finished.
 PODS = f"/api/v1/pods?{urlencode(_OTHERS)}"
 
 
 def policy_path(name: str) -> str:
-    """Give the path of a ValidatingAdmissionPolicy."""
+    """Return the path of a ValidatingAdmissionPolicy."""
     return f"{POLICIES}/{name}"
 
 
 class Unread(NamedTuple):
-    """Why there is no document: the HTTP status, 0 where nobody answered, and the server's words."""
+    """The reason for a missing document: the HTTP status (0 without an answer) and the server's message."""
 
     code: int
     why: str
@@ -54,21 +54,21 @@ Answer = Document | Unread
 
 
 class Clock(NamedTuple):
-    """The same moment by our clock and by the API server's, which tells whole seconds; None: it does not."""
+    """The same moment by our clock and by the API server's, in whole seconds (None: no Date header)."""
 
     ours: datetime
     theirs: datetime | None
 
     @property
     def now(self) -> datetime:
-        """The time that the cluster goes by."""
+        """Return the time by the API server's clock, or else by ours."""
         return self.theirs or self.ours
 
 
 class Right(NamedTuple):
-    """One verb on one resource (`podgroups/status` of a subresource); empty: any name, all namespaces.
+    """A verb on a resource (`podgroups/status` of a subresource); empty: any name, all namespaces.
 
-    An account is empty where it is whoever asks.
+    An empty account is the user who runs the command.
     """
 
     account: str
@@ -80,9 +80,9 @@ class Right(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Answers of a process: whether it is ready, and how old its caches are, in seconds by resource.
+    """The answers of a process: whether it is ready, and the age of its caches in seconds by resource.
 
-    `undecodable` are the objects that it cannot decode, the first hundred.
+    `undecodable` are the first hundred objects that it cannot decode.
     """
 
     ready: Answer
@@ -98,54 +98,54 @@ class Trial(NamedTuple):
 
 
 class Installation:
-    """What an install would put there, by the manifests: the one place that names and rights come from."""
+    """The objects of an install, from the manifests: the one source of names and rights."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
         (self.namespace,) = [each["metadata"]["name"] for each in self.of("Namespace")]
 
     def of(self, *kinds: str) -> list[Document]:
-        """Give the documents of some kinds."""
+        """Return the documents of some kinds."""
         return [each for each in self._documents if each["kind"] in kinds]
 
     def within(self, group_version: str, resource: str) -> str:
-        """Give the path of a list in the namespace of the installation."""
+        """Return the path of a list in the namespace of the installation."""
         root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
         return f"{root}/namespaces/{self.namespace}/{resource}"
 
     @property
     def policies(self) -> list[str]:
-        """The names of the policies that confine the processes' accounts: podium-PROCESS-..."""
+        """Return the names of the policies that limit the processes' accounts: podium-PROCESS-..."""
         names = [each["metadata"]["name"] for each in self.of("ValidatingAdmissionPolicy")]
         return [each for each in names if each.startswith("podium-")]
 
     @property
     def deployments(self) -> str:
-        """The path of the Deployments."""
+        """Return the path of the Deployments."""
         return self.within("apps/v1", "deployments")
 
     @property
     def pods(self) -> str:
-        """The path of the processes' pods."""
+        """Return the path of the processes' pods."""
         return self.within("v1", f"pods?{urlencode({'labelSelector': PARTS, 'limit': 50})}")
 
     @property
     def leases(self) -> str:
-        """The path of the Leases."""
+        """Return the path of the Leases."""
         return self.within("coordination.k8s.io/v1", "leases")
 
     @property
     def settings(self) -> str:
-        """The path of what the scheduler is told."""
+        """Return the path of the scheduler's ConfigMap."""
         return self.within("v1", "configmaps/podium-scheduler")
 
     @property
     def itself(self) -> str:
-        """The path of the namespace."""
+        """Return the path of the namespace."""
         return f"/api/v1/namespaces/{self.namespace}"
 
     def paths(self) -> list[str]:
-        """Give what is read of every cluster, whatever the answers are."""
+        """Return the paths to read in every cluster, whatever the answers are."""
         return [
             GROUPS,
             MUTATING,
@@ -165,9 +165,10 @@ class Installation:
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at a cluster. `version` is the server's, `cli` ours, `scheduler` the scheduler's file.
+    """The data read from one cluster.
 
-    Of a Secret there is no private key among the answers.
+    `version` is the server's, `cli` ours, `scheduler` the scheduler's configuration file. The answers contain
+    no private key of a Secret.
     """
 
     installation: Installation
@@ -181,28 +182,31 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     trial: Trial | None = None
 
     def document(self, path: str) -> Document | None:
-        """Give an object; None where there is none, and where it was not read."""
+        """Return an object, or None if it does not exist or was not read."""
         answer = self.answers.get(path)
         return answer if isinstance(answer, dict) else None
 
     def items(self, path: str) -> list[Document]:
-        """Give the objects of a list; none where it was not read."""
+        """Return the objects of a list; none if it was not read."""
         return (self.document(path) or {}).get("items") or []
 
     def unread(self, *paths: str) -> Unread | None:
-        """Say why one of these may be there and was not read; None where all were, or are not there."""
+        """Return why one of these paths may have an object that was not read.
+
+        None if all were read or do not exist.
+        """
         refused = (self.answers.get(path) for path in paths)
         return next((each for each in refused if isinstance(each, Unread) and each.code != 404), None)
 
     @property
     def processes(self) -> dict[str, Document]:
-        """The Deployments of ours that are there, by component."""
+        """Return the existing Deployments of Podium, by component."""
         found = {each["metadata"]["name"]: each for each in self.items(self.installation.deployments)}
         return {each: found[f"podium-{each}"] for each in COMPONENTS if f"podium-{each}" in found}
 
     @property
     def registered(self) -> bool:
-        """Whether a webhook configuration of ours is there."""
+        """Return whether a webhook configuration of Podium exists."""
         ours = {each["metadata"]["name"] for each in self.installation.of(*REGISTRATIONS)}
         return any(
             each["metadata"]["name"] in ours for path in (MUTATING, VALIDATING) for each in self.items(path)
@@ -210,12 +214,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scheduler_name(self) -> str:
-        """The schedulerName that our scheduler looks after."""
+        """Return the schedulerName that podium-scheduler handles."""
         return str(self.scheduler.get("schedulerName") or PODIUM_SCHEDULER)
 
     @property
     def groups(self) -> dict[str, Document]:
-        """The API groups that the server serves, by name."""
+        """Return the API groups that the server serves, by name."""
         return {each["name"]: each for each in (self.document(GROUPS) or {}).get("groups") or ()}
 
 
@@ -223,20 +227,20 @@ REGISTRATIONS = {"MutatingWebhookConfiguration": MUTATING, "ValidatingWebhookCon
 
 
 def unseen(name: str, what: str, unread: Unread) -> Check:
-    """Say that something was not looked at, and how it could be."""
+    """Return a check that says that something was not read, and how it could be."""
     fix = "have somebody run it who may read this" if unread.code in (401, 403) else "try again"
     return Check(name, Level.NOTE, f"{what} not read: {unread.why}", fix, made=False)
 
 
 def given(deployment: Document, option: str) -> str:
-    """Give what a Deployment's process is told by an option, as `--option=VALUE`; empty for nothing."""
+    """Return the value of an option `--option=VALUE` of a Deployment's process; empty if it is not set."""
     arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
     values = (each.partition("=") for each in arguments)
     return next((value for name, _, value in values if name == option), "")
 
 
 def lasting(span: timedelta) -> str:
-    """Say a span of time in its largest unit: `12 days`, `3 hours`, `40 seconds`."""
+    """Return a time span in its largest unit: `12 days`, `3 hours`, `40 seconds`."""
     seconds = max(0, round(span.total_seconds()))
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * size:

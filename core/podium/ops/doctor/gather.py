@@ -1,7 +1,7 @@
-"""The shell of the doctor: asks the API server, each thing once and none for long, and gives the answers.
+"""The I/O of the doctor: send each request to the API server once, with a timeout, and return the answers.
 
-Nothing is written. What is no get or list asks without a trace: a SubjectAccessReview, and the creation of
-one group as a dry run. A busy server is not asked again, and no answer in time is an answer, too.
+Nothing is written. Requests other than get and list leave no trace: a SubjectAccessReview, and the creation
+of one group as a dry run. There are no retries on a busy server, and a timeout is an answer too.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ from podium.wording import cut, one_line
 K = TypeVar("K")
 
 _SECONDS = 10.0
-# Where a network policy swallows what is sent to a pod there never is an answer.
+# If a network policy drops packets to a pod, there is never an answer.
 _PROBE_SECONDS = 3.0
 _AT_ONCE = 8
-# As many replicas as anybody runs, and as many webhooks as are looked into.
+# More replicas than an installation has, and the maximum number of webhooks to check.
 _MOST = 12
-# Of a refusal, in bytes; some quote a whole certificate.
+# Maximum length of a refusal in bytes; some quote a whole certificate.
 _LONGEST = 300
 _OLDER = f"{PODIUM_GROUP}/v1alpha2"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -51,7 +51,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 async def gather(
     connection: Connection, installation: Installation, *, cli: str, now: Callable[[], datetime]
 ) -> Facts:
-    """Look at a cluster. Raises PodiumError where the server does not even tell its version."""
+    """Return the facts of a cluster. Raises PodiumError if the server does not return its version."""
     before = now()
     try:
         async with asyncio.timeout(_SECONDS):
@@ -84,24 +84,24 @@ async def gather(
 
 
 class _Asker:
-    """Asks some things at once."""
+    """Sends several requests at once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def read(self, paths: Iterable[str]) -> dict[str, Answer]:
-        """Give what is at some paths; of a Secret no more than the certificates."""
+        """Return the answers at some paths; of a Secret only the certificates."""
         found = await self._all({path: ("GET", path, None) for path in paths})
         return {path: _document(path, reply) for path, reply in found.items()}
 
     async def post(self, path: str, bodies: Mapping[K, Document]) -> dict[K, Answer]:
-        """Send some documents to a path."""
+        """Send some documents to a path, and return the answers."""
         found = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
         return {key: _document(path, reply) for key, reply in found.items()}
 
     async def probes(self, facts: Facts) -> dict[str, Probe]:
-        """Ask the processes, by way of the API server."""
+        """Return the answers of the processes, through the API server's proxy."""
         ports = {
             each["metadata"]["name"]: _metrics_port(each)
             for each in facts.items(facts.installation.pods)[:_MOST]
@@ -122,7 +122,7 @@ class _Asker:
         }
 
     async def trial(self, facts: Facts) -> Trial | None:
-        """Make a group in a dry run, in the version that is converted if it is served."""
+        """Create a group in a dry run, in the version that needs conversion if it is served."""
         definition = facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}")
         if definition is None:
             return None
@@ -140,7 +140,7 @@ class _Asker:
         return Trial(version, (await self.post(path, {"": group}))[""])
 
     async def _ask(self, pods: Mapping[str, str], path: str) -> dict[str, Reply | Unread]:
-        """Ask processes by name for a path behind the one that leads to each."""
+        """Send a request to processes by name, at a path behind the proxy path of each."""
         asked = {name: ("GET", f"{proxy}{path}", None) for name, proxy in pods.items()}
         return await self._all(asked, _PROBE_SECONDS)
 
@@ -162,7 +162,7 @@ class _Asker:
 
 
 def _further(facts: Facts) -> set[str]:
-    """Give what is to be read beside, by what was found."""
+    """Return the paths to read next, from what was found."""
     services = {each.service for each in neighbours.in_our_way(facts) if each.service is not None}
     services |= {
         (facts.installation.namespace, each["metadata"]["name"]) for each in facts.installation.of("Service")
@@ -212,7 +212,7 @@ def _metrics_port(pod: Document) -> int:
 
 
 def _ages(reply: Reply | Unread | None) -> dict[str, float]:
-    """Read the ages of caches from metrics; none where there are no metrics."""
+    """Return the ages of caches from metrics; empty if there are no metrics."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - `--help` needs none
 
     if not isinstance(reply, Reply) or reply.code != 200:
@@ -229,7 +229,7 @@ def _ages(reply: Reply | Unread | None) -> dict[str, float]:
 
 
 def _named(reply: Reply | Unread | None) -> list[Named]:
-    """Read which objects a process cannot decode; none where it does not say, as an older one."""
+    """Return the objects that a process cannot decode; none if an older process does not report them."""
     if not isinstance(reply, Reply) or reply.code != 200:
         return []
     try:
@@ -239,7 +239,7 @@ def _named(reply: Reply | Unread | None) -> list[Named]:
 
 
 def _settings(facts: Facts) -> dict[str, Any]:
-    """Read the scheduler's file in its ConfigMap; nothing where there is none, or it cannot be read."""
+    """Return the scheduler's file in its ConfigMap; empty if there is none, or it cannot be read."""
     data = (facts.document(facts.installation.settings) or {}).get("data") or {}
     try:
         documents = [each for text in data.values() for each in split(text.encode(), "podium-scheduler")]

@@ -1,8 +1,8 @@
-"""Who else is at work in the cluster: webhooks that see what we see, schedulers, classes, nodes.
+"""Other components in the cluster that affect Podium: webhooks, schedulers, classes, nodes.
 
-None of this is wrong by itself. It is named because of what it does to pods and groups when it is in the way:
-a webhook that fails closed keeps our pods from coming back, a second writer of a pod's class makes groups
-diverge, and a node that two schedulers use can be given away twice.
+None of these is wrong by itself. They are listed because of their possible effect on pods and groups. A
+webhook that fails closed can keep our pods from being created again. A second writer of a pod's class makes
+groups diverge. Two schedulers can both place pods on a node that they share.
 """
 
 import json
@@ -38,7 +38,7 @@ Labels = Mapping[str, str]
 
 
 class Foreign(NamedTuple):
-    """A webhook of somebody else: its configuration's name, whether that mutates, and the webhook."""
+    """A webhook of another component: its configuration's name, whether it mutates, and the webhook."""
 
     configuration: str
     mutates: bool
@@ -46,17 +46,17 @@ class Foreign(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether writes fail when it does not answer."""
+        """Return whether writes fail if it does not answer."""
         return bool(self.webhook.get("failurePolicy", "Fail") == "Fail")
 
     @property
     def service(self) -> tuple[str, str] | None:
-        """Give the namespace and name of the Service that it is behind, if it is."""
+        """Return the namespace and name of its Service, if it has one."""
         service = self.webhook["clientConfig"].get("service")
         return (service["namespace"], service["name"]) if service else None
 
     def sees(self, group: str, resource: str) -> bool:
-        """Whether creations in some namespace are sent to it."""
+        """Return whether creations in some namespace are sent to it."""
         return any(
             not {group, "*"}.isdisjoint(rule.get("apiGroups") or ())
             and not {resource, "*", "*/*"}.isdisjoint(rule.get("resources") or ())
@@ -65,7 +65,7 @@ class Foreign(NamedTuple):
         )
 
     def selects(self, namespace: Labels, labels: Labels) -> bool:
-        """Whether its selectors take an object with some labels in a namespace with some."""
+        """Return whether its selectors match an object with these labels in a namespace with these labels."""
         return _takes(self.webhook.get("namespaceSelector"), namespace) and _takes(
             self.webhook.get("objectSelector"), labels
         )
@@ -77,7 +77,7 @@ def _takes(selector: Document | None, labels: Labels) -> bool:
 
 
 def foreign(facts: Facts) -> list[Foreign]:
-    """Give every webhook that is not ours."""
+    """Return every webhook that is not Podium's."""
     ours = {each["metadata"]["name"] for each in facts.installation.of(*REGISTRATIONS)}
     return [
         Foreign(each["metadata"]["name"], path == MUTATING, webhook)
@@ -89,9 +89,9 @@ def foreign(facts: Facts) -> list[Foreign]:
 
 
 def in_our_way(facts: Facts) -> list[Foreign]:
-    """Give those that fail closed and are asked about the pods of our own namespace."""
+    """Return the webhooks that fail closed and match the pods of our own namespace."""
     name = facts.installation.namespace
-    # Where nothing is installed yet it will have the labels of the manifests.
+    # Before an install the namespace will have the labels of the manifests.
     there = facts.document(facts.installation.itself) or facts.installation.of("Namespace")[0]
     namespace = {**(there["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
     pods = [
@@ -106,7 +106,7 @@ def in_our_way(facts: Facts) -> list[Foreign]:
 
 
 def webhooks(facts: Facts) -> Iterator[Check]:
-    """Name the webhooks that can keep our pods away, and those that write on pods."""
+    """Yield checks of the webhooks that can block our pods, and of those that mutate pods."""
     name = "other-webhooks"
     if (unread := facts.unread(*REGISTRATIONS.values(), facts.installation.itself)) is not None:
         yield unseen(name, "other webhooks were", unread)
@@ -131,7 +131,7 @@ def webhooks(facts: Facts) -> Iterator[Check]:
 
 
 def _dead(facts: Facts, webhook: Foreign) -> str:
-    """Say that nobody is behind a webhook, if that is known."""
+    """Return a sentence if the webhook's Service is known to have no ready endpoint, else an empty text."""
     if webhook.service is None:
         return ""
     path = slices_path(*webhook.service)
@@ -140,7 +140,7 @@ def _dead(facts: Facts, webhook: Foreign) -> str:
     return f"its Service {'/'.join(webhook.service)} has no ready endpoint"
 
 
-# Who can be told in a document of his own to write on pods: by API group, and where such documents are.
+# Kinds whose objects can mutate pods: by API group, with their title and resource.
 _MUTATORS = {
     "admissionregistration.k8s.io": ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
     "kyverno.io": ("Kyverno ClusterPolicy", "clusterpolicies"),
@@ -149,7 +149,7 @@ _MUTATORS = {
 
 
 def mutator_paths(facts: Facts) -> dict[str, str]:
-    """Give the lists of what may mutate pods, in every version of their group, by path with its name."""
+    """Return the paths of these lists in every served version of their group, with their titles."""
     return {
         f"{GROUPS}/{version['groupVersion']}/{resource}": title
         for name, (title, resource) in _MUTATORS.items()
@@ -158,7 +158,7 @@ def mutator_paths(facts: Facts) -> dict[str, str]:
 
 
 def mutators(facts: Facts) -> Iterator[Check]:
-    """Name what changes the priority of pods after their template was written."""
+    """Yield a check of policies that change the priority of pods after their template was written."""
     name = "priority-mutators"
     writers = {
         f"{title} {each['metadata']['name']}"
@@ -180,7 +180,7 @@ def mutators(facts: Facts) -> Iterator[Check]:
 
 
 def _writes_priority(document: Document) -> bool:
-    """Whether what a policy says, its descriptions apart, speaks of a pod's priority and of mutating."""
+    """Return whether the rules of a policy, without its descriptions, mutate a pod's priority."""
     spec = document.get("spec") or {}
     rules = spec.get("rules")
     said = [each.get("mutate") for each in rules] if isinstance(rules, list) else spec
@@ -188,7 +188,7 @@ def _writes_priority(document: Document) -> bool:
     return "priorityClassName" in text or "spec.priority" in text
 
 
-# What the kinds of other schedulers and queues mean beside us, by API group.
+# The meaning of the kinds of other schedulers and queues beside Podium, by API group.
 _SCHEDULERS = {
     "kueue.x-k8s.io": (
         "Kueue holds pods back until there is quota, and a Workload of its own has a priority of its own",
@@ -210,7 +210,7 @@ _SCHEDULERS = {
 
 
 def schedulers(facts: Facts) -> Iterator[Check]:
-    """Name other schedulers by their kinds and by the pods that want them."""
+    """Yield checks of other schedulers, by their kinds and by the pods that name them."""
     name = "other-schedulers"
     served = _SCHEDULERS.keys() & facts.groups.keys()
     for group in sorted(served):
@@ -247,7 +247,7 @@ def schedulers(facts: Facts) -> Iterator[Check]:
 
 
 def classes(facts: Facts) -> Iterator[Check]:
-    """Look for more than one default among the PriorityClasses."""
+    """Yield a check of the number of default PriorityClasses."""
     name = "priority-classes"
     if (unread := facts.unread(CLASSES)) is not None:
         yield unseen(name, "the PriorityClasses were", unread)
@@ -266,7 +266,7 @@ def classes(facts: Facts) -> Iterator[Check]:
 
 
 def nodes_path(facts: Facts) -> str:
-    """Give the path of the nodes that the scheduler may use; empty where it may use all."""
+    """Return the path of the nodes that the scheduler may use; empty if it may use all."""
     label = facts.scheduler.get("reservedNodes")
     return f"/api/v1/nodes?labelSelector={_quoted(str(label))}&limit={SAMPLE}" if label else ""
 
@@ -276,7 +276,7 @@ def _quoted(label: str) -> str:
 
 
 def nodes(facts: Facts) -> Iterator[Check]:
-    """Look at what is reserved for the scheduler."""
+    """Yield checks of the nodes that are reserved for the scheduler."""
     name = "reserved-nodes"
     if "scheduler" not in facts.processes or not facts.scheduler:
         return

@@ -1,6 +1,6 @@
-"""Whether the API server itself checks the rules that an install makes policies of.
+"""Check that the API server itself enforces the rules that an install writes as policies.
 
-Where a policy is missing, its rule holds only while a webhook answers.
+If a policy is missing, its rule is enforced only while a webhook answers.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ _FIX = "podium install, or podium manifests policies --config FILE, with the fil
 
 
 def policies(facts: Facts) -> Iterator[Check]:
-    """Compare the policies that are there with those of the AdmissionPolicy of the cluster."""
+    """Yield checks of the existing policies against those of the cluster's AdmissionPolicy."""
     name = "admission-policies"
     if not facts.processes:
-        return  # `installed` says it
+        return  # `installed` reports it.
     if (unread := facts.unread(POLICIES, BINDINGS)) is not None:
         yield unseen(name, "the ValidatingAdmissionPolicies were", unread)
         return
@@ -27,7 +27,7 @@ def policies(facts: Facts) -> Iterator[Check]:
         for each in facts.items(BINDINGS)
         if "Deny" in (each["spec"].get("validationActions") or ())
     }
-    # Those of the processes' accounts are `processes.policies`'.
+    # The policies of the processes' accounts are checked in `processes.policies`.
     wanted = {
         each["metadata"]["name"]: each
         for each in facts.installation.of("ValidatingAdmissionPolicy")
@@ -48,7 +48,7 @@ def policies(facts: Facts) -> Iterator[Check]:
 
 
 def _checked(policy: Document) -> list[Any]:
-    """Give what a policy checks; in which namespaces is the administrator's."""
+    """Return the checked part of a policy; the administrator may change its namespaces."""
     spec = policy["spec"]
     variables = [each["expression"] for each in spec.get("variables") or ()]
     validations = [each["expression"] for each in spec["validations"]]

@@ -1,4 +1,4 @@
-"""Podium's own processes: are they there, of one version, who of them leads, and is what they know fresh."""
+"""Podium's own processes: whether they run, have one version, have a leader, and have fresh caches."""
 
 import re
 from collections import defaultdict
@@ -11,21 +11,21 @@ from podium.ops.doctor.facts import Document, Facts, lasting, policy_path, unsee
 from podium.service.probes import Named
 from podium.wording import count, listed, some
 
-# A cache hears of the API server each minute at least: a bookmark.
+# The API server sends at least a bookmark to each cache every minute.
 _STALE_SECONDS = 180.0
-# Objects that are named one by one.
+# Maximum number of objects that are listed by name.
 _MOST_NAMED = 10
-# How the answer of a process that is not ready begins (podium.service.probes).
+# The prefix of the answer of a process that is not ready (podium.service.probes).
 _NOT_READY = "not ready: "
-# Of a Lease both clocks tell parts of seconds or whole ones, and a write takes its time.
+# The times of a Lease are in parts of seconds or in whole seconds, and a write takes some time.
 _APART = timedelta(seconds=5)
-# A label on namespaces: which pods they take.
+# A label on namespaces that limits the pods they accept.
 _RESTRICTED = "pod-security.kubernetes.io/enforce"
 _TAG = re.compile(r":([^:/@]+)(?:@|$)")
 
 
 def installed(facts: Facts) -> Iterator[Check]:
-    """Say what is installed, and of which version."""
+    """Yield checks of the installed processes and their version."""
     name, place = "installed", facts.installation
     if (unread := facts.unread(place.deployments)) is not None:
         yield unseen(name, f"the Deployments of {place.namespace} were", unread)
@@ -49,7 +49,7 @@ def installed(facts: Facts) -> Iterator[Check]:
 
 
 def _versions(facts: Facts) -> Iterator[Check]:
-    """Compare the images of the processes with each other and with this command's version."""
+    """Yield a check of the processes' image versions against each other and this command's version."""
     name = "versions"
     images = {
         each: deployment["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -79,7 +79,7 @@ def _namespace(facts: Facts) -> Iterator[Check]:
 
 
 def deployments(facts: Facts) -> Iterator[Check]:
-    """Say of each Deployment whether its replicas are there."""
+    """Yield a check of the replicas of each Deployment."""
     namespace = facts.installation.namespace
     for component, deployment in facts.processes.items():
         name = f"podium-{component}"
@@ -104,7 +104,7 @@ def _component(pod: Document) -> str:
 
 
 def _trouble(facts: Facts, component: str, deployment: Document) -> str:
-    """Say what keeps a Deployment's pods: they are not made, not scheduled, not started."""
+    """Return why a Deployment lacks pods: they are not created, not scheduled or not started."""
     pods = [each for each in facts.items(facts.installation.pods) if _component(each) == component]
     for each in (deployment.get("status") or {}).get("conditions") or ():
         if each["type"] == "ReplicaFailure" and each["status"] == "True":
@@ -122,9 +122,10 @@ def _trouble(facts: Facts, component: str, deployment: Document) -> str:
 
 
 def leases(facts: Facts) -> Iterator[Check]:
-    """Say who leads, whether it still does, and whether its clock is right.
+    """Yield checks of the leaders: the holder, whether it renews its Lease, and whether its clock is right.
 
-    The API server notes by its own clock when a Lease was written; the holder's word for it is its renewTime.
+    The API server records the time of a write to a Lease by its own clock; renewTime is by the holder's
+    clock.
     """
     name = "leader"
     led = [each for each in ("controller", "scheduler") if each in facts.processes]
@@ -167,7 +168,7 @@ def _leader(facts: Facts, title: str, lease: Document, logs: str) -> Iterator[Ch
 
 
 def _noted(lease: Document) -> datetime | None:
-    """Give when the API server last noted a write of a Lease's spec, in whole seconds."""
+    """Return when the API server last recorded a write to a Lease's spec, in whole seconds."""
     times = [
         instant(each["time"])
         for each in lease["metadata"].get("managedFields") or ()
@@ -177,7 +178,7 @@ def _noted(lease: Document) -> datetime | None:
 
 
 def probes(facts: Facts) -> Iterator[Check]:
-    """Say what each process tells of itself, as far as the API server leads to it."""
+    """Yield checks of the probes of each process, as far as the API server can reach it."""
     namespace = facts.installation.namespace
     silent: dict[str, list[str]] = defaultdict(list)
     for pod, probe in sorted(facts.probes.items()):
@@ -201,7 +202,7 @@ def probes(facts: Facts) -> Iterator[Check]:
 
 
 def undecodable(facts: Facts) -> Iterator[Check]:
-    """Name the objects that a process cannot decode."""
+    """Yield a check of the objects that a process cannot decode."""
     pods: dict[Named, list[str]] = defaultdict(list)
     for pod, probe in sorted(facts.probes.items()):
         for named in probe.undecodable:
@@ -222,7 +223,7 @@ def undecodable(facts: Facts) -> Iterator[Check]:
 
 
 def preemption(facts: Facts) -> Iterator[Check]:
-    """Say what the scheduler may do."""
+    """Yield a check of the scheduler's preemption mode."""
     if "scheduler" not in facts.processes:
         return
     settings = facts.installation.settings
@@ -230,7 +231,7 @@ def preemption(facts: Facts) -> Iterator[Check]:
         yield unseen("preemption", "the scheduler's settings were", unread)
     elif facts.scheduler:
         mode = facts.scheduler.get("preemption", "enforce")
-        # A YAML reader makes a boolean of `off`.
+        # A YAML reader turns `off` into a boolean.
         mode = "off" if mode is False else mode
         limit = facts.scheduler.get("evictionsPerMinute")
         rate = f"at most {limit} evictions a minute" if limit else "without a limit"
@@ -242,7 +243,7 @@ def preemption(facts: Facts) -> Iterator[Check]:
 
 
 def policies(facts: Facts) -> Iterator[Check]:
-    """Say whether the API server confines what each account writes to what its process writes."""
+    """Yield checks of whether the API server limits each account to the writes of its process."""
     for process in facts.processes:
         ours = [each for each in facts.installation.policies if each.startswith(f"podium-{process}-")]
         missing = [each for each in ours if facts.document(policy_path(each)) is None]

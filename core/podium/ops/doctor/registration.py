@@ -1,8 +1,8 @@
-"""How API servers come to us: what is registered, whom it trusts, whether that is who answers, and a trial.
+"""The path from API servers to the webhook: registration, trusted CAs, served certificate, and a trial.
 
-A webhook configuration may be well and the certificate expired, or all of it well and no pod behind the
-Service. So each link is looked at by itself, and then all of them at once: a dry run of making a group in the
-version that is not stored is mutated, validated and converted, and leaves nothing behind.
+A webhook configuration may be correct while the certificate is expired, or both correct without a pod behind
+the Service. Each link is therefore checked by itself, and then all together. A dry run creates a group in the
+version that is not stored; it is mutated, validated and converted, and leaves nothing behind.
 """
 
 import base64
@@ -27,13 +27,14 @@ from podium.ops.doctor.facts import (
 )
 from podium.wording import some
 
-# Both are renewed long before: of ours a third of thirty days is left, of cert-manager's one of ninety.
+# Certificates are renewed long before this: ours with a third of thirty days left, cert-manager's with a
+# third of ninety.
 _SOON = timedelta(days=5)
 _MANIFESTS = "podium manifests webhooks --config FILE, with the file that the webhook has"
 
 
 def registrations(facts: Facts) -> Iterator[Check]:
-    """Compare the webhook configurations that are there with what an install registers."""
+    """Yield checks of the existing webhook configurations against those of an install."""
     name = "registration"
     if (unread := facts.unread(*REGISTRATIONS.values())) is not None:
         yield unseen(name, "the webhook configurations were", unread)
@@ -41,7 +42,7 @@ def registrations(facts: Facts) -> Iterator[Check]:
     wanted = facts.installation.of(*REGISTRATIONS)
     found = {each["kind"]: ours for each in wanted if (ours := _there(facts, each)) is not None}
     if not found and not facts.processes:
-        return  # `installed` says it
+        return  # `installed` reports it.
     if not found:
         fact = "no webhook is registered: nothing is judged or filled in"
         yield Check(name, Level.PROBLEM, fact, "podium install")
@@ -86,12 +87,12 @@ def _registration(wanted: Document, found: Document | None) -> Iterator[Check]:
 
 
 def _sent(webhook: Document) -> list[Any]:
-    """Give what is sent to a webhook; what its namespaces are is the administrator's."""
+    """Return what is sent to a webhook; the administrator may change its namespaces."""
     return [webhook.get("rules"), webhook.get("matchConditions")]
 
 
 def clients(facts: Facts) -> dict[str, Document]:
-    """Give every clientConfig by which API servers call us, by who has it."""
+    """Return every clientConfig with which API servers call Podium, by a title of its object."""
     found: dict[str, Document] = {}
     for wanted in facts.installation.of("CustomResourceDefinition"):
         title = wanted["metadata"]["name"]
@@ -107,7 +108,7 @@ def clients(facts: Facts) -> dict[str, Document]:
 
 
 def trust(facts: Facts) -> Iterator[Check]:
-    """Look at the CAs that API servers believe us by, and at the certificate that is served."""
+    """Yield checks of the CAs that API servers trust, and of the certificate that is served."""
     found = clients(facts)
     if not found:
         return
@@ -124,7 +125,7 @@ def trust(facts: Facts) -> Iterator[Check]:
 
 
 def _served(facts: Facts) -> tuple[bytes, Check]:
-    """Give the certificate that is served, PEM, empty where it is not known, and what to say of it."""
+    """Return the served certificate in PEM (empty if it is unknown), and the check of it."""
     path = secret_path(facts)
     if not path:
         fact = "what is served is not known here: no Deployment podium-webhook names its certificate"
@@ -144,7 +145,7 @@ def _served(facts: Facts) -> tuple[bytes, Check]:
 
 
 def _leaf(facts: Facts, secret: str, leaf: Certificate) -> Check:
-    """Judge the certificate that is served, its issuer apart."""
+    """Return a check of the served certificate without its issuer."""
     service = f"podium-webhook.{facts.installation.namespace}.svc"
     fact = dated(secret, leaf, facts.clock.now)
     if not certificates.covers(leaf.names, service):
@@ -160,7 +161,7 @@ def _leaf(facts: Facts, secret: str, leaf: Certificate) -> Check:
 
 
 def _vouching(facts: Facts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[Check]:
-    """Judge the CAs that API servers hold by whether one of them signed what is served."""
+    """Yield checks of whether one of the API servers' CAs signed the served certificate."""
     fix = (
         f"{_logs(facts)}: it writes the caBundle again within seconds; kubectl rollout restart if it does not"
     )
@@ -189,7 +190,7 @@ def _vouching(facts: Facts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[
 
 
 def _unvouched(facts: Facts, bundles: Mapping[str, str]) -> Iterator[Check]:
-    """Judge the CAs that API servers hold by themselves, where it is not known what is served."""
+    """Yield checks of the API servers' CAs alone, if the served certificate is unknown."""
     expired: list[str] = []
     for title, bundle in bundles.items():
         try:
@@ -205,7 +206,7 @@ def _unvouched(facts: Facts, bundles: Mapping[str, str]) -> Iterator[Check]:
 
 
 def dated(what: str, certificate: Certificate, now: datetime) -> str:
-    """Say of a certificate until when it is good, or since when it is not."""
+    """Return a sentence on how long a certificate is valid, or since when it is not."""
     start, end = certificate.start, certificate.end
     if now < start:
         return f"{what} is not valid for another {lasting(start - now)}"
@@ -215,7 +216,7 @@ def dated(what: str, certificate: Certificate, now: datetime) -> str:
 
 
 def secret_path(facts: Facts) -> str:
-    """Give the path of the Secret with the certificate that is served; empty where that is not known."""
+    """Return the path of the Secret with the served certificate; empty if that is unknown."""
     deployment = facts.processes.get("webhook")
     if deployment is None:
         return ""
@@ -227,7 +228,7 @@ def secret_path(facts: Facts) -> str:
 
 
 def endpoints(facts: Facts) -> Iterator[Check]:
-    """Count the pods behind the Service that API servers call."""
+    """Yield a check of the number of pods behind the Service that API servers call."""
     if not any("service" in client for client in clients(facts).values()):
         return
     for wanted in facts.installation.of("Service"):
@@ -248,13 +249,13 @@ def endpoints(facts: Facts) -> Iterator[Check]:
 
 
 def slices_path(namespace: str, service: str) -> str:
-    """Give the path of a Service's EndpointSlices."""
+    """Return the path of a Service's EndpointSlices."""
     selected = f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"
     return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selected}"
 
 
 def ready_endpoints(slices: list[Document]) -> int:
-    """Count what may be sent to; an endpoint that does not say counts, as it does for kube-proxy."""
+    """Return the number of ready endpoints; an unset condition counts as ready, as in kube-proxy."""
     return sum(
         (endpoint.get("conditions") or {}).get("ready") is not False
         for each in slices
@@ -263,7 +264,7 @@ def ready_endpoints(slices: list[Document]) -> int:
 
 
 def trial(facts: Facts) -> Iterator[Check]:
-    """Say what became of the dry run."""
+    """Yield a check of the result of the dry run."""
     name = "trial"
     if facts.trial is None:
         return

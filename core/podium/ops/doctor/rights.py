@@ -1,7 +1,7 @@
-"""What each process' account may do, by the API server's word, against what the manifests give it.
+"""The rights of each process' account, from the API server, against those in the manifests.
 
-Roles and bindings that look right may be overruled (another authorizer, an edited role), so nobody's rules
-are read here: the API server is asked about each right.
+Roles and bindings that look right may be overruled (another authorizer, an edited role). No roles are
+therefore read here: the API server is asked about each right.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from podium.ops.doctor.check import Check, Level
 from podium.ops.doctor.facts import Document, Facts, Installation, Right, Unread, given, unseen
 from podium.wording import count, some
 
-# What the webhook writes only where it makes its certificates itself.
+# The rights that the webhook needs only if it issues its certificates itself.
 _OWN_CERTIFICATES = (
     "secrets",
     "mutatingwebhookconfigurations",
@@ -21,7 +21,7 @@ _OWN_CERTIFICATES = (
 
 
 def wanted(installation: Installation, processes: dict[str, Document]) -> list[Right]:
-    """Give each right that the accounts of these Deployments need."""
+    """Return each right that the accounts of these Deployments need."""
     accounts = {each["spec"]["template"]["spec"].get("serviceAccountName", "") for each in processes.values()}
     roles = {
         (each["kind"], each["metadata"]["name"]): each["rules"]
@@ -44,7 +44,7 @@ def wanted(installation: Installation, processes: dict[str, Document]) -> list[R
 
 
 def review(right: Right, namespace: str) -> Document:
-    """Give the SubjectAccessReview of a right; `namespace` is where the accounts are."""
+    """Return the SubjectAccessReview of a right; `namespace` is the namespace of the accounts."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -61,7 +61,7 @@ def review(right: Right, namespace: str) -> Document:
 
 
 def attributes(right: Right) -> dict[str, str]:
-    """Give a right as a review of access has it."""
+    """Return a right in the form of an access review."""
     resource, _, subresource = right.resource.partition("/")
     found = {
         "namespace": right.namespace,
@@ -75,7 +75,7 @@ def attributes(right: Right) -> dict[str, str]:
 
 
 def rights(facts: Facts) -> Iterator[Check]:
-    """Say of each account what it lacks."""
+    """Yield a check of the missing rights of each account."""
     by_account: dict[str, dict[Right, bool | Unread]] = defaultdict(dict)
     for right, answer in facts.rights.items():
         by_account[right.account][right] = answer
@@ -94,7 +94,7 @@ def rights(facts: Facts) -> Iterator[Check]:
 
 
 def words(right: Right) -> str:
-    """Name a right: `patch pods/status in team-a`."""
+    """Return a right in words: `patch pods/status in team-a`."""
     resource = f"{right.resource}.{right.group}" if right.group else right.resource
     name = f" {right.name}" if right.name else ""
     where = f" in {right.namespace}" if right.namespace else ""

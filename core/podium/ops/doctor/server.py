@@ -1,4 +1,4 @@
-"""The API server: is it recent enough, whose clock is right, and which of the groups' APIs does it serve."""
+"""Checks of the API server: its version, its clock, and which of the groups' APIs it serves."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from podium.ops.doctor.facts import DEFINITIONS, GROUPS, Document, Facts, lastin
 from podium.ops.install import MODES
 from podium.wording import listed
 
-# Certificates start an hour early, but minima of run time and delays of preemption are told by the clock.
+# Certificates are valid from an hour earlier, but minimum run times and preemption delays use the clock.
 _APART_SECONDS = 10.0
 
 
 class Minimum(NamedTuple):
-    """The first minor of Kubernetes that a mode works on, and what it has that the one before has not.
+    """The first minor of Kubernetes on which a mode works, and what the minor before lacks.
 
-    `installed_by` are the modes of `podium install` that bring it.
+    `installed_by` are the modes of `podium install` that include it.
     """
 
     mode: str
@@ -29,8 +29,8 @@ class Minimum(NamedTuple):
 
 
 # The schemas of the custom resources validate names by CEL's `format` library, which API servers know since
-# 1.31 and take in new expressions since 1.32. All else is older: match conditions of webhooks and
-# ValidatingAdmissionPolicies are stable since 1.30, optional types in CEL taken since 1.29.
+# 1.31 and accept in new expressions since 1.32. All else is older: match conditions of webhooks and
+# ValidatingAdmissionPolicies are stable since 1.30, optional types in CEL accepted since 1.29.
 MINIMA = (
     Minimum("the command line", 21, "policy/v1"),
     Minimum("admission and reconciler", 32, "the format library in the schemas' CEL", MODES),
@@ -39,12 +39,12 @@ MINIMA = (
 
 
 def lacking(minima: Iterable[Minimum]) -> str:
-    """Say what needs which minor, and for what."""
+    """Return a sentence on what needs which minor, and for which reason."""
     return listed([f"{each.mode} needs 1.{each.minor} ({each.because})" for each in minima])
 
 
 def version(facts: Facts) -> Iterator[Check]:
-    """Compare the server's version with what each mode needs, and with what the rules know."""
+    """Yield checks of the server's version against the minimum of each mode and the rules' range."""
     minor = minor_of(facts.version)
     needs = listed([f"1.{each.minor} for {each.mode}" for each in MINIMA])
     if minor is None:
@@ -65,7 +65,7 @@ def version(facts: Facts) -> Iterator[Check]:
 
 
 def clock(facts: Facts) -> Iterator[Check]:
-    """Compare our clock with the server's."""
+    """Yield a check of our clock against the server's."""
     ours, theirs = facts.clock
     if theirs is None:
         yield Check("clock", Level.NOTE, "the server does not tell its time")
@@ -80,7 +80,7 @@ def clock(facts: Facts) -> Iterator[Check]:
 
 
 def workload_api(facts: Facts) -> Iterator[Check]:
-    """Say whether groups are served natively, which tells the gate of the API server."""
+    """Yield a check of whether groups are served natively, which shows the API server's feature gate."""
     name = "workload-api"
     if (unread := facts.unread(GROUPS, *native_paths(facts))) is not None:
         yield unseen(name, "the API groups were", unread)
@@ -106,7 +106,7 @@ def workload_api(facts: Facts) -> Iterator[Check]:
 
 
 def native_versions(facts: Facts) -> list[str]:
-    """Give the API versions in which PodGroups are served natively."""
+    """Return the API versions in which PodGroups are served natively."""
     return [
         path.removeprefix(f"{GROUPS}/")
         for path in native_paths(facts)
@@ -115,13 +115,13 @@ def native_versions(facts: Facts) -> list[str]:
 
 
 def native_paths(facts: Facts) -> list[str]:
-    """Give the paths that list what each version of the native group has."""
+    """Return the paths that list the resources of each version of the native group."""
     group = facts.groups.get(NATIVE_GROUP, {"versions": []})
     return [f"{GROUPS}/{each['groupVersion']}" for each in group["versions"]]
 
 
 def custom_resources(facts: Facts) -> Iterator[Check]:
-    """Look at the definitions of Podium's own kinds."""
+    """Yield checks of the definitions of Podium's own kinds."""
     name = "custom-resources"
     wanted = facts.installation.of("CustomResourceDefinition")
     paths = {each["metadata"]["name"]: f"{DEFINITIONS}/{each['metadata']['name']}" for each in wanted}
@@ -130,7 +130,7 @@ def custom_resources(facts: Facts) -> Iterator[Check]:
         return
     found = {each: document for each, path in paths.items() if (document := facts.document(path))}
     if not found and not facts.processes:
-        return  # `installed` says it
+        return  # `installed` reports it.
     well = True
     for each in wanted:
         for check in _definition(each, found.get(each["metadata"]["name"])):
