@@ -1,8 +1,8 @@
-"""One write, judged as the API server would judge it: decode, mutate, strategy, validate, plugins, storage.
+"""Evaluate one write as the API server would: decode, mutate, strategy, validate, plugins, storage.
 
-Rules `upstream` is that and no more. With Podium's rules, Podium's own kinds get the same treatment (in a
-cluster the webhooks and the schema give it to them) and Podium's own rules run beside the plugins. The order
-is the server's, so the first stage that refuses is the one a client would hear of.
+With rules `upstream` there is nothing else. With Podium's rules, Podium's own kinds get the same treatment,
+which the webhooks and the schema provide in a cluster. Podium's own rules run beside the plugins. The order
+is the server's, so the first stage that refuses is the one that a client would see.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ NOT_SERVED = refusal(
 )
 RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 
-# Stands for the five characters that the server makes up behind generateName.
+# Replaces the five characters that the server generates for generateName.
 GENERATED_SUFFIX = "xxxxx"
 _GENERATED_BASE = 58
 
@@ -58,29 +58,29 @@ _PODIUM_VERSIONS = ("v1alpha2", "v1beta1")
 
 
 class KindRules(Protocol):
-    """What a module that knows one kind offers, a function for each stage."""
+    """The interface of a module for one kind: a function for each stage."""
 
     PLURAL: str
     NAMESPACED: bool
     HAS_STATUS: bool
 
     def shape(self, version: str, /) -> Shape:
-        """Give the table of one version."""
+        """Return the table of one version."""
 
     def default(self, document: Document, version: str, /) -> None:
-        """Fill in what decoding defaults."""
+        """Set the defaults of decoding."""
 
     def mutate(self, case: Case, new: Document, old: Document | None, /) -> None:
-        """Do what mutating plugins do."""
+        """Apply the changes of mutating plugins."""
 
     def prepare(self, case: Case, new: Document, old: Document | None, /) -> None:
-        """Do what the strategy does before validation."""
+        """Apply the changes of the strategy before validation."""
 
     def check(self, case: Case, new: Document, old: Document | None, /) -> list[FieldError]:
-        """Validate all but the metadata."""
+        """Return the errors of everything except the metadata."""
 
     def judge(self, case: Case, new: Document, old: Document | None, /) -> None:
-        """Do what validating plugins do; raises Refused."""
+        """Apply the checks of validating plugins. Raises Refused."""
 
 
 KINDS: dict[str, KindRules] = {
@@ -92,13 +92,13 @@ KINDS: dict[str, KindRules] = {
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server would answer.
+    """The answer of the server.
 
-    `admitted` is the object as it would be stored, without what only the server makes (uid, times,
-    resourceVersion, generation, managedFields). `patch` holds the mutations of admission only, see
-    podium.rules.patch. `reason` is empty where the server gives none. `causes` are those of the findings that
-    refused the object. `awaits` names what a rule looked for and did not see, such as `PriorityClass gold`:
-    judged again once it is there, the verdict may be another.
+    `admitted` is the object as it would be stored, without the fields that only the server sets (uid, times,
+    resourceVersion, generation, managedFields). `patch` holds only the mutations of admission, see
+    podium.rules.patch. `reason` is empty if the server gives none. `causes` are those of the findings that
+    refused the object. `awaits` names missing objects that a rule looked for, such as `PriorityClass gold`:
+    once they exist, the verdict may differ.
     """
 
     allowed: bool
@@ -114,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judged(document: Mapping[str, Any]) -> bool:
-    """Whether `review` has rules for this kind, in whatever version."""
+    """Return whether `review` has rules for this kind, in any version."""
     group, _, version = str(document.get("apiVersion", "")).rpartition("/")
     match document.get("kind"):
         case "Pod":
@@ -128,9 +128,9 @@ def judged(document: Mapping[str, Any]) -> bool:
 
 
 def review(request: Request, view: View, profile: Profile) -> Verdict:
-    """Judge one write against a view of the cluster; pure, and a bad object is a verdict, not an exception.
+    """Return the verdict on one write for a view of the cluster.
 
-    The object must be of a kind that is `judged`.
+    Pure: an invalid object is a verdict, not an exception. The object must be of a kind that is `judged`.
     """
     assert judged(request.object), "not a kind that admission has rules for"
     rules = KINDS[request.object["kind"]]
@@ -143,7 +143,7 @@ def review(request: Request, view: View, profile: Profile) -> Verdict:
 
 
 def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
-    """Make the verdict on a case that nothing refused."""
+    """Return the verdict on a write that no rule refused."""
     return Verdict(
         allowed=True,
         code=200 if case.update else 201,
@@ -158,7 +158,7 @@ def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, A
 
 
 def refused(case: Case, error: Refused) -> Verdict:
-    """Make the verdict on a case that was refused."""
+    """Return the verdict on a refused write."""
     return Verdict(
         allowed=False,
         code=error.code,
@@ -174,7 +174,7 @@ def refused(case: Case, error: Refused) -> Verdict:
 
 
 def reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
-    """Give the identity that messages use; a document that cannot be decoded has one, too."""
+    """Return the identity for messages, also of a document that cannot be decoded."""
     given = document.get("metadata")
     meta: Mapping[str, Any] = given if isinstance(given, dict) else {}
     name = meta.get("name") or meta.get("generateName") or ""
@@ -214,7 +214,7 @@ def _admit(case: Case, rules: KindRules) -> Document:
 
 
 def _unknown(path: str) -> str:
-    """Say what becomes of a field that the server does not know, and where it belongs if that is known."""
+    """Return a sentence on an unknown field, and where it belongs if that is known."""
     dropped = "The server does not know this field and drops it."
     if path.endswith("schedulingPolicy.disruptionMode"):
         return f"{dropped} KEP-5710 has it here, the API beside schedulingPolicy."
@@ -238,14 +238,15 @@ def _check_served(case: Case, rules: KindRules) -> None:
 
 
 def canonical(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
-    """Bring a document to its canonical form, with what decoding defaults and the namespace filled in.
+    """Return the canonical form of a document, with the defaults of decoding and the namespace set.
 
     Raises Refused (400) for a value of a wrong type.
     """
     try:
         document = decode(rules.shape(case.version), raw, unknown)
     except WrongTypeError as first:
-        # Go remembers the first type mismatch and goes on, but a time that does not parse ends it at once.
+        # Go keeps the first type mismatch and continues, but a time that does not parse ends decoding at
+        # once.
         error = time_error(rules.shape(case.version), raw) or first
         kind = case.ref.kind
         text = f'{kind} in version "{case.version}" cannot be handled as a {kind}: {error}'
@@ -259,7 +260,7 @@ def canonical(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[s
 
 
 def stored(case: Case, rules: KindRules) -> Document:
-    """Give the canonical form of what an update changes; raises Refused where there is nothing."""
+    """Return the canonical form of the stored object of an update. Raises Refused if there is none."""
     if case.request.old is None:
         raise storage.not_found(case)
     return canonical(case, rules, case.request.old, [])
@@ -284,7 +285,7 @@ def _generated(meta: Document) -> str:
 
 
 def _shown(case: Case, admitted: Document) -> dict[str, Any]:
-    """Give the stored form to people: identity first, nothing that only the server makes.
+    """Return the stored form for readers: identity first, without fields that only the server sets.
 
     A custom resource has no nulls and no empty status; a built-in one shows what Go's JSON always writes.
     """

@@ -1,4 +1,4 @@
-"""One request being judged: what was asked, what may be seen, and what has been said about it so far."""
+"""A request during evaluation: the request, the view of the cluster, and the findings so far."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,12 +16,12 @@ from podium.rules.rule import Rule
 from podium.rules.shape import Document, Write
 from podium.view import View
 
-# Upstream's gates that guard fields; all of them are off in the servers that we follow.
+# Upstream's feature gates for fields; all are off in the supported servers.
 TOPOLOGY = "TopologyAwareWorkloadScheduling"
 CLAIMS = "DRAWorkloadResourceClaims"
 GROUP_POLICY = "PodGroupPreemptionPolicy"
 COMPOSITE = "CompositePodGroup"
-# Podium's own resources have no gates: their schema keeps what it has. It has no composite groups.
+# Podium's own resources have no gates: their schema stores the fields it has. It has no composite groups.
 PODIUM_GATES = frozenset({TOPOLOGY, CLAIMS, GROUP_POLICY})
 _NO_GATES: frozenset[str] = frozenset()
 
@@ -40,18 +40,18 @@ RULES = (DROPPED.rule,)
 
 
 class Operation(StrEnum):
-    """What the client asks of the object."""
+    """The operation of the client on the object."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One write: the object as sent and, for an update, as stored, in the same version.
+    """A write: the object as sent and, for an update, as stored, in the same version.
 
     `subresource` is empty or `status`.
 
-    A namespaced object without a namespace is taken to be in `default`.
+    A namespaced object without a namespace is in `default`.
     """
 
     operation: Operation
@@ -61,7 +61,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Which server: `kubernetes` is 1.36 or 1.37, `rules` is upstream (it and no more) or podium.
+    """The server: `kubernetes` is 1.36 or 1.37, `rules` is upstream (only the server's) or podium.
 
     `workload_api` says whether the native Workload API is served (its gates are on).
     """
@@ -73,21 +73,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def minor(self) -> int:
-        """Give 36 or 37."""
+        """Return 36 or 37."""
         minor = minor_of(self.kubernetes)
         assert minor is not None
         return minor
 
 
 class Case:
-    """The request with its identity worked out; rules add findings, and make refusals with it."""
+    """The request with its identity; rules add findings, and create refusals with it."""
 
     def __init__(self, request: Request, view: View, profile: Profile, ref: ObjectRef, plural: str) -> None:
         self.request = request
         self.view = view
         self.profile = profile
         self.ref = ref
-        # How refusals call the object; before validation the server makes up the rest of a generateName.
+        # The object's name in refusals. Before validation the server completes a generateName.
         self.name = ref.name or "Unknown"
         self.group, _, self.version = ref.apiVersion.rpartition("/")
         self.native = self.group != PODIUM_GROUP
@@ -99,57 +99,57 @@ class Case:
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}
         self.appended: dict[str, Any] = {}
-        # What a rule looked for in vain, though it may be on its way: `PriorityClass gold`.
+        # Missing objects that a rule looked for and that may appear soon: `PriorityClass gold`.
         self.awaits: list[str] = []
 
     @property
     def minor(self) -> int:
-        """Kubernetes' minor version."""
+        """Return the minor version of Kubernetes."""
         return self.profile.minor
 
     @property
     def kind(self) -> str:
-        """The kind as field errors call it: `PodGroup.scheduling.k8s.io`."""
+        """Return the kind as in field errors: `PodGroup.scheduling.k8s.io`."""
         return f"{self.ref.kind}.{self.group}" if self.group else self.ref.kind
 
     @property
     def resource(self) -> str:
-        """The resource as plugins call it: `podgroups.scheduling.k8s.io`."""
+        """Return the resource as in messages of plugins: `podgroups.scheduling.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def own_rules(self) -> bool:
-        """Whether Podium's own rules apply, not only the server's."""
+        """Return whether Podium's own rules apply, in addition to the server's."""
         return self.profile.rules == "podium"
 
     def set(self, document: Document, field: str, value: Any) -> None:
-        """Change a field of spec as an admission step does: it becomes part of the patch."""
+        """Set a field of spec in an admission step, so that the patch contains it."""
         document["spec"][field] = value
         self.changes[field] = value
 
     def append(self, document: Document, field: str, value: Any) -> None:
-        """Add to the end of a list of spec as an admission step does: it becomes part of the patch."""
+        """Append to a list of spec in an admission step, so that the patch contains it."""
         document["spec"][field] = [*(document["spec"].get(field) or ()), value]
         self.appended[field] = value
 
     def note(self, cause: Cause, field: str, message: str) -> None:
-        """Add a finding that refuses nothing."""
+        """Add a finding that does not refuse the object."""
         self.findings.append(cause.rule.finding(self.ref, field, message, cause.fix))
 
     def dropped(self, field: str) -> None:
-        """Say that a gated field goes: the server does not."""
+        """Add a finding on a gated field that the server drops silently."""
         why = "its feature gate is off" if self.native else "Podium's resources do not have it"
         self.note(DROPPED, field, f"the server drops this field without a word: {why}")
 
     def seek_class(self, name: str) -> Resolved | None:
-        """Resolve a class as the Priority plugin does, empty for the default; one not seen is awaited."""
+        """Return a class resolved as in the Priority plugin (empty: the default), or None and await it."""
         found = resolve(self.view.classes, name)
         if found is None:
             self.awaits.append(f"PriorityClass {name}")
         return found
 
     def resolve_class(self, name: str, unknown: Cause) -> Resolved:
-        """Resolve a class; raises Refused where there is none of the name."""
+        """Return a resolved class. Raises Refused if there is no class of this name."""
         found = self.seek_class(name)
         if found is None:
             message = f"no PriorityClass with name {name} was found"
@@ -157,19 +157,22 @@ class Case:
         return found
 
     def forbid(self, cause: Cause, field: str, message: str) -> Refused:
-        """Make the 403 of an admission plugin."""
+        """Return the 403 of an admission plugin."""
         text = f"{self.resource} {go_quote(self.name)} is forbidden: {message}"
         return self.refuse(403, "Forbidden", text, cause, field=field, message=message)
 
     def refuse(
         self, code: int, reason: str, text: str, cause: Cause, *, field: str = "", message: str = ""
     ) -> Refused:
-        """Make any refusal with one finding; the finding says `message`, or else the whole text."""
+        """Return a refusal with one finding, whose message is `message`, or else the whole text."""
         finding = cause.rule.finding(self.ref, field, message or text, cause.fix)
         return Refused(code, reason, text, [finding])
 
     def invalid(self, errors: Sequence[FieldError]) -> Refused:
-        """Make the 422 of field errors; equal ones are said once, for metadata is checked twice on update."""
+        """Return the 422 of field errors.
+
+        Equal errors are listed once, because an update checks the metadata twice.
+        """
         unique = {str(error): error for error in reversed(errors)}
         texts = list(dict.fromkeys(str(error) for error in errors))
         listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,7 +1,7 @@
-"""The checks that tables are made of: one function for each of apimachinery's declarative validators.
+"""The checks of the tables: one function for each of apimachinery's declarative validators.
 
-A check gets (path, new, old, write) and gives errors, or None to go on. Used among a field's `stops`, an
-empty list ends the field without an error.
+A check takes (path, new, old, write) and returns errors, or None to continue. If a check in a field's `stops`
+returns an empty list, the field ends without an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Errors = Sequence[FieldError] | None
 
 
 def required(cause: Cause) -> Check:
-    """Refuse an absent value, and zero: for Go a `minCount: 0` is a missing one."""
+    """Return a check that refuses an absent value, and zero: in Go a `minCount: 0` is a missing value."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return None if new else [fields.required(cause, path)]
@@ -24,7 +24,7 @@ def required(cause: Cause) -> Check:
 
 
 def required_pointer(cause: Cause) -> Check:
-    """Refuse an absent value only; `{}` was written."""
+    """Return a check that refuses only an absent value; `{}` is present."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return [fields.required(cause, path)] if new is None else None
@@ -33,7 +33,10 @@ def required_pointer(cause: Cause) -> Check:
 
 
 def immutable(cause: Cause) -> Check:
-    """Refuse any change on update, set to unset and unset to set included (equal values never get here)."""
+    """Return a check that refuses any change on update, also from or to unset.
+
+    Equal values do not reach this check.
+    """
 
     def check(path: str, _new: Any, _old: Any, write: Write) -> Errors:
         return [fields.invalid(cause, path, None, "field is immutable")] if write.update else None
@@ -42,7 +45,7 @@ def immutable(cause: Cause) -> Check:
 
 
 def no_set_no_unset(cause: Cause) -> Check:
-    """Refuse, on update, that a value comes or goes; changing what is inside is another matter."""
+    """Return a check that refuses, on update, to set or unset a value; changes inside it are allowed."""
 
     def check(path: str, new: Any, old: Any, write: Write) -> Errors:
         if not write.update or (new is None) == (old is None):
@@ -54,7 +57,7 @@ def no_set_no_unset(cause: Cause) -> Check:
 
 
 def no_add_no_remove(cause: Cause, key: str) -> Check:
-    """Refuse, on update, that items of a list-map come or go."""
+    """Return a check that refuses, on update, to add or remove items of a list-map."""
 
     def check(path: str, new: Any, old: Any, write: Write) -> Errors:
         if not write.update:
@@ -76,7 +79,10 @@ def no_add_no_remove(cause: Cause, key: str) -> Check:
 
 
 def gated(gate: str, cause: Cause) -> Check:
-    """Refuse a changed value whose gate is off (the strategy dropped it first unless it was stored)."""
+    """Return a check that refuses a changed value while its gate is off.
+
+    The strategy has dropped the value already unless it was stored.
+    """
 
     def check(path: str, new: Any, _old: Any, write: Write) -> Errors:
         if gate in write.gates:
@@ -87,7 +93,7 @@ def gated(gate: str, cause: Cause) -> Check:
 
 
 def when_on(gate: str, inner: Check) -> Check:
-    """Apply a check only while a gate is on."""
+    """Return a check that applies only while a gate is on."""
 
     def check(path: str, new: Any, old: Any, write: Write) -> Errors:
         return inner(path, new, old, write) if gate in write.gates else None
@@ -96,7 +102,7 @@ def when_on(gate: str, inner: Check) -> Check:
 
 
 def union(cause: Cause, *members: str) -> Check:
-    """Want exactly one member; on update only if membership changed."""
+    """Return a check that requires exactly one member; on update only if membership changed."""
     listed = ", ".join(f"`{member}`" for member in members)
 
     def check(path: str, new: Any, old: Any, write: Write) -> Errors:
@@ -118,7 +124,7 @@ def union(cause: Cause, *members: str) -> Check:
 
 
 def enumeration(cause: Cause, *values: str) -> Check:
-    """Want one of the values; they are listed in byte order."""
+    """Return a check that requires one of the values; the message lists them in byte order."""
     supported = sorted(values)
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
@@ -128,7 +134,7 @@ def enumeration(cause: Cause, *values: str) -> Check:
 
 
 def minimum(cause: Cause, limit: int) -> Check:
-    """Want at least `limit`."""
+    """Return a check that requires at least `limit`."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         if new >= limit:
@@ -139,7 +145,7 @@ def minimum(cause: Cause, limit: int) -> Check:
 
 
 def maximum(cause: Cause, limit: int) -> Check:
-    """Want at most `limit`."""
+    """Return a check that requires at most `limit`."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         if new <= limit:
@@ -150,7 +156,7 @@ def maximum(cause: Cause, limit: int) -> Check:
 
 
 def max_items(cause: Cause, limit: int) -> Check:
-    """Want no more than `limit` items."""
+    """Return a check that requires at most `limit` items."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         count = len(new or ())
@@ -160,7 +166,7 @@ def max_items(cause: Cause, limit: int) -> Check:
 
 
 def unique(cause: Cause, key: str) -> Check:
-    """Want every key of a list-map once; the complaint shows the whole later item."""
+    """Return a check that requires unique keys in a list-map; the error shows the whole later item."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         seen = set()
@@ -175,7 +181,7 @@ def unique(cause: Cause, key: str) -> Check:
 
 
 def spelled(cause: Cause, complain: Callable[[str], list[str]]) -> Check:
-    """Want a text that a function of podium.rules.names has no complaint about."""
+    """Return a check that requires a text without complaints from a function of podium.rules.names."""
 
     def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
         return [fields.invalid(cause, path, new, complaint) for complaint in complain(new)]

@@ -1,7 +1,7 @@
-"""Decoding as Go does it: a wrong type is refused in encoding/json's words, an unknown field is pruned.
+"""Decoding as in Go: a wrong type is refused with the message of encoding/json, an unknown field is pruned.
 
-A decoded document is a fresh dict in canonical form: keys in Go's order, zero values omitted where Go's JSON
-omits them, `null` or an empty value kept where it does not, an empty list or map absent.
+A decoded document is a new dict in canonical form. Its keys are in Go's order. Zero values are omitted where
+Go's JSON omits them; elsewhere `null` or an empty value is kept. Empty lists and maps are absent.
 """
 
 import re
@@ -25,21 +25,21 @@ class WrongTypeError(Exception):
         self.path = ""
 
     def within(self, struct: str, name: str) -> "WrongTypeError":
-        """Add the field that the value stood in; the innermost struct names the error, as in Go."""
+        """Add the field that contained the value; the innermost struct names the error, as in Go."""
         self.struct = self.struct or struct
         separator = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{name}{separator}{self.path}"
         return self
 
     def __str__(self) -> str:
-        """Give encoding/json's text; its path has no indices."""
+        """Return the text of encoding/json; its path has no indices."""
         where = re.sub(r"\[\d+\]", "", self.path)
         into = f"Go struct field {self.struct}.{where} of type" if where else "Go value of type"
         return self.message or f"json: cannot unmarshal {self.found} into {into} {self.wanted}"
 
 
 def decode(shape: Shape, raw: Mapping[str, Any], unknown: list[str]) -> Document:
-    """Bring a document to canonical form; paths of fields that Go does not know are added to `unknown`.
+    """Return the canonical form of a document; paths of fields unknown to Go are added to `unknown`.
 
     Raises WrongTypeError for the first value, in the document's order, that Go could not decode.
     """
@@ -86,12 +86,12 @@ def _open_form(shape: Shape, seen: Document) -> Document:
 
 
 def zero(field: Field) -> Any:
-    """Give what Go writes for an absent value: of a struct its own zero form, else the field's `zero`."""
+    """Return the value that Go writes for an absent one: a struct's zero form, else the field's `zero`."""
     return decode(field.shape, {}, []) if field.shape is not None and field.zero is not None else field.zero
 
 
 def time_error(shape: Shape, raw: Any) -> WrongTypeError | None:
-    """Give the first time in a document that cannot be parsed, whatever else is wrong with it."""
+    """Return an error for the first time in a document that cannot be parsed, before all other errors."""
     if type(raw) is not dict:
         return None
     for name, value in raw.items():
@@ -168,7 +168,7 @@ _ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
 def _read_time(_field: Field, value: Any, _unknown: list[str]) -> str | None:
-    """Read metav1.Time, which is written in UTC and whole seconds; the zero time is as good as none."""
+    """Return metav1.Time, which is written in UTC and whole seconds; the zero time counts as absent."""
     if type(value) is not str:
         raise WrongTypeError(_json_type(value), "string")
     try:
@@ -227,54 +227,54 @@ def _read_anything(_field: Field, value: Any, _unknown: list[str]) -> Any:
     return value
 
 
-# Fields by Go type.
+# Constructors of fields, by Go type.
 
 
 def text(name: str, go: str = "string", **options: Any) -> Field:
-    """Make a string field; `go` names a string type of its own."""
+    """Return a string field; `go` names a string type of its own."""
     return Field(name, _read_text, go, zero="", **options)
 
 
 def integer(name: str, go: str = "int32", **options: Any) -> Field:
-    """Make an integer field: `int32` or `int64`."""
+    """Return an integer field: `int32` or `int64`."""
     return Field(name, _read_integer, go, zero=0, **options)
 
 
 def boolean(name: str, **options: Any) -> Field:
-    """Make a bool field."""
+    """Return a bool field."""
     return Field(name, _read_bool, "bool", zero=False, **options)
 
 
 def time(name: str, **options: Any) -> Field:
-    """Make a metav1.Time field."""
+    """Return a metav1.Time field."""
     return Field(name, _read_time, "v1.Time", **options)
 
 
 def struct(name: str, shape: Shape, go: str, **options: Any) -> Field:
-    """Make a field that is a struct by value: always there, as `{}` when nothing was written."""
+    """Return a field that is a struct by value: always present, as `{}` if nothing was written."""
     return Field(name, _read_object, go, shape=shape, zero={}, always=True, **options)
 
 
 def pointer(name: str, shape: Shape, go: str, **options: Any) -> Field:
-    """Make a field that is a pointer to a struct: `{}` and absent are two things."""
+    """Return a field that is a pointer to a struct, so `{}` and absent differ."""
     return Field(name, _read_object, go, shape=shape, pointer=True, **options)
 
 
 def objects(name: str, shape: Shape, go: str, *, key: str = "", **options: Any) -> Field:
-    """Make a list of structs; with a `key` its items are matched with the stored ones by that field."""
+    """Return a list of structs; with a `key` its items are matched with stored items by that field."""
     return Field(name, _read_objects, go, shape=shape, many=True, key=key, **options)
 
 
 def texts(name: str, **options: Any) -> Field:
-    """Make a list of strings."""
+    """Return a list of strings."""
     return Field(name, _read_texts, "[]string", **options)
 
 
 def mapping(name: str, **options: Any) -> Field:
-    """Make a map of strings."""
+    """Return a map of strings."""
     return Field(name, _read_map, "map[string]string", **options)
 
 
 def anything(name: str, **options: Any) -> Field:
-    """Make a field that no rule looks into."""
+    """Return a field that no rule reads."""
     return Field(name, _read_anything, "", **options)

@@ -1,7 +1,7 @@
 """Field errors with apimachinery's wording, and the refusals that carry them to the caller.
 
-The texts are interface: people search for them and tests of other tools match them, so values are rendered
-as Go renders them (`%q`, encoding/json) and several errors are joined as the API server joins them.
+The texts are an interface: people search for them, and tests of other tools match them. Values are therefore
+rendered as in Go (`%q`, encoding/json), and several errors are joined as in the API server.
 """
 
 import json
@@ -13,35 +13,35 @@ from podium.rules.rule import Rule
 
 
 class Cause(NamedTuple):
-    """A rule together with what a person does about a breach of it; what every check carries."""
+    """A rule together with the user's remedy for a breach; every check has one."""
 
     rule: Rule
     fix: str
 
 
 def refusal(rule_id: str, *, title: str, why: str, source: str, fix: str) -> Cause:
-    """Make the cause of a refusal: a rule of severity error and its remedy."""
+    """Return the cause of a refusal: a rule of severity error and its remedy."""
     rule = Rule(id=rule_id, severity=Severity.ERROR, title=title, why=why, source=source)
     return Cause(rule, fix)
 
 
 class FieldError(NamedTuple):
-    """One error on one field; `body` is the text behind `field: `."""
+    """An error on a field; `body` is the text after `field: `."""
 
     cause: Cause
     field: str
     body: str
 
     def __str__(self) -> str:
-        """Give the error as it stands in a Status message."""
+        """Return the error as in a Status message."""
         return f"{self.field}: {self.body}"
 
     def finding(self, ref: ObjectRef) -> Finding:
-        """Give the error as a finding on an object."""
+        """Return the error as a finding on an object."""
         return self.cause.rule.finding(ref, self.field, self.body, self.cause.fix)
 
 
-class Refused(Exception):  # noqa: N818 - it is a verdict on the object, not a failure of the tool
+class Refused(Exception):  # noqa: N818 - a verdict on the object, not a failure of the tool
     """A request that the server would refuse: HTTP code, Status reason and message, and the findings."""
 
     def __init__(self, code: int, reason: str, message: str, findings: list[Finding]) -> None:
@@ -53,57 +53,57 @@ class Refused(Exception):  # noqa: N818 - it is a verdict on the object, not a f
 
 
 def required(cause: Cause, field: str, detail: str = "") -> FieldError:
-    """Say that a value is missing."""
+    """Return the error for a missing value."""
     return FieldError(cause, field, _detailed("Required value", detail))
 
 
 def invalid(cause: Cause, field: str, value: Any, detail: str) -> FieldError:
-    """Say that a value is malformed; `value` is what Go would render, None for nil."""
+    """Return the error for a malformed value; `value` is the value that Go would render, None for nil."""
     return FieldError(cause, field, f"Invalid value: {go_value(value)}: {detail}")
 
 
 def unsupported(cause: Cause, field: str, value: str, supported: Sequence[str]) -> FieldError:
-    """Say that a value is none of an enumeration's (a Go type of its own, so rendered as JSON)."""
+    """Return the error for a value outside an enumeration (a Go type of its own, so rendered as JSON)."""
     choices = ", ".join(go_quote(choice) for choice in supported)
     return FieldError(cause, field, f"Unsupported value: {go_json(value)}: supported values: {choices}")
 
 
 def forbidden(cause: Cause, field: str, detail: str = "") -> FieldError:
-    """Say that a value may not be given here; on the wire this is 422 like any field error."""
+    """Return the error for a value that is not allowed here; the HTTP code is 422 as for any field error."""
     return FieldError(cause, field, _detailed("Forbidden", detail))
 
 
 def duplicate(cause: Cause, field: str, value: Any) -> FieldError:
-    """Say that a value stands twice."""
+    """Return the error for a duplicate value."""
     return FieldError(cause, field, f"Duplicate value: {go_value(value)}")
 
 
 def too_long(cause: Cause, field: str, limit: int) -> FieldError:
-    """Say that a text has more bytes than `limit`."""
+    """Return the error for a text with more bytes than `limit`."""
     return FieldError(cause, field, f"Too long: may not be more than {limit} bytes")
 
 
 def too_many(cause: Cause, field: str, count: int, limit: int) -> FieldError:
-    """Say that a list has more items than `limit`."""
+    """Return the error for a list with more items than `limit`."""
     items = "item" if limit == 1 else "items"
     return FieldError(cause, field, f"Too many: {count}: must have at most {limit} {items}")
 
 
 def go_value(value: Any) -> str:
-    """Render a bad value as field.Error does: texts quoted, numbers bare, anything else as JSON."""
+    """Return a value rendered as in field.Error: texts quoted, numbers bare, anything else as JSON."""
     if isinstance(value, str):
         return go_quote(value)
     return go_json(value)
 
 
 def go_json(value: Any) -> str:
-    """Encode as Go's encoding/json does: compact, with <, >, &, U+2028 and U+2029 escaped."""
+    """Return JSON as from Go's encoding/json: compact, with <, >, &, U+2028 and U+2029 escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.translate(_JSON_ESCAPES)
 
 
 def go_quote(text: str) -> str:
-    """Quote a text as Go's %q does."""
+    """Return a text quoted as by Go's %q."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_quoted(text)) + '"'

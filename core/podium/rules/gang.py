@@ -1,9 +1,9 @@
-"""The group of a new pod: which one it names, and which one it is given where it asks for one.
+"""The group of a new pod: the group that the pod names, or the group that a pod gets if it asks for one.
 
-A pod that asks (`scheduling.podium.dev/gang: auto`, in a namespace whose administrator lets it) gets the
-label of the group that the controller will make for it, and the scheduler that the namespace names. Which
-namespaces these are is in the registration, for an API server knows a namespace before any cache does. What a
-pod says itself is never overridden: neither its group nor a scheduler other than the default.
+A pod asks with `scheduling.podium.dev/gang: auto` in a namespace whose administrator allows it. The pod gets
+the label of the group that the controller will create, and the scheduler that the namespace names. The
+registration selects these namespaces, because an API server knows a namespace before any cache does. The
+pod's own settings are never overridden: neither its group nor a scheduler other than the default.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from podium.rules.rule import Rule
 from podium.rules.shape import Document
 from podium.rules.target import Phase, Target
 
-# Where pods are given their group: in the first phase that, in the second also their scheduler.
+# The writes at which pods get their group: in the first phase that alone, in the second also their scheduler.
 TARGETS = tuple(Target("Pod", Operation.CREATE, phase) for phase in (Phase.GANG, Phase.SCHEDULED_GANG))
 
 WITHOUT_OWNER = OwnRule(
@@ -46,9 +46,10 @@ _LABEL_PATH = f"/metadata/labels/{GROUP_LABEL.replace('/', '~1')}"
 
 
 def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
-    """Give the operations that label a pod with its gang's group; its scheduler becomes a change of spec.
+    """Return the operations that label a pod with its gang's group; its scheduler is a change of spec.
 
-    None for a pod that does not ask or has a group. Raises Refused where a pod must not ask in vain.
+    The list is empty for a pod that does not ask or has a group. Raises Refused if the rule's level refuses
+    pods that ask without an owner that makes gangs.
     """
     if case.ref.kind != "Pod" or case.update or not asks(new) or group_key(case, new) is not None:
         return []
@@ -59,17 +60,17 @@ def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
         return []
     if scheduled and new["spec"].get("schedulerName") in (None, "", DEFAULT_SCHEDULER):
         case.set(new, "schedulerName", PODIUM_SCHEDULER)
-    # The pod has labels: one of them asks.
+    # The pod has labels, because it asks by label.
     return [{"op": "add", "path": _LABEL_PATH, "value": gang.group_name}]
 
 
 def asks(new: Document) -> bool:
-    """Say whether a pod asks for a group to be made."""
+    """Return whether a pod asks for a group."""
     return gangs.asks(ObjectMeta(labels=new["metadata"].get("labels")))
 
 
 def group_key(case: Case, new: Document) -> GroupKey | None:
-    """Give the group that a pod says it belongs to."""
+    """Return the key of the group that a pod names, or None."""
     spec = new["spec"].get("schedulingGroup")
     field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None
     meta = ObjectMeta(labels=new["metadata"].get("labels"))

@@ -1,7 +1,7 @@
 """The fields that a PodGroup and a template share, with upstream's checks; versions differ as data.
 
-v1alpha2 fixes a whole struct at once; v1beta1 (and v1alpha3, its twin) looks inside, so that minCount can
-change while the policy cannot.
+v1alpha2 makes a whole struct immutable. v1beta1 (and v1alpha3, which equals it) checks the fields inside, so
+that minCount can change while the policy cannot.
 """
 
 from collections.abc import Sequence
@@ -119,7 +119,7 @@ _EMPTY = Shape("", ())
 
 
 def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool) -> Field:
-    """Make schedulingPolicy; `fixed_inside` forbids on update that a member comes or goes."""
+    """Return schedulingPolicy; with `fixed_inside` an update may not set or unset a member."""
     basic: tuple[Check, ...] = (optional,)
     gang: tuple[Check, ...] = (optional,)
     if fixed_inside:
@@ -140,7 +140,7 @@ def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool) -> Field
 
 
 def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
-    """Make schedulingConstraints, behind its gate."""
+    """Return schedulingConstraints, behind its gate."""
     key = text("key", always=True, stops=(required(CONSTRAINTS),), checks=(_label_key,))
     topology = objects(
         "topology",
@@ -162,7 +162,7 @@ _label_key = spelled(CONSTRAINTS, names.qualified_name)
 
 
 def claims(version: str, fixed: Cause) -> Field:
-    """Make resourceClaims, dropped while its gate is off."""
+    """Return resourceClaims, dropped while its gate is off."""
     subdomain = spelled(CLAIM, names.dns_subdomain)
     shape = Shape(
         "PodGroupResourceClaim",
@@ -190,7 +190,7 @@ def claims(version: str, fixed: Cause) -> Field:
 
 
 def disruption_mode(version: str, stops: Sequence[Check], *, defaulted: bool) -> Field:
-    """Make disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
+    """Return disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
     present = required_pointer(DISRUPTION) if defaulted else optional
     go = f"{version}.DisruptionMode"
     if version == "v1alpha2":
@@ -213,7 +213,7 @@ def disruption_mode(version: str, stops: Sequence[Check], *, defaulted: bool) ->
 
 
 def priority_fields(stops: Sequence[Check]) -> tuple[Field, Field]:
-    """Make priorityClassName and priority."""
+    """Return priorityClassName and priority."""
     return (
         text(
             "priorityClassName",
@@ -230,7 +230,7 @@ def priority_fields(stops: Sequence[Check]) -> tuple[Field, Field]:
 
 
 def preemption_policy(version: str, fixed: Cause) -> Field:
-    """Make preemptionPolicy, behind its gate."""
+    """Return preemptionPolicy, behind its gate."""
     return text(
         "preemptionPolicy",
         f"{version}.PreemptionPolicy",

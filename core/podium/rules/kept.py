@@ -1,9 +1,9 @@
-"""The field that v1alpha2 lacks, guarded where that version has it: in the annotation `convert.KEPT`.
+"""Protection for the field that v1alpha2 lacks, in the annotation `convert.KEPT` that replaces it there.
 
-A client of v1alpha2 sees preemptionPolicy as an annotation, which no schema can guard, so the same three
-things that happen to the field in v1beta1 are done to the annotation here: a new group gets its class's
-policy, another one is refused, and nobody changes it later. An update without the annotation keeps what is
-stored, because whoever knows only v1alpha2 did not mean to unset anything.
+A client of v1alpha2 sees preemptionPolicy as an annotation, which no schema can protect. The rules of the
+field in v1beta1 are therefore applied to the annotation here. A new group gets the policy of its class,
+another policy is refused, and the policy is immutable. An update without the annotation keeps the stored
+value, because a client that knows only v1alpha2 did not mean to unset it.
 """
 
 from typing import Any
@@ -19,7 +19,10 @@ _POLICY = "preemptionPolicy"
 
 
 def patch(case: Case, new: Document) -> list[dict[str, Any]]:
-    """Give the operations that write the annotation, none if it is right; Refused for another policy."""
+    """Return the operations that write the annotation, none if it is right.
+
+    Raises Refused for another policy than the class's.
+    """
     text = _wanted(case, new) if case.version == "v1alpha2" else None
     if text is None:
         return []
@@ -29,7 +32,7 @@ def patch(case: Case, new: Document) -> list[dict[str, Any]]:
 
 
 def _wanted(case: Case, new: Document) -> str | None:
-    """Give the annotation as it should be, or None to leave it as it is."""
+    """Return the value that the annotation should have, or None to leave it unchanged."""
     if case.request.old is not None:
         return None if KEPT in _annotations(new) else _annotations(case.request.old).get(KEPT)
     if case.ref.kind != "PodGroup":
@@ -46,7 +49,7 @@ def _annotations(document: Document) -> Document:
 
 
 def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
-    """Refuse, on update, another policy than the stored one; paths are v1beta1's."""
+    """Return errors for an update that changes the stored policy; paths are v1beta1's."""
     if old is None or case.version != "v1alpha2":
         return []
     after, before = restorable(new), restorable(old)

@@ -1,7 +1,7 @@
-"""ObjectMeta: its Go fields, what the server resets, and its validation on create and update.
+"""ObjectMeta: its Go fields, the fields that the server resets, and its validation on create and update.
 
-Labels and annotations are Go maps there, so the order of complaints about several of them is random on a
-server; here it is the document's.
+Labels and annotations are Go maps in the server, so the order of several errors about them is random there.
+Here it is the order of the document.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ _FIXED = refusal(
 RULES = (_NAME.rule, _LABELS.rule, _OWNERS.rule, _FIXED.rule)
 
 ANNOTATIONS_LIMIT = 256 * 1024
-# Each shows the whole list again: a list of thousands would make an answer of gigabytes.
+# Each error shows the whole list: a list of thousands would cause an answer of gigabytes.
 _CONTROLLER_COMPLAINTS = 20
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
@@ -79,18 +79,18 @@ OBJECT_META = Shape(
     ),
 )
 
-# What the server makes or keeps to itself; no verdict shows it.
+# Fields that the server sets itself; no verdict shows them.
 SERVER_MADE = ("selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
 
 
 def reset_on_create(metadata: Document) -> None:
-    """Wipe what a client may not bring along."""
+    """Remove the fields that a client may not set."""
     for name in ("selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(name, None)
 
 
 def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
-    """Keep what an update cannot change: generation, uid, creation, and deletion once it has begun."""
+    """Keep the fields that an update cannot change: generation, uid, creation, and deletion once it began."""
     for name in ("generation", "creationTimestamp"):
         keep(metadata, old, name)
     if "deletionTimestamp" in old:
@@ -101,13 +101,13 @@ def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
 
 
 def reset_for_status(metadata: Document, old: Mapping[str, Any]) -> None:
-    """Keep all that a status update does not own."""
+    """Keep all fields that do not belong to a status update."""
     for name in ("deletionTimestamp", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"):
         keep(metadata, old, name)
 
 
 def keep(new: Document, old: Mapping[str, Any], name: str) -> None:
-    """Take one field from the stored object, its absence included."""
+    """Copy one field from the stored object, or remove it if the stored object has none."""
     if name in old:
         new[name] = old[name]
     else:
@@ -115,16 +115,16 @@ def keep(new: Document, old: Mapping[str, Any], name: str) -> None:
 
 
 def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int) -> list[FieldError]:
-    """Judge the metadata of a new object; `name` is its own or the one generated for it.
+    """Return the errors in the metadata of a new object; `name` is its own or the generated one.
 
-    `minor` is Kubernetes' own: 1.37 says which owner reference is wrong, and what is missing from it.
+    `minor` is Kubernetes' own: the messages of 1.37 say which owner reference is wrong, and what it lacks.
     """
     errors = _names(metadata, name, names.object_name_prefix, names.object_name, namespaced=namespaced)
     return [*errors, *_common(metadata, minor), *check_finalizers(metadata)]
 
 
 def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: int) -> list[FieldError]:
-    """Judge the metadata of a changed object, in the order of the generic checks and then the kind's own."""
+    """Return the errors in the metadata of a changed object: the generic checks, then those of the kind."""
     name = metadata.get("name", "")
     errors = _names(metadata, name, names.path_segment_prefix, names.path_segment, namespaced=namespaced)
     errors += _common(metadata, minor)
@@ -274,7 +274,7 @@ def _no_new_finalizers(metadata: Document, old: Document) -> list[FieldError]:
 
 
 def check_finalizers(metadata: Document) -> list[FieldError]:
-    """Judge finalizers as the API server does for its own kinds only: a custom resource's are any names."""
+    """Return errors in finalizers, which the server checks on its own kinds only, not on custom resources."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         fields.invalid(_LABELS, f"metadata.finalizers[{index}]", finalizer, detail)

@@ -1,7 +1,7 @@
-"""What names, label keys and label values may look like, with the API server's exact complaints.
+"""The syntax of names, label keys and label values, with the API server's exact messages.
 
-Every function gives the complaints about one text, none if it is fine. Lengths are bytes of UTF-8, as in Go;
-the older validators, which judge the names of objects, call them characters (`unit`).
+Every function returns the errors in one text, none if it is valid. Lengths are bytes of UTF-8, as in Go; the
+older validators, for the names of objects, call them characters (`unit`).
 """
 
 import re
@@ -26,7 +26,10 @@ _ALPHANUMERIC = f"consist of alphanumeric characters, '-', '_' or '.', and {_END
 
 
 def regex_complaint(message: str, pattern: str, *examples: str) -> str:
-    """Say what a text must match, with examples, in apimachinery's wording (two blanks before `or`)."""
+    """Return the pattern that a text must match, with examples, in apimachinery's wording.
+
+    The wording has two blanks before `or`.
+    """
     listed = " or ".join(f"'{example}', " for example in examples)
     return f"{message} (e.g. {listed}regex used for validation is '{pattern}')"
 
@@ -65,7 +68,7 @@ _REASON_COMPLAINT = regex_complaint(
 
 
 def dns_label(text: str, unit: str = "bytes") -> list[str]:
-    """Complain unless the text is an RFC 1123 label: a namespace, a template."""
+    """Return errors unless the text is an RFC 1123 label: a namespace, a template."""
     complaints = _longer(text, LABEL_LIMIT, unit)
     if not _label(text):
         complaints.append("must not contain dots" if _subdomain(text) else _LABEL_COMPLAINT)
@@ -73,7 +76,7 @@ def dns_label(text: str, unit: str = "bytes") -> list[str]:
 
 
 def dns_subdomain(text: str, unit: str = "bytes") -> list[str]:
-    """Complain unless the text is an RFC 1123 subdomain: the name of nearly every object."""
+    """Return errors unless the text is an RFC 1123 subdomain: the name of nearly every object."""
     complaints = _longer(text, SUBDOMAIN_LIMIT, unit)
     if not _subdomain(text):
         complaints.append(_SUBDOMAIN_COMPLAINT)
@@ -81,18 +84,18 @@ def dns_subdomain(text: str, unit: str = "bytes") -> list[str]:
 
 
 def object_name(text: str) -> list[str]:
-    """Complain unless the text can name an object whose kind wants a DNS subdomain."""
+    """Return errors unless the text can name an object whose kind requires a DNS subdomain."""
     return dns_subdomain(text, "characters")
 
 
 def object_name_prefix(text: str) -> list[str]:
-    """Complain unless a suffix can make an object's name of the text: generateName may end in a dash."""
+    """Return errors unless the text with a suffix is an object's name: generateName may end in a dash."""
     masked = text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
     return dns_subdomain(masked, "characters")
 
 
 def qualified_name(text: str) -> list[str]:
-    """Complain unless the text is a label key: a name with an optional DNS prefix and a slash."""
+    """Return errors unless the text is a label key: a name with an optional DNS prefix and a slash."""
     prefix, slash, name = text.partition("/")
     if not slash:
         prefix, name = "", text
@@ -112,7 +115,7 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """Complain unless the text can be the value of a label."""
+    """Return errors unless the text can be the value of a label."""
     complaints = _longer(text, LABEL_LIMIT, "bytes")
     if not _value(text):
         complaints.append(_VALUE_COMPLAINT)
@@ -120,19 +123,19 @@ def label_value(text: str) -> list[str]:
 
 
 def path_segment(text: str) -> list[str]:
-    """Complain unless the text can be one segment of a URL's path."""
+    """Return errors unless the text can be one segment of a URL's path."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return path_segment_prefix(text)
 
 
 def path_segment_prefix(text: str) -> list[str]:
-    """Complain unless a suffix can make a path segment of the text."""
+    """Return errors unless the text with a suffix is a path segment."""
     return [f"may not contain '{part}'" for part in "/%" if part in text]
 
 
 def condition_reason(text: str) -> list[str]:
-    """Complain unless the text can be the reason of a condition; its length is another rule."""
+    """Return errors unless the text can be the reason of a condition; another rule checks its length."""
     return [] if _reason(text) else [_REASON_COMPLAINT]
 
 

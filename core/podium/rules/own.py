@@ -1,7 +1,7 @@
-"""Podium's own rules: what upstream promised and dropped, or never had. Each can be turned off.
+"""Podium's own rules: checks that upstream promised and dropped, or never had. Each can be turned off.
 
-They stand beside the API server's rules, never instead of them: on native objects a breach warns unless the
-administrator says otherwise, so nothing that is valid upstream is refused by surprise.
+They are added to the API server's rules and never replace them. On native objects a breach only warns unless
+the administrator sets another level, so no object that is valid upstream is refused by surprise.
 """
 
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ RULES = tuple(
     )
 )
 
-# The audit has these rules, too, for what is stored already: one id, one row in the table.
+# The audit has these rules too, for stored objects: one id, one row in the table.
 BASIC_MODE = OwnRule(
     Cause(BASIC_WITH_GROUP_DISRUPTION, "Use a gang policy, or disruption mode Pod ({single: {}})."),
     Level.WARN,
@@ -189,17 +189,17 @@ OWN_RULES = (
     TWO_GROUPS,
     gang.WITHOUT_OWNER,
 )
-# For `podium admit` only: administrators write classes, and few of them, so no webhook is sent one.
+# For `podium admit` only: administrators write the few classes, so no webhook receives them.
 CLASS_RULES = (CLASS_TOLERATION, CLASS_PREFIXES, CLASS_WITHOUT_VALUE)
 
 NAME_LIMIT = 63
 
 
-# Before the Priority plugin.
+# Steps before the Priority plugin.
 
 
 def mutate(case: Case, new: Document, old: Document | None) -> None:
-    """Let a group take from its template, a pod from its group, and a pod of ours tolerate reserved nodes."""
+    """Set fields of a group from its template, of a pod from its group, and the reserved-node toleration."""
     if old is not None:
         return
     if case.ref.kind == "PodGroup" and not case.native:
@@ -243,9 +243,9 @@ def _inherit_from_template(case: Case, new: Document) -> None:
 
 
 def _inherit_from_group(case: Case, new: Document) -> None:
-    """Give a pod that chose no class its group's, unless the class no longer has the group's integer.
+    """Set the group's class on a pod without its own, unless the class's value is not the group's priority.
 
-    The default class counts as none chosen: the Priority plugin has stamped it before a webhook sees the pod.
+    The default class counts as no class: the Priority plugin has set it before a webhook sees the pod.
     """
     key = gang.group_key(case, new)
     if key is None:
@@ -255,7 +255,7 @@ def _inherit_from_group(case: Case, new: Document) -> None:
     unchosen = priority.resolve(classes, "")
     assert unchosen is not None
     if name not in ("", unchosen.name):
-        # A class that cannot be seen yet may be the default.
+        # A class that is not visible yet may be the default.
         case.seek_class(name)
         return
     stamps = (("priority", unchosen.value), ("preemptionPolicy", unchosen.preemption_policy))
@@ -263,7 +263,7 @@ def _inherit_from_group(case: Case, new: Document) -> None:
         return
     group = case.view.groups.get(key)
     if group is None:
-        # An auto group is made after its first pod.
+        # An auto group is created after its first pod.
         if not gang.asks(new):
             case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
         return
@@ -275,11 +275,11 @@ def _inherit_from_group(case: Case, new: Document) -> None:
     case.set(new, "preemptionPolicy", found.preemption_policy)
 
 
-# Beside field validation and the validating plugins.
+# Checks beside field validation and the validating plugins.
 
 
 def check(case: Case, new: Document) -> list[FieldError]:
-    """Judge the name of a Podium resource."""
+    """Return errors in the name of a Podium resource."""
     if case.native or case.update or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
         return []
     error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
@@ -290,7 +290,7 @@ def check(case: Case, new: Document) -> list[FieldError]:
 
 
 def judge(case: Case, new: Document, old: Document | None) -> None:
-    """Judge an object that the API server would store."""
+    """Check an object that the API server would store."""
     match case.ref.kind:
         case "Pod":
             if old is None:
@@ -326,7 +326,7 @@ def _judge_pod(case: Case, new: Document) -> None:
     _judge_class(case, spec.get("priorityClassName", ""), pods=True)
     key = gang.group_key(case, new)
     group = case.view.groups.get(key) if key is not None else None
-    # Where the Priority plugin is off nobody gives an integer.
+    # If the Priority plugin is off, the pod has no integer.
     value = spec.get("priority", 0)
     if group is not None and divergence.judge(group, [Pod(spec=PodSpec(priority=value))]).priority.divergent:
         theirs = _valued(group.priority or 0, group.priority_class_name)
@@ -398,13 +398,13 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _read(document: Document) -> Any:
-    """Give the neutral form of a PodGroup or Workload that the tables have decoded."""
+    """Return the neutral form of a decoded PodGroup or Workload."""
     read = READS[document["apiVersion"], document["kind"]]
     return read.neutral(msgspec.convert(document, read.type))
 
 
 def _template_of(case: Case, group: PodGroup) -> Template | None:
-    """Find the template that a group refers to, as far as it can be seen."""
+    """Return the template that a group refers to, or None if it is not visible."""
     ref = group.template_ref
     if ref is None:
         return None

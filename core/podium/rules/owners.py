@@ -1,7 +1,7 @@
-"""Objects that make pods, judged as the pods they would make: a template is where a refusal can be mended.
+"""Apply admission to owners as to the pods they would create, because the fix belongs in their template.
 
-The API server accepts a Deployment whatever its template's class; the refusal comes later, in an event of a
-controller. Here the owner gets the verdict of its pods, with field paths that lead into the template.
+The API server accepts a Deployment with any class in its template; the refusal comes later, in an event of a
+controller. Here the owner gets the verdict of its pods, with field paths into the template.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,15 @@ from podium.view import View
 
 
 def makes_pods(document: Mapping[str, Any]) -> bool:
-    """Whether `review_owner` knows where this kind has its pod templates."""
+    """Return whether `review_owner` knows the pod templates of this kind."""
     return (document.get("apiVersion"), document.get("kind")) in OWNERS
 
 
 def review_owner(request: Request, view: View, profile: Profile) -> Verdict:
-    """Judge the pods that an owner would make from now on; `admitted` is the owner as it was sent.
+    """Return the verdict on the pods that an owner would create; `admitted` is the owner as sent.
 
-    The owner must decode by its read; else msgspec.ValidationError. Warnings and findings are those of all
-    templates, code and message those of the first template that is refused.
+    The owner must decode by its read, otherwise msgspec.ValidationError is raised. Warnings and findings are
+    those of all templates, code and message those of the first refused template.
     """
     document = request.object
     meta = {**document.get("metadata", {})}
@@ -64,7 +64,7 @@ def _templates(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
 
 
 def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, Any]:
-    """Make the pod that a controller would send: it names its pods after the owner."""
+    """Return the pod that a controller would send; its name begins with the owner's."""
     given = template.get("metadata") or {}
     meta = {key: given[key] for key in ("labels", "annotations", "finalizers") if key in given}
     meta |= {"generateName": f"{owner}-", "namespace": namespace}

@@ -1,4 +1,4 @@
-"""What a rule of Podium's own is: any rule's parts, and a remedy, levels and the writes it is checked at."""
+"""The type of Podium's own rules: a rule with a remedy, levels, and the writes at which it is checked."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ from podium.rules.target import Target
 
 
 class OwnRule(NamedTuple):
-    """A rule with a remedy and its levels where the policy says nothing: for native kinds, for Podium's.
+    """A rule with a remedy and its default levels: for native kinds, and for Podium's kinds.
 
-    `on` says which writes it is checked at.
+    `on` lists the writes at which it is checked.
     """
 
     cause: Cause
@@ -21,13 +21,13 @@ class OwnRule(NamedTuple):
 
 
 def level(case: Case, rule: OwnRule) -> Level:
-    """Give the level of a rule for this object."""
+    """Return the level of a rule for this object."""
     default = rule.native if case.native else rule.podium
     return case.profile.policy.level(rule.cause.rule.id, native=case.native, default=default)
 
 
 def breach(case: Case, rule: OwnRule, field: str, message: str) -> None:
-    """Do what the rule's level says about a breach."""
+    """Handle a breach according to the rule's level."""
     match level(case, rule):
         case Level.OFF:
             return

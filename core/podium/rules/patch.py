@@ -1,9 +1,9 @@
 """The mutations of admission as one minimal JSON patch (RFC 6902) against the object as it was sent.
 
-Class, integer and preemption policy are always in the same patch: the API server runs its own Priority plugin
-again after a webhook, and a class without its integer would then be refused. What decoding defaults, what
-the strategy drops and the finalizer are not mutations, so they are in no patch; applying a patch and
-reviewing again gives an empty one.
+Class, integer and preemption policy are always in the same patch. The API server runs its own Priority plugin
+again after a webhook, and would then refuse a class without its integer. Defaults of decoding, fields that
+the strategy drops and the finalizer are not mutations, so they are in no patch. Applying a patch and
+reviewing again gives an empty patch.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from typing import Any
 def spec_patch(
     sent: Mapping[str, Any], changes: Mapping[str, Any], appended: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Give the operations that bring `spec` of the sent object to hold `changes`; none if it does already.
+    """Return the operations that set `changes` in `spec` of the sent object; none if it has them already.
 
-    `appended` are elements that come to the end of lists of `spec`, by the list's name.
+    `appended` are elements for the end of lists in `spec`, by the list's name.
     """
     spec = sent.get("spec")
     present: Mapping[str, Any] = spec if isinstance(spec, dict) else {}

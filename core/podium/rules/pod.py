@@ -1,7 +1,7 @@
-"""Pod, as far as priority and group membership go; whatever else a pod says passes through unjudged.
+"""Pod, as far as priority and group membership are concerned; its other fields pass through unchecked.
 
-A pod that chose a class gets its integer and preemption policy; numbers of its own are refused unless they
-are the class's. Static pods' mirrors are no exception, and no version compares a pod with its group.
+A pod with a class gets the class's integer and preemption policy; other values of its own are refused. Mirror
+pods of static pods are no exception. No version compares a pod with its group.
 """
 
 from typing import Any
@@ -89,7 +89,7 @@ SHAPE = Shape(
     ),
 )
 
-# What a pod cannot change and our rules know, in Go's order.
+# The immutable fields that our rules know, in Go's order.
 _FIXED_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -99,16 +99,16 @@ _CHANGEABLE = (
 
 
 def shape(_version: str) -> Shape:
-    """Give the table of the one version."""
+    """Return the table of the one version."""
     return SHAPE
 
 
 def default(_document: Document, _version: str) -> None:
-    """Decoding defaults nothing that our rules know."""
+    """Do nothing: decoding sets no defaults that our rules know."""
 
 
 def mutate(case: Case, new: Document, old: Document | None) -> None:
-    """Do what the Priority plugin does: resolve on create, restore omitted numbers on update."""
+    """Apply the Priority plugin: resolve on create, restore omitted values on update."""
     if old is not None:
         for name in ("priority", "preemptionPolicy"):
             if name not in new["spec"] and name in old["spec"]:
@@ -137,7 +137,7 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
 
 
 def prepare(case: Case, new: Document, old: Document | None) -> None:
-    """Do what the strategies do: keep the status, or keep the spec; drop the group where its gate is off."""
+    """Apply the strategies: keep the status, or keep the spec; drop the group while its gate is off."""
     if case.status and old is not None:
         new["spec"] = old["spec"]
         for name in ("ownerReferences", "deletionTimestamp"):
@@ -156,7 +156,7 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
 
 
 def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
-    """Judge a pod's class, policy and group, and on update that they are what they were."""
+    """Return errors in a pod's class, policy and group, and, on update, in changes of them."""
     if case.status:
         return []
     spec = new["spec"]
@@ -178,7 +178,7 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
 
 
 def judge(_case: Case, _new: Document, _old: Document | None) -> None:
-    """No plugin in these versions compares a pod with its group, or asks whether the group exists."""
+    """Do nothing: in these versions no plugin compares a pod with its group, or requires the group."""
 
 
 def _group_errors(case: Case, spec: Document) -> list[FieldError]:

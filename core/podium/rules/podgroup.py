@@ -1,7 +1,7 @@
 """PodGroup: its tables for each version, the admission steps around them, and its status.
 
-On create the Priority plugin resolves the class and stamps name and integer; on update nobody restores what
-the client left out, so a PUT of the original manifest is refused as a change of immutable fields.
+On create the Priority plugin resolves the class and sets name and integer. On update no plugin restores
+omitted values, so a PUT of the original manifest is refused as a change of immutable fields.
 """
 
 from podium.api.membership import GroupKey
@@ -104,12 +104,12 @@ RULES = tuple(
 PLURAL = "podgroups"
 NAMESPACED = True
 HAS_STATUS = True
-# A finalizer of native groups, by kube-apiserver: they stay while pods need them.
+# A finalizer that kube-apiserver sets on native groups: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 MAX_REASON = 1024
 MAX_MESSAGE = 32 * 1024
 _CONDITION_STATUSES = ("False", "True", "Unknown")
-# Where each version names the template that a group was made from.
+# The field in each version that names the template of a group.
 REFERENCE = {
     "v1alpha2": "podGroupTemplateRef",
     "v1alpha3": "workloadRef",
@@ -229,19 +229,19 @@ SHAPES = {
 
 
 def shape(version: str) -> Shape:
-    """Give the table of one version."""
+    """Return the table of one version."""
     return SHAPES[version]
 
 
 def default(document: Document, version: str) -> None:
-    """Fill in what decoding defaults."""
+    """Set the defaults of decoding."""
     spec = document["spec"]
     if "disruptionMode" not in spec:
         spec["disruptionMode"] = "Pod" if version == "v1alpha2" else {"single": {}}
 
 
 def mutate(case: Case, new: Document, old: Document | None) -> None:
-    """Do what the Priority plugin does to a new group, and add the finalizer of PodGroupProtection."""
+    """Apply the Priority plugin to a new group, and add the finalizer of PodGroupProtection."""
     if old is not None:
         return
     spec = new["spec"]
@@ -266,7 +266,7 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
 
 
 def check_policy(case: Case, given: str | None, computed: str) -> None:
-    """Refuse a preemption policy that is not the class's; none is fine. Raises Refused."""
+    """Raise Refused for a preemption policy that differs from the class's; an absent one is allowed."""
     if given is not None and given != computed:
         message = (
             f"the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; "
@@ -276,7 +276,7 @@ def check_policy(case: Case, given: str | None, computed: str) -> None:
 
 
 def prepare(case: Case, new: Document, old: Document | None) -> None:
-    """Do what the strategy does: drop gated fields and keep the status, or keep all but the status."""
+    """Apply the strategy: drop gated fields and keep the status, or keep all but the status."""
     if case.status and old is not None:
         metadata.reset_for_status(new["metadata"], old["metadata"])
         new["spec"] = old["spec"]
@@ -290,7 +290,10 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
 
 
 def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
-    """Judge what a client may have changed: spec, or status (conditions and claims by hand first)."""
+    """Return errors in the part that a client may change: spec, or status.
+
+    In the status, conditions and claims are checked by code first.
+    """
     if case.status and old is not None:
         status, stored = new["status"], old["status"]
         errors = _conditions(status.get("conditions", ()), case.minor)
@@ -301,7 +304,7 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
 
 
 def judge(case: Case, new: Document, old: Document | None) -> None:
-    """Do what PodGroupWorkloadExists does to a new native group; 1.37 has no such plugin any more."""
+    """Apply PodGroupWorkloadExists to a new native group; 1.37 no longer has this plugin."""
     if old is None and case.native and case.minor < 37:
         _check_template_exists(case, new)
 

@@ -1,6 +1,6 @@
-"""How strictly Podium's own rules are applied, and which classes a namespace may use.
+"""The levels of Podium's own rules, and the classes that a namespace may use.
 
-This is the administrator's part; upstream's rules have no levels.
+The administrator sets these; upstream's rules have no levels.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Level(StrEnum):
-    """What a breach does. `inherit` is for rules that can mend the object instead of complaining."""
+    """The effect of a breach; `inherit` is for rules that can change the object instead of reporting."""
 
     DENY = "deny"
     WARN = "warn"
@@ -26,14 +26,14 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] | None = None
 
     def covers(self, namespace: str) -> bool:
-        """Whether a namespace is one of these."""
+        """Return whether a namespace is one of these."""
         return any(fnmatchcase(namespace, pattern) for pattern in self.namespaces)
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels by rule id, where they differ from the rule's own, and allowances: the first that covers rules.
+    """Levels by rule id if they differ from the rule's own, and allowances, of which the first match applies.
 
-    `levels` speaks of native and Podium's kinds alike, `native` and `podium` of one of them. With
+    `levels` are for native and Podium's kinds alike, `native` and `podium` for one of them. With
     `reserved_nodes` the pods of Podium's scheduler get the toleration of the taint of reserved nodes.
     """
 
@@ -44,12 +44,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     reserved_nodes: bool = True
 
     def level(self, rule: str, *, native: bool, default: Level) -> Level:
-        """Give the level of a rule for one family of kinds."""
+        """Return the level of a rule for one family of kinds."""
         family = self.native if native else self.podium
         return family.get(rule) or self.levels.get(rule) or default
 
     def allowed(self, namespace: str, *, pods: bool) -> tuple[str, ...] | None:
-        """Give the patterns of class names that a namespace may use; None is any."""
+        """Return the patterns of class names that a namespace may use; None is any."""
         for allowance in self.allow:
             if allowance.covers(namespace):
                 return allowance.pods if pods else allowance.groups

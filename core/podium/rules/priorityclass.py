@@ -1,7 +1,7 @@
-"""PriorityClass: its table, what may be created and changed, and the one default.
+"""PriorityClass: its table, its checks on create and update, and the check for a single default.
 
-Only creation looks at names, values and policies; on update value and policy are fixed and the rest is free,
-so what an older server stored stays updatable.
+Only creation checks names, values and policies. On update value and policy are immutable and the rest is
+free, so objects that an older server stored stay updatable.
 """
 
 from podium import priority
@@ -66,32 +66,32 @@ SHAPE = Shape(
 
 
 def shape(_version: str) -> Shape:
-    """Give the table of the one version."""
+    """Return the table of the one version."""
     return SHAPE
 
 
 def default(document: Document, _version: str) -> None:
-    """Fill in what decoding defaults."""
+    """Set the defaults of decoding."""
     document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
 
 
 def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
-    """No plugin changes a class."""
+    """Do nothing: no plugin changes a class."""
 
 
 def prepare(_case: Case, new: Document, old: Document | None) -> None:
-    """Do what the strategy does: a new class has generation 1, whatever was sent."""
+    """Apply the strategy: a new class has generation 1, whatever was sent."""
     if old is None:
         new["metadata"]["generation"] = 1
 
 
 def check(_case: Case, new: Document, old: Document | None) -> list[FieldError]:
-    """Judge a class, metadata aside."""
+    """Return the errors in a class, except in its metadata."""
     return _check_create(new) if old is None else _check_update(new, old)
 
 
 def judge(case: Case, new: Document, _old: Document | None) -> None:
-    """Do what the Priority plugin does: refuse a second default, but let the same class stay one."""
+    """Apply the Priority plugin: refuse a second default, but let the same class stay the default."""
     if not new.get("globalDefault"):
         return
     other = priority.default_class(case.view.classes)

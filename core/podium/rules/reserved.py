@@ -1,8 +1,8 @@
-"""The toleration of reserved nodes, written into new pods of Podium's scheduler.
+"""The toleration of reserved nodes, which admission writes into new pods of Podium's scheduler.
 
 The scheduler places its pods on reserved nodes whether they tolerate the taint or not. Other programs read
-only the pod: Cluster Autoscaler and Karpenter add no node whose taint a pending pod does not tolerate, and
-RemovePodsViolatingNodeTaints of the descheduler evicts a running one. So admission writes it into the pod.
+only the pod. Cluster Autoscaler and Karpenter add no node whose taint a pending pod does not tolerate.
+RemovePodsViolatingNodeTaints of the descheduler evicts a running pod. Therefore the pod needs the toleration.
 """
 
 from typing import Any
@@ -20,18 +20,18 @@ TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
 def tolerate(case: Case, new: Document) -> None:
     """Add the toleration to a new pod of Podium's scheduler, unless it tolerates the taint already.
 
-    Nothing where the policy reserves no nodes, and for pods of other schedulers.
+    Does nothing if the policy reserves no nodes, and for pods of other schedulers.
     """
     if not case.profile.policy.reserved_nodes or new["spec"].get("schedulerName") != PODIUM_SCHEDULER:
         return
     tolerations = new["spec"].get("tolerations") or []
-    # What is not a list of objects, the API server has refused before.
+    # The API server has already refused a value that is not a list of objects.
     if isinstance(tolerations, list) and not any(_covers(each) for each in tolerations):
         case.append(new, "tolerations", dict(TOLERATION))
 
 
 def _covers(toleration: Any) -> bool:
-    """Whether a toleration covers the taint with any value."""
+    """Return whether a toleration covers the taint with any value."""
     return (
         isinstance(toleration, dict)
         and toleration.get("operator") == "Exists"

@@ -1,8 +1,7 @@
-"""What a rule is: a name, a severity, what it needs to see and why it exists.
+"""The type of a rule: a name, a severity, the kinds it needs, and the reason why it exists.
 
-A rule's verdicts are made by the module that defines it; the table gathers the rules for the documentation,
-for --select and --ignore, and for SARIF. A rule whose kinds could not be read is not run and is named as
-not checked.
+The module that defines a rule evaluates it. The table gathers the rules for the documentation, for --select
+and --ignore, and for SARIF. A rule whose kinds could not be read does not run and is reported as not checked.
 """
 
 import msgspec
@@ -12,7 +11,7 @@ from podium.findings import Finding, ObjectRef, Severity
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. `id` is kebab-case and never changes meaning; `source` is where the rule comes from."""
+    """A rule. `id` is kebab-case and never changes meaning; `source` is the origin of the rule."""
 
     id: str
     severity: Severity
@@ -22,7 +21,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     needs: frozenset[Kind] = frozenset()
 
     def finding(self, ref: ObjectRef, field: str, message: str, fix: str) -> Finding:
-        """Make this rule's verdict on one object."""
+        """Return this rule's finding on one object."""
         return Finding(
             rule=self.id, severity=self.severity, object=ref, field=field, message=message, fix=fix
         )

@@ -1,8 +1,8 @@
-"""What the API server knows of a kind, as data: each field's Go type, gate and checks, in the server's order.
+"""The API server's knowledge of a kind as data: each field's Go type, gate and checks, in the server's order.
 
-One table per served version drives three things that must agree: decoding (`podium.rules.decoding`), what a
-strategy drops because its gate is off, and validation with the server's ratcheting (a field that equals the
-stored one is not looked at again) and short-circuits. Documents here are in canonical form.
+One table per served version drives three steps that must agree. These are decoding (`podium.rules.decoding`),
+the drop of fields whose gate is off in a strategy, and validation. Validation has the server's ratcheting (a
+field equal to the stored one is not checked again) and short-circuits. Documents here are in canonical form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,27 +14,27 @@ Document = dict[str, Any]
 
 
 class Write(NamedTuple):
-    """What a check may ask besides the values: whether this is an update, and which gates are on."""
+    """The further input of a check beside the values: whether this is an update, and which gates are on."""
 
     update: bool
     gates: frozenset[str]
 
 
-# A check of one field or struct: (path, new, old, write) to errors; None goes on. In `stops` an empty
-# list ends the field silently.
+# A check of one field or struct: (path, new, old, write) to errors; None continues. In `stops` an empty list
+# ends the field without an error.
 Check = Callable[[str, Any, Any, Write], Sequence[FieldError] | None]
 
 
 def optional(_path: str, new: Any, _old: Any, _write: Write) -> Sequence[FieldError] | None:
-    """Stop at an absent value, which has nothing more to check."""
+    """Stop at an absent value, which needs no further check."""
     return [] if new is None else None
 
 
 class Field:
-    """One field: how Go reads it, what becomes of its zero value, which gate guards it, what checks it.
+    """A field: its Go type, the treatment of its zero value, its gate and its checks.
 
-    `pointer` keeps a zero value that was written; `always` writes the field even when it is zero or nil.
-    `stops` are all evaluated, and any of them ends the field; `checks` and the shape's own follow.
+    `pointer` keeps a zero value that was written; `always` writes the field even if it is zero or nil.
+    `stops` are all evaluated, and any of them ends the field; `checks` and those of the shape follow.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Field:
 
 
 class Shape:
-    """One Go struct: its name, its fields in Go's order, and the checks of the struct as a whole.
+    """A Go struct: its name, its fields in Go's order, and the checks of the struct as a whole.
 
-    An `open` shape names some fields of many: the rest passes through untouched, in the order it came.
+    An `open` shape lists only some fields; the others pass through unchanged, in their order.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def _has_checks(shape: Shape | None) -> bool:
 
 
 def drop_gated(shape: Shape, new: Document, old: Document | None, gates: frozenset[str]) -> list[str]:
-    """Drop the fields whose gate is off, unless the stored object has them already; give their names."""
+    """Drop the fields whose gate is off, unless the stored object has them; return their names."""
     dropped = []
     for field in shape.gated:
         name = field.name
@@ -111,7 +111,7 @@ def drop_gated(shape: Shape, new: Document, old: Document | None, gates: frozens
 
 
 def validate(shape: Shape, path: str, new: Document, old: Document | None, write: Write) -> list[FieldError]:
-    """Check a struct against its table; `old` is None where there is no stored counterpart."""
+    """Return errors of a struct by its table; `old` is None if there is no stored counterpart."""
     errors: list[FieldError] = []
     for check in shape.checks:
         errors += check(path, new, old, write) or ()
@@ -119,7 +119,7 @@ def validate(shape: Shape, path: str, new: Document, old: Document | None, write
         name = field.name
         value = new.get(name)
         if value is None and field.optional and not write.update:
-            # Most fields of a new object are this, and no check would say anything.
+            # Most fields of a new object are absent and have no check that would apply.
             continue
         stored = None if old is None else old.get(name)
         if not (write.update and old is not None and value == stored):
@@ -154,5 +154,5 @@ def _validate_field(field: Field, path: str, value: Any, stored: Any, write: Wri
 
 
 def by_key(items: Sequence[Document] | None, key: str) -> Mapping[Any, Document]:
-    """Give the items of a list-map by their key, the first where several have one."""
+    """Return the items of a list-map by their key, the first of several with one key."""
     return {item.get(key): item for item in reversed(items or ())}

@@ -1,6 +1,6 @@
-"""What the registry's store refuses: updates of nothing or of another state, names that are taken.
+"""The checks of the registry's store: updates of missing or changed objects, and names that are taken.
 
-A stored object without resourceVersion or uid was written by hand: there is no state to conflict with.
+A stored object without resourceVersion or uid was written by hand, so no conflict can occur.
 """
 
 from podium.api.core import Pod, PriorityClass
@@ -42,13 +42,13 @@ RULES = (NOT_FOUND.rule, EXISTS.rule, CONFLICT.rule, REVISION.rule)
 
 
 def not_found(case: Case) -> Refused:
-    """Make the 404 of an update without a stored object."""
+    """Return the 404 of an update without a stored object."""
     text = f"{case.resource} {go_quote(case.ref.name)} not found"
     return case.refuse(404, "NotFound", text, NOT_FOUND)
 
 
 def check_uid(case: Case, meta: Document, old: Document) -> None:
-    """Refuse an update that was meant for an object of another uid; this comes before any admission."""
+    """Raise Refused for an update of another uid; this check comes before any admission."""
     sent, stored = meta.get("uid"), old.get("uid")
     if sent and stored and sent != stored:
         key = "/".join(part for part in ("/registry", case.plural, case.ref.namespace, case.ref.name) if part)
@@ -60,7 +60,7 @@ def check_uid(case: Case, meta: Document, old: Document) -> None:
 
 
 def check_revision(case: Case, meta: Document, old: Document) -> None:
-    """Refuse an update of another revision, or without one where the kind wants one."""
+    """Raise Refused for an update of another revision, or without one if the kind requires it."""
     stored, sent = old.get("resourceVersion"), meta.get("resourceVersion", "0")
     if not stored:
         return
@@ -85,7 +85,7 @@ def _conflict(case: Case, field: str, text: str) -> Refused:
 
 
 def check_free(case: Case, meta: Document) -> None:
-    """Refuse a new object that brings a resourceVersion along, or whose name is taken."""
+    """Raise Refused for a new object with a resourceVersion, or with a name that is taken."""
     revision = meta.get("resourceVersion", "")
     if revision.isascii() and revision.isdigit() and revision.strip("0"):
         text = "resourceVersion should not be set on objects to be created"

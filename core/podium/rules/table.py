@@ -1,4 +1,4 @@
-"""Every rule there is, admission's and the audit's, each id once: for documentation and configuration."""
+"""All rules of admission and the audit, each id once: for documentation and configuration."""
 
 from podium.rules import (
     admission,
@@ -29,12 +29,12 @@ ADMISSION_RULES: tuple[Rule, ...] = (
 )
 RULES: tuple[Rule, ...] = (*ADMISSION_RULES, *AUDIT_RULES)
 
-# Where the made part of docs/admission.md begins.
+# The heading at which the generated part of docs/admission.md begins.
 HEADING = "## The rules"
 
 
 def markdown() -> str:
-    """Render the last part of docs/admission.md; a test keeps that page equal to it."""
+    """Return the last part of docs/admission.md; a test keeps the page equal to it."""
     lines = [
         HEADING,
         "",

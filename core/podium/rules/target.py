@@ -1,7 +1,7 @@
-"""Where a rule is checked: which writes of which kind a webhook must be sent so that the rule can speak.
+"""The writes at which a rule is checked: a webhook must receive these for the rule to work.
 
-Rules carry their targets, so what is registered with the API server, what a policy in CEL binds to and what
-`podium.rules.webhook` judges come from one table and cannot drift apart.
+Rules carry their targets. The registration with the API server, the bindings of CEL policies and the
+evaluation in `podium.rules.webhook` therefore come from one table and cannot drift apart.
 """
 
 from enum import StrEnum
@@ -11,9 +11,9 @@ from podium.rules.case import Operation
 
 
 class Phase(StrEnum):
-    """What a webhook asks: the two kinds of admission, and, as mutations too, a gang for a new pod.
+    """The request of a webhook: the two kinds of admission, and, as mutations, a gang for a new pod.
 
-    Of the last two that is asked which the pod's namespace wants.
+    The pod's namespace selects which of the last two is sent.
     """
 
     MUTATE = "mutate"
@@ -23,10 +23,10 @@ class Phase(StrEnum):
 
 
 class Target(NamedTuple):
-    """One kind of write; `subresource` is empty or `status`.
+    """A kind of write; `subresource` is empty or `status`.
 
-    `members` says that only pods need to be sent which belong to a group, before the write or after it. What
-    an own rule has under MUTATE is for the level `inherit` only.
+    `members` means that only pods in a group need to be sent, before or after the write. An own rule's
+    targets under MUTATE are for the level `inherit` only.
     """
 
     kind: str

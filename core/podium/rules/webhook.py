@@ -1,13 +1,13 @@
-"""What a webhook adds to the API server: the server's rules on Podium's kinds, Podium's own rules on all.
+"""The rules that a webhook adds: the API server's on Podium's kinds, and Podium's own on all kinds.
 
-`podium.rules.admission.review` answers for the whole server; here the server has done its part already, or
-will do it after us. So storage and metadata are not judged again (but for the names of finalizers, which the
-server looks at on its own kinds only), native kinds and pods meet own rules only, and the mutating phase
-leaves what only field validation judges to the schema (422), which comes after it. The validating phase
-judges fields none the less, so that nothing hangs on the schema alone.
+`podium.rules.admission.review` covers the whole server. Here the server has done its part already, or will do
+it later. Storage and metadata are therefore not checked again, except the names of finalizers, which the
+server checks on its own kinds only. Native kinds and pods get own rules only. The mutating phase leaves
+errors of field validation to the schema (422), which comes after it. The validating phase still checks
+fields, so that the schema is not the only protection.
 
-v1alpha2 objects come as they were written, so the field that this version lacks is looked after here, too,
-see podium.rules.kept.
+v1alpha2 objects arrive as they were written, so the field that this version lacks is handled here too, see
+podium.rules.kept.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from podium.view import View
 
 __all__ = ["NO_OPINION", "PARITY", "Phase", "Target", "judge"]
 
-# Where the API server's rules are applied to Podium's kinds.
+# The writes at which the API server's rules are applied to Podium's kinds.
 PARITY = (
     Target("PodGroup", Operation.CREATE, Phase.MUTATE),
     Target("PodGroup", Operation.UPDATE, Phase.MUTATE),
@@ -47,16 +47,16 @@ PARITY = (
     Target("Workload", Operation.CREATE, Phase.VALIDATE),
     Target("Workload", Operation.UPDATE, Phase.VALIDATE),
 )
-# Which of the API server's rules may speak there, by kind.
+# The API server's rules that apply there, by kind.
 PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
     kind: (*admission.RULES, DROPPED.rule, *metadata.RULES, *groupspec.RULES, *rules)
     for kind, rules in (("PodGroup", podgroup.RULES), ("Workload", workload.RULES))
 }
-# What is said of anything that no rule is for.
+# The verdict on an object without rules.
 NO_OPINION = Verdict(
     allowed=True, code=200, reason="", message="", warnings=[], findings=[], admitted=None, patch=[]
 )
-# By (apiVersion, kind) as an object carries them.
+# By (apiVersion, kind) as in the object.
 _RULES: Mapping[tuple[Any, Any], KindRules] = {
     (api_version, kind): KINDS[kind]
     for api_version, kind in READS
@@ -65,10 +65,10 @@ _RULES: Mapping[tuple[Any, Any], KindRules] = {
 
 
 def judge(phase: Phase, request: Request, view: View, profile: Profile) -> Verdict:
-    """Judge one write in one phase; pure, and a bad object is a verdict, not an exception.
+    """Return the verdict on one write in one phase.
 
-    `admitted` is always None. An update of an object that is being deleted is let through, whatever it does:
-    finalizers must be able to go.
+    Pure: an invalid object is a verdict, not an exception. `admitted` is always None. Any update of an object
+    that is being deleted is allowed, because finalizers must be removable.
     """
     api_version, kind = request.object.get("apiVersion"), request.object.get("kind")
     named = isinstance(api_version, str) and isinstance(kind, str)
@@ -95,7 +95,7 @@ def _mutate(case: Case, rules: KindRules) -> list[dict[str, Any]]:
         new = canonical(case, rules, case.request.object, [])
         old = stored(case, rules) if case.update else None
     except Refused:
-        # The schema refuses it after us, with 422.
+        # The schema refuses it later, with 422.
         return []
     if case.status or (old is not None and "deletionTimestamp" in old["metadata"]):
         return []
@@ -112,16 +112,16 @@ def _join(case: Case, rules: KindRules, *, scheduled: bool) -> list[dict[str, An
     try:
         new = canonical(case, rules, case.request.object, [])
     except Refused:
-        # The API server refuses it after us.
+        # The API server refuses it later.
         return []
     labels = gang.join(case, new, scheduled=scheduled)
     return labels + spec_patch(case.request.object, case.changes, case.appended)
 
 
 def _default_mode(case: Case, new: Document) -> None:
-    """Default the disruption mode as native decoding does, unless the stored group has none either.
+    """Set the default disruption mode as native decoding does, unless the stored group has none either.
 
-    The schema has no default: it would hide from us what was left out, which the template may give.
+    The schema has no default: a default would hide that the mode was omitted, and the template may set it.
     """
     old = case.request.old if case.update else None
     sent, before = (_raw_mode(document) for document in (case.request.object, old))
@@ -157,10 +157,10 @@ def _validate(case: Case, rules: KindRules) -> None:
 
 
 def _check_stamped(case: Case, new: Document) -> None:
-    """Refuse a new group that lost, to a webhook behind ours, what its class gives it.
+    """Raise Refused for a new group whose class values were removed by a webhook after ours.
 
-    A stamp that does not fit is awaited, too: the replica that put it there may know more than this one, of a
-    class made anew or another default.
+    A value that does not match is awaited too: the replica that set it may know a newer class or another
+    default.
     """
     try:
         _compare_stamp(case, new)

@@ -1,6 +1,6 @@
-"""Workload: its tables for each version and the rule over all templates that 1.37 added.
+"""Workload: its tables for each version, and the rule over all templates that 1.37 added.
 
-The Priority plugin never looks at a Workload: a template's class need not exist, and its integer need not be
+The Priority plugin does not read Workloads: a template's class need not exist, and its integer need not be
 the class's.
 """
 
@@ -125,7 +125,7 @@ def _spec(version: str) -> Shape:
         stops=(limit, optional, no_add_no_remove(FIXED, "name")),
         checks=distinct,
     )
-    # Behind a gate that is off: decoded as objects, dropped, never looked into.
+    # Behind a gate that is off: decoded as objects and dropped, but never read.
     composites = objects(
         "compositePodGroupTemplates",
         Shape("CompositePodGroupTemplate", (), opened=True),
@@ -158,20 +158,20 @@ SHAPES = {
 
 
 def shape(version: str) -> Shape:
-    """Give the table of one version."""
+    """Return the table of one version."""
     return SHAPES[version]
 
 
 def default(_document: Document, _version: str) -> None:
-    """Decoding defaults nothing: a template's mode stays absent."""
+    """Do nothing: decoding sets no defaults, so a template's mode stays absent."""
 
 
 def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
-    """No plugin changes a Workload."""
+    """Do nothing: no plugin changes a Workload."""
 
 
 def prepare(case: Case, new: Document, old: Document | None) -> None:
-    """Drop what gates guard, template by template: the server pairs them by position, not by name."""
+    """Drop gated fields template by template; the server pairs templates by position, not by name."""
     gates = case.write.gates
     stored = (None if old is None else old["spec"]["podGroupTemplates"]) or []
     for index, template in enumerate(new["spec"]["podGroupTemplates"] or ()):
@@ -183,11 +183,11 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
 
 
 def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
-    """Judge a Workload's spec: first the rule over all templates, on update too, then the table."""
+    """Return errors in a Workload's spec: the rule over all templates, on update too, then the table."""
     spec = new["spec"]
     stored = None if old is None else old["spec"]
     errors: list[FieldError] = []
-    # Of Podium's both versions are served, so an object of v1alpha2 may be unlike and still be updated.
+    # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be updated.
     was_unlike = not case.native and stored is not None and _unlike_priority(stored["podGroupTemplates"])
     if case.version != "v1alpha2" and not was_unlike and _unlike_priority(spec["podGroupTemplates"]):
         errors.append(fields.invalid(UNLIKE, "spec", None, "detected multiple priority configurations"))
@@ -195,10 +195,10 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
 
 
 def judge(_case: Case, _new: Document, _old: Document | None) -> None:
-    """No plugin refuses a Workload."""
+    """Do nothing: no plugin refuses a Workload."""
 
 
 def _unlike_priority(templates: list[Document] | None) -> bool:
-    """Compare class names and integers, absence included, across all templates."""
+    """Return whether class names and integers, present or absent, differ among the templates."""
     said = {(template.get("priorityClassName"), template.get("priority")) for template in templates or ()}
     return len(said) > 1

@@ -1,9 +1,9 @@
-"""What will not be scheduled on the chosen version: the sentence a report opens with.
+"""The groups and pods that the chosen version will not schedule: the first sentence of a report.
 
-A group counts with all its live pods, those that run today too: they run until they are evicted or the group
-starts again, and then wait. Only what the scheduler itself refuses is counted. What Podium's scheduler places
-is not blocked by divergence: it gives a group in doubt free room. Warnings about pods that are still to
-come (fewer than minCount) do not count, for they may be seconds away.
+A group counts with all its live pods, including running pods: they run until they are evicted or the group
+restarts, and then wait. Only refusals of the scheduler itself count. Groups of Podium's scheduler are not
+blocked by divergence, because it still places a group in doubt in free room. Warnings about missing pods
+(fewer than minCount) do not count, because the pods may appear within seconds.
 """
 
 from collections import Counter, defaultdict
@@ -32,14 +32,14 @@ class _Tally:
 
 
 def blocked_groups(survey: Survey) -> list[SurveyedGroup]:
-    """Give the groups whose live pods will not be scheduled when they are made anew, or are not now."""
+    """Return the groups whose live pods are not scheduled now, or will not be if they are recreated."""
     return [each for each in survey.groups if _is_blocked(survey, each)]
 
 
 def blocked(
     survey: Survey, groups: Iterable[SurveyedGroup]
 ) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
-    """Count what some groups have: in all, by namespace and by owner, most pods first."""
+    """Return the totals of some groups: overall, by namespace and by owner, most pods first."""
     total = _Tally()
     namespaces: dict[str, _Tally] = defaultdict(_Tally)
     owners: dict[str, _Tally] = defaultdict(_Tally)

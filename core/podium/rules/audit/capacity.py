@@ -1,9 +1,9 @@
-"""Whether a gang could fit the cluster if nothing else ran there: the one question that needs arithmetic.
+"""Check that a gang could fit an empty cluster: the only question of the audit that needs arithmetic.
 
-The test is necessary, not sufficient: taints, affinity and what already runs are left out, and a container's
-devices are counted by name only. So "too large" is certain for the nodes as they are, and silence promises
-nothing. Nodes are counted by their allocatable, of which a large cluster has few kinds, and an answer is kept
-for every (request, count), so ten thousand alike gangs cost one walk.
+The test is necessary, not sufficient: taints, affinity and running pods are left out, and a container's
+devices are counted by name only. "Too large" is therefore certain for the present nodes, but no finding
+proves nothing. Nodes are counted by their allocatable, and a large cluster has few different ones. An answer
+is cached for every (request, count), so ten thousand equal gangs cost one walk.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ from podium.api.quantity import QuantityError, Scale, parse
 from podium.findings import ObjectError, ObjectRef
 
 PODS = "pods"
-# What a pod may ask for as a whole; devices are asked for by containers only.
+# Resources that a pod may request as a whole; only containers request devices.
 _POD_LEVEL = ("cpu", "memory")
 _POD_LEVEL_PREFIX = "hugepages-"
 _WHOLE = 10**-Scale.NANO
-# A node that reports no number of pods sets no limit.
+# A node that reports no number of pods has no limit.
 _NO_LIMIT = 2**31
 _RECENT = 4
 
@@ -30,12 +30,12 @@ _NO_QUANTITIES: Mapping[str, RawQuantity] = {}
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
-    """What a pod asks for; pods that ask for the same share one, so that it may be compared by identity."""
+    """The request of a pod; equal requests share one object, so that shapes are compared by identity."""
 
     request: Amounts
 
     def devices(self) -> dict[str, int]:
-        """Count the devices of one pod: resources whose name has a domain, such as `nvidia.com/gpu`."""
+        """Return the devices of one pod: resources with a domain in their name, such as `nvidia.com/gpu`."""
         return {
             name: -(-amount // _WHOLE)
             for name, amount in self.request.items()
@@ -44,7 +44,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """Why a gang is too large: a `resource` is short in sum, or only `room` of `need` alike pods fit."""
+    """The shortfall of a gang: too little of a `resource` in sum, or only `room` of `need` equal pods fit."""
 
     need: int
     room: int
@@ -57,7 +57,7 @@ class Capacity:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         kinds: dict[_Written, list[str]] = {}
-        # A node that has not reported its room could be of any size.
+        # A node that has not reported its allocatable could have any size.
         self.unknown = False
         self.nodes = 0
         for node in nodes:
@@ -88,7 +88,10 @@ class Capacity:
         self._room: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
 
     def shape(self, pod: Pod) -> Shape:
-        """Give what a pod asks for. Pods of one template come in a row, so the last few are asked first."""
+        """Return the request of a pod.
+
+        Pods of one template usually follow each other, so the most recent requests are compared first.
+        """
         spec = pod.spec
         for known, shape in self._recent:
             if (
@@ -105,15 +108,15 @@ class Capacity:
         return shape
 
     def shortfall(self, members: Mapping[Shape, int], min_count: int) -> Shortfall | None:
-        """Say why min_count of a gang's members can never run at once, or None; `members` are the live ones.
+        """Return why min_count of a gang's live `members` can never run at once, or None.
 
-        Without any schedulable node there is no size to compare with: the cluster is scaled down. Members
-        that do not exist yet are taken to be like the others where those are all alike.
+        Without a schedulable node the cluster is scaled down, and there is no size to compare with. Members
+        that do not exist yet are assumed to be equal to the others if those are all equal.
         """
         if self.unknown or not self.nodes or not members or min_count < 1:
             return None
         spare = max(0, sum(members.values()) - min_count)
-        # In a fixed order, so that the same members in another order are too large for the same reason.
+        # The order is fixed, so that the same members in another order are too large for the same reason.
         for shape in sorted(members, key=lambda shape: sorted(shape.request.items())):
             need = min_count if len(members) == 1 else max(0, members[shape] - spare)
             room = self.room(shape.request, need)
@@ -122,7 +125,7 @@ class Capacity:
         return self._sums(members, min_count) if len(members) > 1 else None
 
     def room(self, request: Amounts, need: int) -> int:
-        """Count the pods of one request that fit, counting no further than `need`."""
+        """Return the number of pods with one request that fit, counted up to `need`."""
         key = (tuple(sorted(request.items())), need)
         room = self._room.get(key)
         if room is None:
@@ -135,9 +138,9 @@ class Capacity:
         return room
 
     def request(self, pod: Pod) -> Amounts:
-        """Sum up what a pod asks of its node, as kube-scheduler does; init containers run in turn.
+        """Return the request of a pod as kube-scheduler sums it; init containers run one after the other.
 
-        What the pod asks for as a whole stands instead of what its containers ask for. Raises ObjectError.
+        A pod-level request replaces the sum of the containers. Raises ObjectError.
         """
         spec = pod.spec
         total: dict[str, int] = {}
@@ -158,7 +161,7 @@ class Capacity:
         _raise_to(total, peak)
         written = (spec.resources.requests if spec.resources is not None else None) or _NO_QUANTITIES
         for name, amount in self._asked(spec.resources, pod, "spec").items():
-            # The server fills in a request from a limit only where no container asks for the resource.
+            # The server sets a request from a limit only if no container requests the resource.
             if _is_pod_level(name) and (name in written or name not in total):
                 total[name] = amount
         overhead = (spec.overhead or {}).items()
@@ -166,7 +169,7 @@ class Capacity:
         return total
 
     def _asked(self, resources: ResourceRequirements | None, pod: Pod, path: str) -> Amounts:
-        """Give the requests; a limit without one is asked for, which is what the API server stores."""
+        """Return the requests; a limit without a request counts as one, as the API server stores it."""
         if resources is None:
             return _NOTHING
         limits, requests = resources.limits or _NO_QUANTITIES, resources.requests or _NO_QUANTITIES
@@ -192,7 +195,10 @@ class Capacity:
         return value
 
     def _sums(self, members: Mapping[Shape, int], needed: int) -> Shortfall | None:
-        """Compare sums: the `needed` members that ask least of a resource, and all that nodes have of it."""
+        """Return the first resource that is too small in sum for `needed` members, or None.
+
+        The members with the smallest requests for the resource are counted.
+        """
         for resource in sorted({name for shape in members for name in shape.request}):
             asked = sorted(
                 shape.request.get(resource, 0) for shape, number in members.items() for _ in range(number)

@@ -1,4 +1,4 @@
-"""Rules about PriorityClasses and what stores their integers: gone, recreated, doubled, missing, unused."""
+"""Rules about PriorityClasses and integers stored from them: gone, recreated, doubled, missing, unused."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -96,7 +96,7 @@ def class_missing(survey: Survey) -> Iterator[Found]:
 
 
 def class_value_changed(survey: Survey) -> Iterator[Found]:
-    """Find classes whose value is not what their pods and groups store; one finding for each class."""
+    """Find classes whose value differs from that stored in pods and groups; one finding for each class."""
     pods = _pods_by_class(
         survey, (use for use in survey.stored if _stale(survey, use.class_name, use.priority))
     )
@@ -125,7 +125,7 @@ def class_value_changed(survey: Survey) -> Iterator[Found]:
 
 
 def default_class_duplicate(survey: Survey) -> Iterator[Found]:
-    """Find globalDefault classes beside the one that wins."""
+    """Find globalDefault classes beside the one in force."""
     winner = default_class(survey.view.classes)
     for name, found in survey.view.classes.items():
         if found.globalDefault and found is not winner and winner is not None:
@@ -142,7 +142,7 @@ def default_class_duplicate(survey: Survey) -> Iterator[Found]:
 
 
 def default_class_missing(survey: Survey) -> Iterator[Found]:
-    """Find, once for the cluster, that groups mix members with and without a class for want of a default."""
+    """Find, once per cluster, groups with and without a class among members, for lack of a default."""
     if default_class(survey.view.classes) is not None:
         return
     mixed = []
@@ -164,7 +164,7 @@ def default_class_missing(survey: Survey) -> Iterator[Found]:
 
 
 def class_unused(survey: Survey) -> Iterator[Found]:
-    """Find classes that no live pod, group or template names and that are no default."""
+    """Find classes that no live pod, group or template names and that are not the default."""
     view = survey.view
     used = {use.class_name for use in survey.stored}
     used.update(group.priority_class_name for group in view.groups.values())
@@ -188,7 +188,7 @@ def class_unused(survey: Survey) -> Iterator[Found]:
 
 
 def top_class_share(survey: Survey) -> Iterator[Found]:
-    """Find that the highest class in use holds half of the pods or more, system classes left out."""
+    """Find the highest class in use if it has at least half of the pods, system classes excluded."""
     levels: dict[int, int] = defaultdict(int)
     names: dict[int, set[str]] = defaultdict(set)
     for use in survey.stored:
@@ -220,7 +220,7 @@ def _unknown(survey: Survey, name: str) -> bool:
 
 
 def _stale(survey: Survey, name: str, stored: int | None) -> bool:
-    # An integer that was never stored is another matter: the object has not been through admission.
+    # An integer that was never stored is a different problem: the object has not been through admission.
     resolved = resolve(survey.view.classes, name) if name and stored is not None else None
     return resolved is not None and resolved.value != stored
 
@@ -255,5 +255,5 @@ def _values(stored: set[int]) -> str:
 
 
 def class_ref(name: str) -> ObjectRef:
-    """Name a PriorityClass, one that does not exist too."""
+    """Return the identity of a PriorityClass, whether it exists or not."""
     return ObjectRef(API_VERSION, "PriorityClass", "", name)

@@ -1,6 +1,7 @@
-"""The commands and edits that fixes are made of, so that each is written once and can be pasted.
+"""The commands and edits in fixes, each written once and ready to be pasted.
 
-Names come from other people's files and may hold anything, so every name in a command is quoted for a shell.
+Names come from other people's files and may contain any character, so every name in a command is quoted for a
+shell.
 """
 
 from collections.abc import Sequence
@@ -14,25 +15,25 @@ _RESOURCES = {"Pod": "pod", "PodGroup": "podgroup", "Workload": "workload", "Pri
 
 
 def resource(ref: ObjectRef) -> str:
-    """Name a kind for kubectl, with its API group where several have the kind."""
+    """Return a kind's name for kubectl, with its API group if several groups have the kind."""
     word = _RESOURCES.get(ref.kind, ref.kind.lower())
     return f"{word}.{ref.group}" if ref.kind in ("PodGroup", "Workload") else word
 
 
 def delete(ref: ObjectRef) -> str:
-    """Delete one object, not waiting for a group: its finalizer keeps it until its pods are gone."""
+    """Return the command that deletes one object without waiting: a group's finalizer waits for its pods."""
     wait = " --wait=false" if ref.kind == "PodGroup" else ""
     return f"kubectl delete {resource(ref)} {quote(ref.name)}{_in(ref.namespace)}{wait}"
 
 
 def delete_pods(namespace: str, names: Sequence[str]) -> str:
-    """Delete a group's pods; past the first few the command would not be read, so it says how many more."""
+    """Return the command that deletes a group's pods; it names the first few and counts the rest."""
     more = f" ... ({len(names) - SHOWN:,} more)" if len(names) > SHOWN else ""
     return f"kubectl delete pod {' '.join(quote(name) for name in names[:SHOWN])}{more}{_in(namespace)}"
 
 
 def recreate(owners: Sequence[ObjectRef]) -> str:
-    """Make what owns pods make them again: a rollout where there is one, else delete and apply."""
+    """Return the commands that make owners recreate their pods: a rollout, or else delete and apply."""
     parts = [
         f"kubectl rollout restart {_RESTARTABLE[owner.kind]}/{quote(owner.name)}{_in(owner.namespace)}"
         if owner.kind in _RESTARTABLE
@@ -44,17 +45,17 @@ def recreate(owners: Sequence[ObjectRef]) -> str:
 
 
 def create_class(name: str, value: str) -> str:
-    """Create a PriorityClass."""
+    """Return the command that creates a PriorityClass."""
     return f"kubectl create priorityclass {quote(name)} {quote(f'--value={value}')}"
 
 
 def annotate_class(name: str, *changes: str) -> str:
-    """Write annotations of a PriorityClass: `key=value`, or `key-` to remove one."""
+    """Return the command that annotates a PriorityClass: `key=value`, or `key-` to remove one."""
     return f"kubectl annotate priorityclass {quote(name)} --overwrite {' '.join(map(quote, changes))}"
 
 
 def templates_of(owners: Sequence[ObjectRef]) -> str:
-    """Say whose pod template to edit."""
+    """Return the names of the owners whose pod template to edit."""
     if not owners:
         return "the pods"
     return f"the pod template of {listed([str(owner) for owner in owners[:SHOWN]])}"

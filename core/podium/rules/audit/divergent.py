@@ -1,4 +1,4 @@
-"""Divergence as findings: the judgement of `podium.divergence` with what it means and what mends it."""
+"""Divergence as findings: the result of `podium.divergence` with its consequence and its fix."""
 
 from collections.abc import Iterator
 
@@ -71,7 +71,7 @@ def _server(survey: Survey) -> Server:
 
 
 def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Divergence) -> tuple[str, str]:
-    """Give the fix for one group, and the remedy it shares with all groups of the same cause."""
+    """Return the fix for one group, and the remedy that all groups with the same cause share."""
     names = sorted(name for differing in divergence.priority.differing for name in differing.live)
     wanted = set(names)
     owners = survey.owners(pod for pod in each.staying if pod.metadata.name in wanted)

@@ -1,4 +1,4 @@
-"""Rules about a gang's size: minCount against the pods there are, and against the nodes there are."""
+"""Rules about a gang's size: minCount compared with the existing pods, and with the existing nodes."""
 
 from collections.abc import Iterator
 

@@ -117,7 +117,7 @@ def group_terminating(survey: Survey) -> Iterator[Found]:
 
 
 def group_unlike_template(survey: Survey) -> Iterator[Found]:
-    """Find groups that differ from the template they were made from, in what the template says."""
+    """Find groups that differ from their template in a field that the template sets."""
     for each in survey.groups:
         ref = each.group.template_ref if each.group is not None else None
         if each.group is None or ref is None:
@@ -159,7 +159,7 @@ def basic_with_group_disruption(survey: Survey) -> Iterator[Found]:
 
 
 def system_class_on_group(survey: Survey) -> Iterator[Found]:
-    """Find groups and templates that name a class no group can have."""
+    """Find groups and templates that name a class that groups cannot have."""
     fix = f"name a class of at most {HIGHEST_USER_PRIORITY}"
     for group in survey.view.groups.values():
         if group.priority_class_name in SYSTEM_CLASSES:
@@ -212,7 +212,7 @@ def template_priorities_differ(survey: Survey) -> Iterator[Found]:
 
 
 class Difference(NamedTuple):
-    """A field under spec in which a group is unlike its template; None is unset."""
+    """A field under spec in which a group differs from its template; None is unset."""
 
     field: str
     have: object
@@ -220,7 +220,10 @@ class Difference(NamedTuple):
 
 
 def differences(group: PodGroup, template: Template) -> list[Difference]:
-    """Compare a group with its template, in what the template says; the policy it always says."""
+    """Return the differences of a group from its template in fields that the template sets.
+
+    A template always sets the scheduling policy.
+    """
     named, wanted = group.priority_class_name or None, template.priority_class_name or None
     pairs = (
         Difference("priorityClassName", named, wanted),

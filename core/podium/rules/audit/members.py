@@ -1,4 +1,4 @@
-"""Rules about how pods stand to their group: older than it, for another scheduler, of two groups at once."""
+"""Rules about a pod and its group: older than the group, for another scheduler, in two groups at once."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Rules beyond groups: Kueue's own priorities, pods that nothing brings back, gangs without a PodGroup."""
+"""Rules beyond groups: Kueue's own priorities, pods without a controller, gangs without a PodGroup."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ INFERRED_PRIORITY_DIFFERS = Rule(
 
 
 def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
-    """Find Kueue Workloads whose priority is not that of the live pods they account for."""
+    """Find Kueue Workloads whose priority differs from that of their live pods."""
     workloads = survey.view.kueue_workloads
     if not workloads:
         return
@@ -76,7 +76,7 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
 
 
 def bare_pod_victims(survey: Survey) -> Iterator[Found]:
-    """Find, for each namespace, running pods without a controller that something in use can preempt."""
+    """Find, for each namespace, running pods without a controller that a class in use can preempt."""
     preempting = [use for use in survey.stored if effective_policy(use.policy) != NEVER]
     values = [use.priority or 0 for use in preempting]
     top = max((value for value in values if value <= HIGHEST_USER_PRIORITY), default=None)
@@ -99,7 +99,7 @@ def bare_pod_victims(survey: Survey) -> Iterator[Found]:
 
 
 def inferred_priority_differs(survey: Survey) -> Iterator[Found]:
-    """Find pods that belong together by their labels and differ; who has what is listed by role."""
+    """Find pods that belong together by their labels and differ in priority; they are listed by role."""
     for each in survey.inferred:
         axis = each.divergence.priority
         parts: dict[tuple[str, int], list[str]] = defaultdict(list)
@@ -126,7 +126,7 @@ def inferred_priority_differs(survey: Survey) -> Iterator[Found]:
 def _kueue_workload(
     survey: Survey, name: Name, pod: Pod, by_owner: dict[tuple[str, str, str], KueueWorkload]
 ) -> KueueWorkload | None:
-    """Give the Workload that accounts for a pod: by annotation, by pod group, or through its owners."""
+    """Return the Kueue Workload of a pod: by annotation, by pod group, or through its owners."""
     workloads = survey.view.kueue_workloads
     labels = pod.metadata.labels or {}
     annotations = pod.metadata.annotations or {}

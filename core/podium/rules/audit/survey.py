@@ -1,9 +1,9 @@
-"""What the rules share, gathered in one walk over the pods.
+"""The data that the rules share, gathered in one walk over the pods.
 
-A cluster of a hundred thousand pods must be audited in a second, and what costs is to touch a pod at all. So
-no rule walks all pods, and none walks a group's members to learn that nothing is wrong: the one walk, in the
-order the pods were read, leaves for each group what tells whether to look closer. A rule that finds something
-then does look at the pods, for its findings are few.
+A cluster of a hundred thousand pods must be audited in a second, and the cost is in touching a pod at all. No
+rule therefore walks all pods, or the members of a group without a problem. The one walk, in the order in
+which the pods were read, collects for each group the data that tell whether to look closer. A rule that finds
+a problem then reads the pods, because its findings are few.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ from podium.view import View
 
 
 class Found(NamedTuple):
-    """A finding, and what to do in words that findings of one cause share (empty: the finding's own fix)."""
+    """A finding, and the remedy that findings of one cause share (empty: the finding's own fix)."""
 
     finding: Finding
     remedy: str = ""
 
 
 class Stored(msgspec.Struct, eq=False, gc=False):
-    """What live pods store that members of one group should share; one object for each such combination."""
+    """The stored values that members of one group should share; one object for each combination."""
 
     class_name: str
     priority: int | None
@@ -45,12 +45,12 @@ class Stored(msgspec.Struct, eq=False, gc=False):
 
 
 class SurveyedGroup(msgspec.Struct, gc=False):
-    """A group that exists or that pods reference, and what the walk counted of its members.
+    """A group that exists or that pods reference, with the counts of its members.
 
-    `live` members have not finished, `leaving` ones of them are terminating; the rest stay, and `oldest` is
-    their earliest creation. Nearly all members of nearly all groups store and ask for the same, so the first
-    combination stands by itself and only others are collected. `group` and `divergence` are None where the
-    group does not exist; `shortfall` where it could fit.
+    `live` members are not finished, `leaving` ones of them are terminating; the others stay, and `oldest` is
+    the earliest creation of these. Nearly all members of nearly all groups have equal values and requests.
+    Therefore the first combination has its own field, and only further ones are collected. `group` and
+    `divergence` are None if the group does not exist, `shortfall` if the group could fit.
     """
 
     key: GroupKey
@@ -71,38 +71,38 @@ class SurveyedGroup(msgspec.Struct, gc=False):
 
     @property
     def stored(self) -> list[Stored]:
-        """What the staying members store; empty where none stays."""
+        """Return the stored values of the staying members; empty if no member stays."""
         first = [self.first_stored] if self.first_stored is not None else []
         return first + list(self.other_stored or ())
 
     @property
     def shapes(self) -> dict[Shape, int]:
-        """How many live members ask for what, where sizes matter."""
+        """Return the number of live members by request, if sizes matter."""
         others = self.other_shapes or {}
         first = {} if self.first_shape is None else {self.first_shape: self.live - sum(others.values())}
         return {**first, **others}
 
     @property
     def present(self) -> list[Pod]:
-        """The members that have not finished."""
+        """Return the members that are not finished."""
         return [pod for pod in self.members.values() if not pod.finished]
 
     @property
     def staying(self) -> list[Pod]:
-        """The members that have neither finished nor are terminating."""
+        """Return the members that are neither finished nor terminating."""
         return [pod for pod in self.present if pod.metadata.deletionTimestamp is None]
 
     @property
     def schedulers(self) -> set[str]:
-        """The schedulers that staying members ask for."""
+        """Return the schedulerNames of the staying members."""
         return {stored.scheduler for stored in self.stored}
 
     def torn(self, minor: int) -> bool:
-        """Whether kube-scheduler 1.`minor` holds members back for other members' schedulerName, as it stands.
+        """Return whether kube-scheduler 1.`minor` now holds members back because of other schedulerNames.
 
-        1.36 counts its own pods and those already placed towards minCount. 1.37 counts its own, and once
-        another scheduler has placed a member it refuses the rest; a basic group that nobody has begun to
-        place is not refused yet.
+        1.36 counts its own pods and those already placed towards minCount. 1.37 counts its own, and refuses
+        the rest once another scheduler has placed a member. A basic group without a placed member is not
+        refused yet.
         """
         if self.group is None or len(self.schedulers) < 2:
             return False
@@ -116,7 +116,7 @@ class SurveyedGroup(msgspec.Struct, gc=False):
 
 
 class InferredGroup(msgspec.Struct, gc=False):
-    """Pods that seem to be a group, of which some differ from the commonest integer."""
+    """Pods that seem to be a group, of which some differ from the most common integer."""
 
     ref: ObjectRef
     present: list[Pod]
@@ -124,9 +124,10 @@ class InferredGroup(msgspec.Struct, gc=False):
 
 
 class Survey:
-    """One walk's harvest over a view; the audit speaks for Kubernetes 1.`minor`.
+    """The result of one walk over a view; the audit is for Kubernetes 1.`minor`.
 
-    `selected` says that only what a label selector matches was read, so that a missing object may be there.
+    `selected` means that only the matches of a label selector were read, so an object may exist without being
+    read.
     """
 
     def __init__(self, view: View, minor: int, *, selected: bool = False) -> None:
@@ -145,17 +146,17 @@ class Survey:
         self._judge()
 
     def read(self, kind: Kind) -> bool:
-        """Whether a kind was read: only then does an empty collection mean that none exist."""
+        """Return whether a kind was read: only then does an empty collection mean that none exist."""
         return kind not in self.view.unread
 
     def group_ref(self, key: GroupKey) -> ObjectRef:
-        """Name a group that was never seen by the version that the audited minor serves."""
+        """Return the identity of a group that was not read, in the version that the audited minor serves."""
         version = WORKLOAD_VERSIONS[min(max(self.minor, 36), 37)][0] if key.native else "v1beta1"
         group = NATIVE_GROUP if key.native else PODIUM_GROUP
         return ObjectRef(f"{group}/{version}", "PodGroup", key.namespace, key.name)
 
     def pods_of(self, uses: Iterable[Stored]) -> dict[Stored, list[Pod]]:
-        """Give the live pods that store certain combinations of class and integer."""
+        """Return the live pods that store these combinations of class and integer."""
         wanted = {(use.class_name, use.priority): use for use in uses}
         found: dict[Stored, list[Pod]] = {use: [] for use in wanted.values()}
         if wanted:
@@ -166,7 +167,7 @@ class Survey:
         return found
 
     def chain(self, pod: Pod) -> tuple[ObjectRef, ...]:
-        """Give a pod's controllers, nearest first, as far as the owners that were read lead."""
+        """Return a pod's controllers, nearest first, as far as their owners were read."""
         controller = pod.metadata.controller()
         if controller is None:
             return ()
@@ -177,17 +178,17 @@ class Survey:
         return chain
 
     def owner(self, pod: Pod) -> ObjectRef | None:
-        """Give the topmost controller of a pod that is known, or None without one."""
+        """Return the topmost known controller of a pod, or None without one."""
         chain = self.chain(pod)
         return chain[-1] if chain else None
 
     def owners(self, pods: Iterable[Pod]) -> list[ObjectRef]:
-        """Give the distinct topmost controllers of pods, in order."""
+        """Return the distinct topmost controllers of pods, in order."""
         return sorted({owner for owner in map(self.owner, pods) if owner is not None})
 
     @cached_property
     def inferred(self) -> list[InferredGroup]:
-        """Give the divergent groups that pods seem to form, where there is no PodGroup at all."""
+        """Return the divergent groups that pods seem to form, if there is no PodGroup at all."""
         if self.view.groups:
             return []
         live = (pod for pod in self.view.pods.values() if not pod.finished)
@@ -258,7 +259,10 @@ class Survey:
         )
 
     def _judge(self) -> None:
-        """Judge each group, by samples first: where what members store shows no difference, no member can."""
+        """Compare each group with samples of its members first.
+
+        If the samples of all stored combinations show no difference, no member differs.
+        """
         classes = self.view.classes if self.read(Kind.PRIORITY_CLASS) else None
         for each in self.groups:
             if each.group is None:
@@ -272,7 +276,7 @@ class Survey:
 
 
 def _controllers(view: View, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:
-    # A loop of owners cannot be made through the API; the bound keeps a broken dump from hanging.
+    # The API allows no cycle of owners; the limit keeps a broken dump from an endless loop.
     for _ in range(10):
         if owner is None:
             return

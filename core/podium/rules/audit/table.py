@@ -1,4 +1,4 @@
-"""The audit's rules in one table: which function runs for which rule, and on what it depends."""
+"""The audit's rules in one table: the function of each rule, and the kinds it depends on."""
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -21,17 +21,18 @@ from podium.rules.rule import Rule
 
 
 class Part(StrEnum):
-    """A part of a cluster that may be all that was read."""
+    """A part of a cluster, if not all of it was read."""
 
     NAMESPACE = "one namespace"
     SELECTION = "what a label selector matches"
 
 
 class Check(NamedTuple):
-    """A rule and what runs it.
+    """A rule and its function.
 
-    Without a kind in `rule.needs` it does not run; a kind in `also` it looks at as well, where it was read.
-    Nor does it run where only a part in `misled_by` was read: it concludes from what is not there.
+    The rule does not run without the kinds in `rule.needs`; it also uses the kinds in `also` if they were
+    read. It does not run if only a part in `misled_by` was read, because it draws conclusions from missing
+    objects.
     """
 
     rule: Rule
@@ -81,7 +82,7 @@ RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 
 
 def unknown_rule(name: str) -> str:
-    """Say that there is no rule of a name, and which may be meant; nothing where there is one."""
+    """Return a message that there is no such rule, with the closest name; empty if the rule exists."""
     known = [rule.id for rule in RULES]
     if name in known:
         return ""
@@ -110,7 +111,7 @@ replica), TrainJob, the training operator's jobs, Kueue pod groups, coscheduling
 
 
 def markdown() -> str:
-    """Render docs/rules.md; a test keeps that file equal to it."""
+    """Return docs/rules.md; a test keeps the file equal to it."""
     lines = [
         "# What `podium audit` checks",
         "",

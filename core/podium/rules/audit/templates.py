@@ -1,4 +1,4 @@
-"""Rules about pod templates: what their next pod will meet, told before it is made."""
+"""Rules about pod templates: problems of their next pod, reported before it is created."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def template_class_missing(survey: Survey) -> Iterator[Found]:
 
 
 def template_priority_written(survey: Survey) -> Iterator[Found]:
-    """Find pod templates that write the integer."""
+    """Find pod templates that set the integer."""
     for owner in made_by_people(survey):
         for path, template in owner.templates.items():
             spec = template.spec
@@ -79,7 +79,7 @@ def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
 
 
 def made_by_people(survey: Survey) -> Iterator[Owner]:
-    """Give the owners that no other owner in sight has made: the ReplicaSet of a Deployment repeats it."""
+    """Yield the owners that no other known owner created: a Deployment's ReplicaSet only repeats it."""
     owners = survey.view.owners
     for owner in owners.values():
         maker = owner.metadata.controller()

@@ -1,4 +1,4 @@
-"""Rules about preemption toleration: annotations on a class that do not parse, contradict, or do nothing."""
+"""Rules about preemption toleration: annotations that do not parse, contradict or have no effect."""
 
 from collections.abc import Iterator
 
@@ -52,7 +52,7 @@ TOLERATION_CONTRADICTS = Rule(
 
 
 def unreadable(found: PriorityClass) -> Iterator[Finding]:
-    """Yield the toleration annotations of a class that do not parse, and what counts instead."""
+    """Yield findings on the toleration annotations of a class that do not parse, with the value in force."""
     read, name = toleration(found), found.metadata.name or ""
     for key, text in read.unparsed if read is not None else ():
         if key.endswith(TOLERATION_SECONDS):
@@ -68,7 +68,7 @@ def unreadable(found: PriorityClass) -> Iterator[Finding]:
 
 
 def contradicting(found: PriorityClass) -> Iterator[Finding]:
-    """Yield the toleration annotations of a class that differ under the two prefixes."""
+    """Yield findings on the toleration annotations of a class that differ under the two prefixes."""
     name, annotations = found.metadata.name or "", found.metadata.annotations or {}
     for counts, other in contradictions(annotations):
         yield TOLERATION_CONTRADICTS.finding(
