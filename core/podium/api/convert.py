@@ -1,12 +1,14 @@
 """Conversion of PodGroup and Workload between the native API and Podium's, and between their versions.
 
-Kubernetes 1.37 removes v1alpha2 and turns two fields round, so what 1.36 stored must be rewritten; and a
-cluster moves from Podium's resources to the native ones when its gates open. What is written is the original
-document with named changes, never a re-encoded read: unknown order, absent fields and nulls stay.
+Kubernetes 1.37 removes v1alpha2 and changes the shape of two fields, so objects stored by 1.36 must be
+rewritten. A cluster also moves from Podium's resources to the native ones once its feature gates are on. The
+result is the original document with specific changes, never a re-encoded read: unknown fields, absent fields,
+nulls and the order of fields stay.
 
-Podium's own versions convert into each other inside a cluster, for any object and without loss: what v1alpha2
-cannot say is kept in the annotation KEPT and restored. Between any other two the result is a new object: what
-only its server may write is left out, and every field that the target does not have is noted as lost.
+Inside a cluster, Podium's own versions convert into each other for any object and without loss. Fields that
+v1alpha2 lacks are kept in the annotation KEPT and restored. Between any other two versions the result is a
+new object. Fields that only the server may write are left out, and every field that the target lacks is noted
+as lost.
 """
 
 import json
@@ -28,11 +30,11 @@ from podium.findings import group_of
 Fields = dict[str, Any]
 
 STORED = f"{PODIUM_GROUP}/v1beta1"
-# The fields of Podium's v1beta1 that v1alpha2 has no room for, as JSON; only on v1alpha2 objects.
+# The fields of Podium's v1beta1 that v1alpha2 lacks, as JSON; only on v1alpha2 objects.
 KEPT = f"{PODIUM_GROUP}/v1beta1-fields"
-# Groups of groups are behind an alpha gate upstream, and Podium does not schedule them.
+# Composite groups are behind an alpha gate upstream, and Podium does not schedule them.
 PODIUM_LACKS = frozenset(("parentCompositePodGroupName", "compositePodGroupTemplates"))
-# A Podium group's name is a label on its pods, and a label value is no longer.
+# A Podium group's name is a label on its pods, and this is the limit of a label value.
 MAX_PODIUM_NAME = 63
 PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
@@ -47,7 +49,8 @@ _SERVER_OWNED = (
     "selfLink",
 )
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# v1alpha2's condition may turn false again, v1beta1's stays true; both answer "has it been scheduled".
+# The condition of v1alpha2 may become false again, that of v1beta1 stays true; both say that the group has
+# been scheduled.
 _CONDITION_NAMES = {
     GROUP_SCHEDULED: INITIALLY_SCHEDULED,
     INITIALLY_SCHEDULED: GROUP_SCHEDULED,
@@ -56,7 +59,10 @@ _MODES = {DisruptionMode.POD: "single", DisruptionMode.POD_GROUP: "all"}
 
 
 class Note(NamedTuple):
-    """Something a conversion left out: where, and why. `lost` tells intent from a server's bookkeeping."""
+    """A field that a conversion left out, and why.
+
+    `lost` is true for a user's setting, and false for fields that the server maintains.
+    """
 
     field: str
     text: str
@@ -64,14 +70,14 @@ class Note(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """The document in its new form, and what it does not say any more."""
+    """The document in its new form, and the notes on what it lacks."""
 
     document: Fields
     notes: list[Note]
 
 
 class _Version(NamedTuple):
-    """What a version of the two kinds can say: the fields of a PodGroup, a Workload and a template."""
+    """The fields of a PodGroup, a Workload and a template in one version of the two kinds."""
 
     newer: bool
     fields: dict[str, frozenset[str]]
@@ -110,9 +116,10 @@ VERSIONS: dict[str, _Version] = {
 
 
 def convert(document: Fields, target: str) -> Converted:
-    """Bring a PodGroup or Workload of one of VERSIONS, which its read can decode, to another of VERSIONS.
+    """Convert a PodGroup or Workload that its read can decode from one of VERSIONS to another.
 
-    To its own version it is returned as it is. The input is not changed; the result may share its parts.
+    If the version is the target already, the document is returned unchanged. The input is not changed; the
+    result may share its parts.
     """
     notes: list[Note] = []
     for version in _route(document["apiVersion"], target):
@@ -121,7 +128,10 @@ def convert(document: Fields, target: str) -> Converted:
 
 
 def _route(source: str, target: str) -> Iterable[str]:
-    """Go between the groups by the stored version, so that what KEPT holds takes part."""
+    """Return the versions to convert through.
+
+    Between the API groups this is the stored version first, so that the fields in KEPT are included.
+    """
     if source == target:
         return []
     if group_of(source) == group_of(target):
@@ -147,13 +157,13 @@ def _step(document: Fields, target: str, notes: list[Note]) -> Fields:
 
 
 def _recreated(source: str, target: str) -> bool:
-    """Whether the result is a new object; no server has both an older and a newer native version."""
+    """Return whether the result is a new object; no server has both an older and a newer native version."""
     same = group_of(source) == group_of(target)
     return not same or (group_of(source) == NATIVE_GROUP and VERSIONS[source].newer != VERSIONS[target].newer)
 
 
 class _Writer:
-    """Writes one object's spec in the words of another version."""
+    """Writes one object's spec in the form of another version."""
 
     def __init__(
         self, document: Fields, source: str, target: str, notes: list[Note], kept: Fields | None
@@ -169,7 +179,7 @@ class _Writer:
         self._restored = restorable(document) if kept is not None and self._to.newer else {}
 
     def spec(self, spec: Fields) -> Fields:
-        """Give the spec in the target's words."""
+        """Return the spec in the target's form."""
         result, kept = self._fields(spec, self._from.fields[self._kind], self._to.fields[self._kind], "spec")
         templates = result.get("podGroupTemplates")
         restored = self._restored.get("podGroupTemplates", {})
@@ -194,7 +204,7 @@ class _Writer:
     def _fields(
         self, fields: Fields, known: frozenset[str], wanted: frozenset[str], path: str
     ) -> tuple[Fields, Fields]:
-        """Give what the target can say of some fields, and what is kept of the rest."""
+        """Return the fields that the target has, and the fields that are kept elsewhere."""
         result: Fields = {}
         kept: Fields = {}
         for key, value in fields.items():
@@ -232,7 +242,7 @@ def _priority(template: Fields) -> tuple[str, int | None]:
 
 
 def _mode(value: Any) -> Any:
-    """Turn a disruption mode round, either way; None for none."""
+    """Return a disruption mode in the other form; None for none."""
     if isinstance(value, dict):
         members = [member for member, content in value.items() if content is not None]
         return next((mode.value for mode, member in _MODES.items() if members == [member]), None)
@@ -240,7 +250,7 @@ def _mode(value: Any) -> Any:
 
 
 def _reference(key: str, value: Any) -> tuple[str, Fields | None]:
-    """Turn the reference to a template round, either way; None where it names nothing."""
+    """Return the reference to a template in the other form; None if it names no template."""
     if key == "workloadRef":
         ref = None if value is None else {"workload": _renamed(value, "templateName", "podGroupTemplateName")}
         return "podGroupTemplateRef", ref
@@ -267,7 +277,7 @@ def _status(status: Fields) -> Fields:
 
 
 def _new_metadata(metadata: Fields, source: str, target: str, kind: str, notes: list[Note]) -> Fields:
-    """Give the metadata of an object that is to be created: nothing that belongs to the old one's life."""
+    """Return the metadata of a new object, without fields that belong to the life of the old one."""
     group = group_of(source)
     result = {key: value for key, value in metadata.items() if key not in _SERVER_OWNED}
     dropped = ", ".join(key for key in metadata if key in _SERVER_OWNED)
@@ -299,7 +309,7 @@ def _new_metadata(metadata: Fields, source: str, target: str, kind: str, notes: 
 
 
 def _put(fields: Fields, key: str, value: list[Any] | Fields) -> None:
-    """Set a list or mapping, or remove it where it is empty: as the API server writes it."""
+    """Set a list or mapping, or remove an empty one, as the API server writes it."""
     if value:
         fields[key] = value
     else:
@@ -307,7 +317,7 @@ def _put(fields: Fields, key: str, value: list[Any] | Fields) -> None:
 
 
 def _keep(document: Fields, kept: Fields) -> Fields:
-    """Write the annotation KEPT, or remove it where there is nothing to keep."""
+    """Write the annotation KEPT, or remove it if there is nothing to keep."""
     metadata = document.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if not kept and KEPT not in annotations:
@@ -321,14 +331,15 @@ def _keep(document: Fields, kept: Fields) -> Fields:
 
 
 def kept_text(kept: Fields) -> str:
-    """Give the value of the annotation KEPT."""
+    """Return the value of the annotation KEPT."""
     return json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def restorable(document: Fields) -> Fields:
-    """Give what KEPT holds and the newer version admits, for an annotation is anybody's to write.
+    """Return the fields in KEPT that the newer version admits, because any client may write the annotation.
 
-    Of a PodGroup its fields, of a Workload `podGroupTemplates` with the fields of each template by its name.
+    For a PodGroup the result has its fields, for a Workload `podGroupTemplates` with the fields of each
+    template by name.
     """
     text = ((document.get("metadata") or {}).get("annotations") or {}).get(KEPT)
     try:

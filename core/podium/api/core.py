@@ -1,20 +1,20 @@
 """Reads of the core kinds: Pod as a group member, Node, Namespace, PriorityClass, PodDisruptionBudget.
 
-A pod is decoded for audit, admission and the reconciler here; what only scheduling needs (affinity,
-tolerations, volumes) is another read, so that a hundred thousand pods stay cheap.
+This read of a pod is for audit, admission and the reconciler. Fields that only scheduling needs (affinity,
+tolerations, volumes) are in another read, so that a hundred thousand pods stay cheap.
 """
 
 import msgspec
 
 from podium.api.meta import Int32, LabelSelector, ObjectMeta
 
-# Who places a pod that names nobody, and who reads Podium's groups.
+# The scheduler of a pod that names none, and the scheduler that reads Podium's groups.
 DEFAULT_SCHEDULER = "default-scheduler"
 PODIUM_SCHEDULER = "podium-scheduler"
-# An annotation on the mirror of a static pod, by the kubelet that runs it.
+# An annotation that the kubelet sets on the mirror pod of a static pod.
 MIRROR = "kubernetes.io/config.mirror"
 
-# A quantity as JSON carries it: nearly always text, but a bare number is legal.
+# A quantity in JSON: nearly always text, but a bare number is legal.
 RawQuantity = str | int | float
 
 
@@ -26,7 +26,7 @@ class ResourceRequirements(msgspec.Struct, gc=False):
 
 
 class Container(msgspec.Struct, gc=False):
-    """A container as far as its resources count; restartPolicy Always on an init container is a sidecar."""
+    """A container's resources; restartPolicy Always on an init container means a sidecar."""
 
     name: str | None = None
     resources: ResourceRequirements | None = None
@@ -78,12 +78,15 @@ class Pod(msgspec.Struct, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether the pod has run to its end, well or not: it holds nothing and counts nowhere."""
+        """Return whether the pod has ended, with or without success; it then holds no resources.
+
+        Such a pod counts nowhere.
+        """
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
     @property
     def scheduler(self) -> str:
-        """Whom the pod asks to place it."""
+        """Return the pod's schedulerName, or the default."""
         return self.spec.schedulerName or DEFAULT_SCHEDULER
 
 
@@ -107,7 +110,7 @@ class PriorityClass(msgspec.Struct, gc=False):
 
 
 class Namespace(msgspec.Struct, gc=False):
-    """A namespace: its labels say what administrators allow in it."""
+    """A namespace; administrators set its labels to allow features."""
 
     apiVersion: str = "v1"
     kind: str = "Namespace"
@@ -134,7 +137,7 @@ class NodeStatus(msgspec.Struct, gc=False):
 
 
 class Node(msgspec.Struct, gc=False):
-    """A node, as far as its room and version count."""
+    """A node, as far as its room and version are concerned."""
 
     apiVersion: str = "v1"
     kind: str = "Node"

@@ -1,4 +1,4 @@
-"""Durations as Go programs read and write them: in annotations, and in what API servers ask with."""
+"""Durations as Go programs read and write them: in annotations, and in the requests of API servers."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _DURATION = re.compile(f"(?:{_PART.pattern})+", re.ASCII)
 
 
 def seconds(duration: str) -> float | None:
-    """Read a Go duration (`3s`, `1m30s`, `1.5s`) that is not below zero; None for anything else."""
+    """Return the seconds of a non-negative Go duration (`3s`, `1m30s`, `1.5s`), or None for other texts."""
     if not _DURATION.fullmatch(duration):
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

@@ -1,7 +1,7 @@
-"""v1 Event as it is read: what somebody told of an object, for about an hour, while the object may be gone.
+"""The read of v1 Event: a report on an object, kept for about an hour, even if the object is deleted.
 
-Where a pod was deleted its conditions went with it, so a scheduler's event is the last word on it that other
-than Podium's records have. Events of events.k8s.io are the same objects and are read in this version, too.
+When a pod is deleted its conditions are deleted too. Except for Podium's records, a scheduler's event is then
+the last report on the pod. Events of events.k8s.io are the same objects and are also read in this version.
 """
 
 import re
@@ -12,14 +12,14 @@ from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind, Read, Reads, same
 from podium.api.records import RECORD_READS
 
-# Why events tell that somebody was made to go, and whom; nobody here asks for any other event.
+# The reasons of events about an eviction, and their victims; Podium reads no other events.
 PREEMPTED = "Preempted"
 EVICTIONS = frozenset((PREEMPTED, "Evicted", "Preempting", "TaintManagerEviction"))
 _EVICTED = ("Pod", "PodGroup")
 
-# `Preempted by pod <uid> on node <node>`: kube-scheduler's words in an event, and Podium's.
+# `Preempted by pod <uid> on node <node>`: the message of an event from kube-scheduler, and from Podium.
 PREEMPTED_BY = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)")
-# kube-scheduler's words in the condition DisruptionTarget, and the UID that Podium adds.
+# The message of kube-scheduler in the condition DisruptionTarget, with the UID that Podium adds.
 PREEMPTOR = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)")
 
 
@@ -33,13 +33,13 @@ class Involved(msgspec.Struct, gc=False):
 
 
 class EventSource(msgspec.Struct, gc=False):
-    """Who told an event, as older clients say it."""
+    """The reporter of an event, in the field of older clients."""
 
     component: str | None = None
 
 
 class Event(msgspec.Struct, gc=False):
-    """core/v1 Event. Which of the times is set depends on the client that told it."""
+    """core/v1 Event. The client that reported it decides which of the times are set."""
 
     apiVersion: str = "v1"
     kind: str = "Event"
@@ -54,20 +54,20 @@ class Event(msgspec.Struct, gc=False):
 
     @property
     def time(self) -> str:
-        """When it was first told (RFC 3339), or empty."""
+        """Return the time of the first report (RFC 3339), or an empty text."""
         return self.firstTimestamp or self.eventTime or self.metadata.creationTimestamp or ""
 
     @property
     def reporter(self) -> str:
-        """Who told it, such as `kubelet` or a schedulerName, or empty."""
+        """Return the reporter, such as `kubelet` or a schedulerName, or an empty text."""
         return self.reportingComponent or (self.source.component if self.source is not None else None) or ""
 
     @property
     def of_eviction(self) -> bool:
-        """Whether it tells that a pod or group was made to go."""
+        """Return whether it reports that a pod or group was evicted."""
         return self.involvedObject.kind in _EVICTED and self.reason in EVICTIONS
 
 
-# Apart from READS: no rule and no plan looks at the past.
+# Not part of READS, because no rule and no plan reads events.
 EVENT_READS: Reads = {("v1", "Event"): Read(Kind.EVENT, Event, "events", same)}
 PAST_READS: Reads = {**EVENT_READS, **RECORD_READS}

@@ -1,8 +1,9 @@
-"""Reads of what makes pods (Deployment to LeaderWorkerSet), and of Kueue's Workload.
+"""Reads of owners of pods (Deployment to LeaderWorkerSet), and of Kueue's Workload.
 
-Of an owner two things matter here. Its pod templates, each with its field path: a rule that judges a template
-judges the pods it would make and must say where to edit. And, of Job, JobSet and LeaderWorkerSet, how many of
-its pods are there together before any of them runs: a gang that waits for more waits for ever.
+Two properties of an owner matter here. The first is its pod templates, each with its field path. A rule for a
+template checks the pods it would create and must say where to edit. The second, for Job, JobSet and
+LeaderWorkerSet, is the number of its pods that exist together before any of them runs. A gang that waits for
+more waits for ever.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import reference
 from podium.findings import ObjectRef
 
-# kubernetes-sigs/lws: every replica has a topology domain of its own.
+# kubernetes-sigs/lws: every replica has its own topology domain.
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
@@ -29,7 +30,10 @@ class TemplateSpec(msgspec.Struct, gc=False):
     suspend: bool | None = None
 
     def at_once(self, succeeded: int = 0) -> int:
-        """Give how many pods a Job has at once, of which some have succeeded (both counts default to 1)."""
+        """Return the number of pods that a Job has at once, after `succeeded` pods.
+
+        An absent parallelism is 1. Absent completions set no limit.
+        """
         parallelism = 1 if self.parallelism is None else self.parallelism
         if self.completions is None:
             return parallelism
@@ -37,7 +41,7 @@ class TemplateSpec(msgspec.Struct, gc=False):
 
 
 class JobStatus(msgspec.Struct, gc=False):
-    """status of a Job; of the other kinds with one template nothing of it is read."""
+    """status of a Job; the status of the other kinds with one template is not read."""
 
     succeeded: Int32 | None = None
 
@@ -52,11 +56,11 @@ class SimpleOwner(msgspec.Struct, gc=False):
     status: JobStatus | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
-        """Give the templates with their field paths."""
+        """Yield the templates with their field paths."""
         yield from _one("spec.template", self.spec.template if self.spec is not None else None)
 
     def gangs(self) -> tuple[int, int]:
-        """Give how many gangs its pods form, and of how many pods: those of a Job one."""
+        """Return the number and size of the gangs that its pods form: one for a Job, none for other kinds."""
         if self.kind != "Job" or self.spec is None:
             return 0, 0
         succeeded = (self.status.succeeded if self.status is not None else None) or 0
@@ -85,24 +89,24 @@ class CronJob(msgspec.Struct, gc=False):
     spec: CronJobSpec | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
-        """Give the templates with their field paths."""
+        """Yield the templates with their field paths."""
         job = self.spec.jobTemplate if self.spec is not None else None
         template = job.spec.template if job is not None and job.spec is not None else None
         yield from _one("spec.jobTemplate.spec.template", template)
 
     def gangs(self) -> tuple[int, int]:
-        """Give none: its Jobs have their own."""
+        """Return no gangs: its Jobs have their own."""
         return 0, 0
 
 
 class Dependency(msgspec.Struct, gc=False):
-    """A role that another one waits for."""
+    """A role that another role waits for."""
 
     name: str | None = None
 
 
 class ReplicatedJob(msgspec.Struct, gc=False):
-    """One role of a JobSet."""
+    """A role of a JobSet."""
 
     name: str | None = None
     replicas: Int32 | None = None
@@ -110,14 +114,14 @@ class ReplicatedJob(msgspec.Struct, gc=False):
     dependsOn: list[Dependency] | None = None
 
     def size(self) -> int:
-        """Give how many pods its Jobs have at once."""
+        """Return the number of pods that its Jobs have at once."""
         spec = self.template.spec if self.template is not None else None
         replicas = 1 if self.replicas is None else self.replicas
         return replicas * (spec or TemplateSpec()).at_once()
 
 
 class StartupPolicy(msgspec.Struct, gc=False):
-    """In which order a JobSet makes its Jobs: AnyOrder, or InOrder."""
+    """The order in which a JobSet creates its Jobs: AnyOrder, or InOrder."""
 
     startupPolicyOrder: str | None = None
 
@@ -130,7 +134,7 @@ class JobSetSpec(msgspec.Struct, gc=False):
     suspend: bool | None = None
 
     def first(self) -> list[ReplicatedJob]:
-        """Give the roles whose Jobs wait for no other role."""
+        """Return the roles whose Jobs wait for no other role."""
         jobs = [job for job in self.replicatedJobs or () if job.size()]
         if self.startupPolicy is not None and self.startupPolicy.startupPolicyOrder == "InOrder":
             return jobs[:1]
@@ -146,16 +150,16 @@ class JobSet(msgspec.Struct, gc=False):
     spec: JobSetSpec | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
-        """Give the templates with their field paths."""
+        """Yield the templates with their field paths."""
         for index, job in enumerate((self.spec.replicatedJobs if self.spec is not None else None) or ()):
             spec = job.template.spec if job.template is not None else None
             path = f"spec.replicatedJobs[{index}].template.spec.template"
             yield from _one(path, spec.template if spec is not None else None)
 
     def gangs(self) -> tuple[int, int]:
-        """Give how many gangs its pods form, and of how many pods that are there before any of them runs.
+        """Return the number of its gangs, and the number of pods that exist before any of them runs.
 
-        Its own gang scheduling forms no one gang of roles that start one after the other either.
+        A JobSet's own gang scheduling does not form one gang of roles that start in sequence either.
         """
         if self.spec is None or self.spec.suspend:
             return 1, 0
@@ -163,7 +167,7 @@ class JobSet(msgspec.Struct, gc=False):
 
 
 class LeaderWorkerTemplate(msgspec.Struct, gc=False):
-    """A leader (a worker where absent) and its workers; size counts both."""
+    """A leader (with the worker's template if absent) and its workers; size counts both."""
 
     leaderTemplate: PodTemplate | None = None
     workerTemplate: PodTemplate | None = None
@@ -187,16 +191,16 @@ class LeaderWorkerSet(msgspec.Struct, gc=False):
     spec: LeaderWorkerSetSpec | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
-        """Give the templates with their field paths."""
+        """Yield the templates with their field paths."""
         pair = self.spec.leaderWorkerTemplate if self.spec is not None else None
         if pair is not None:
             yield from _one("spec.leaderWorkerTemplate.leaderTemplate", pair.leaderTemplate)
             yield from _one("spec.leaderWorkerTemplate.workerTemplate", pair.workerTemplate)
 
     def gangs(self) -> tuple[int, int]:
-        """Give how many gangs its pods form, one a replica, and of how many pods: leader and workers.
+        """Return the number of its gangs, one per replica, and the size of each: leader and workers.
 
-        The leader is alone where workers are made only when it is ready, or knows its topology domain.
+        The size is 1 if workers are created only when the leader is ready, or its topology domain is known.
         """
         if self.spec is None or self.spec.leaderWorkerTemplate is None:
             return 0, 0
@@ -209,7 +213,7 @@ OwnerObject = SimpleOwner | CronJob | JobSet | LeaderWorkerSet
 
 
 class OwnerKind(NamedTuple):
-    """How a kind that makes pods is read, and its name in a URL."""
+    """The read of a kind that creates pods, and its name in a URL."""
 
     type: type[OwnerObject]
     plural: str
@@ -228,9 +232,10 @@ OWNERS: dict[tuple[str, str], OwnerKind] = {
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """An object that makes pods, in the neutral form: its templates by field path, and its gangs.
+    """An object that creates pods, in neutral form: its templates by field path, and its gangs.
 
-    `gangs` is how many it has (0: its kind has none), `gang_size` how many pods each of them begins with.
+    `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
+    begins.
     """
 
     ref: ObjectRef
@@ -241,7 +246,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 def neutral_owner(owner: OwnerObject) -> Owner:
-    """Bring any owner to the neutral form."""
+    """Return the neutral form of any owner."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     gangs, size = owner.gangs()
     templates = dict(owner.templates())
@@ -249,14 +254,14 @@ def neutral_owner(owner: OwnerObject) -> Owner:
 
 
 class KueueWorkloadSpec(msgspec.Struct, gc=False):
-    """spec of Kueue's Workload, as far as priority goes."""
+    """spec of Kueue's Workload, as far as priority is concerned."""
 
     priority: Int32 | None = None
     priorityClassName: str | None = None
 
 
 class KueueWorkload(msgspec.Struct, gc=False):
-    """Kueue's own Workload: its priority rules its queue, not the scheduler."""
+    """Kueue's own Workload; its priority decides its place in the queue, not in the scheduler."""
 
     apiVersion: str
     kind: str

@@ -1,7 +1,7 @@
-"""The version-neutral Workload and PodGroup: what every rule about groups speaks of.
+"""The version-neutral Workload and PodGroup: the form that every rule about groups uses.
 
-Each served version has its own read (`v1alpha2`, `v1beta1`) and one function that brings it here. Nothing
-is written back from this form: it says what a group *means*, not what was written.
+Each served version has its own read (`v1alpha2`, `v1beta1`) and one function that converts it to this form.
+Nothing is written back from this form: it holds the *meaning* of a group, not its original text.
 """
 
 from enum import StrEnum
@@ -13,27 +13,27 @@ from podium.findings import ObjectRef, group_of
 
 NATIVE_GROUP = "scheduling.k8s.io"
 PODIUM_GROUP = "scheduling.podium.dev"
-# Membership in a Podium group; a label, for the native field is dropped where the gate is off.
+# The label for membership in a Podium group, because the native field is dropped while its gate is off.
 GROUP_LABEL = f"{PODIUM_GROUP}/pod-group"
 # A finalizer of Podium's groups: they stay while pods need them.
 FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
-# Whose the fields are that the reconciler and the scheduler write into the status of groups.
+# The field managers of the reconciler and the scheduler in the status of groups.
 CONTROLLER_MANAGER, SCHEDULER_MANAGER = "podium-controller", "podium-scheduler"
-# The condition of a group that it was scheduled once, and what Kubernetes 1.36 calls it.
+# The condition of a group that was scheduled once, and its name in Kubernetes 1.36.
 INITIALLY_SCHEDULED, GROUP_SCHEDULED = "PodGroupInitiallyScheduled", "PodGroupScheduled"
-# The taint that keeps other schedulers' pods off nodes that are reserved for Podium's.
+# The taint that keeps pods of other schedulers off the nodes reserved for Podium's pods.
 RESERVED = f"{PODIUM_GROUP}/reserved"
 
 
 class DisruptionMode(StrEnum):
-    """Whether the members of a group go one by one or all together, by the v1alpha2 names of the spec."""
+    """The eviction of a group's members, one by one or all together, with v1alpha2's names."""
 
     POD = "Pod"
     POD_GROUP = "PodGroup"
 
 
 class Template(msgspec.Struct, frozen=True, gc=False):
-    """One template of a Workload, of groups or (composite) of groups of groups.
+    """A template of a Workload, of groups or (composite) of groups of groups.
 
     min_count is None under the basic policy, and for a composite template.
     """
@@ -55,13 +55,13 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     templates: dict[str, Template]
 
     def template(self, name: str) -> Template | None:
-        """Give the template that a PodGroup can be made from, by its name."""
+        """Return the template of a PodGroup by its name."""
         found = (each for each in self.templates.values() if each.name == name and not each.composite)
         return next(found, None)
 
 
 class TemplateRef(msgspec.Struct, frozen=True, gc=False):
-    """Which template of which Workload, in the same namespace, a group was made from."""
+    """The Workload, in the same namespace, and its template from which a group was made."""
 
     workload: str
     template: str
@@ -70,7 +70,7 @@ class TemplateRef(msgspec.Struct, frozen=True, gc=False):
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A PodGroup. min_count is None under the basic policy; an absent class is the empty string.
 
-    `demands` names what it asks of a scheduler beyond minCount: `topology constraints` and the like.
+    `demands` names its requirements on a scheduler beyond minCount: `topology constraints` and so on.
     """
 
     ref: ObjectRef
@@ -86,5 +86,5 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def native(self) -> bool:
-        """Whether this is the API server's own kind, not Podium's custom resource."""
+        """Return whether this is the API server's own kind, not Podium's custom resource."""
         return group_of(self.ref.apiVersion) == NATIVE_GROUP

@@ -1,4 +1,4 @@
-"""Which group a pod belongs to: the native field where served, else Podium's label; same namespace only."""
+"""The group of a pod, in its namespace: from the native field if it is served, else from Podium's label."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from podium.api.meta import ObjectMeta
 
 
 class GroupKey(NamedTuple):
-    """A PodGroup's identity across versions: which API it is of, and where."""
+    """A PodGroup's identity across versions: its API (native or Podium's), namespace and name."""
 
     native: bool
     namespace: str
@@ -16,14 +16,15 @@ class GroupKey(NamedTuple):
 
 
 def key_of(group: PodGroup) -> GroupKey:
-    """Give a group's identity across versions."""
+    """Return a group's identity across versions."""
     return GroupKey(group.native, group.ref.namespace, group.ref.name)
 
 
 def membership(pod: Pod, *, native_served: bool) -> GroupKey | None:
-    """Give the group a pod belongs to, or None.
+    """Return the group of a pod, or None.
 
-    Where the native API is not served the field is ignored (storage drops it); where it is, it wins.
+    If the native API is not served the field is ignored (storage drops it); if it is served, the field has
+    precedence.
     """
     name = group_name(pod.metadata, pod.spec, native_served=native_served)
     return None if name is None else GroupKey(name[0], pod.metadata.namespace or "", name[1])
@@ -32,7 +33,7 @@ def membership(pod: Pod, *, native_served: bool) -> GroupKey | None:
 def group_name(
     metadata: ObjectMeta | None, spec: PodSpec | None, *, native_served: bool
 ) -> tuple[bool, str] | None:
-    """Give (native, group name) as a pod or a pod template says it, or None."""
+    """Return (native, group name) from a pod or a pod template, or None."""
     if native_served and spec is not None and spec.schedulingGroup is not None:
         name = spec.schedulingGroup.podGroupName
         if name:

@@ -1,7 +1,7 @@
-"""The parts every Kubernetes object has: identity, labels, owners, conditions.
+"""The parts that every Kubernetes object has: identity, labels, owners, conditions.
 
-Reads name only fields that something reads, and carry no constraint: a limit is a rule with upstream's text.
-Kubernetes takes null for any field as absent, so every optional field may be None.
+Reads have only fields that Podium uses, and no constraints: a limit is a rule with upstream's text.
+Kubernetes treats null in any field as absent, so every optional field may be None.
 """
 
 from datetime import datetime
@@ -11,14 +11,14 @@ import msgspec
 
 from podium.api.times import written
 
-# The width on the wire, not a rule: an API server cannot decode a wider number either (400).
+# The width in JSON, not a rule: an API server cannot decode a wider number either (400).
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
-    """Who made an object."""
+    """The owner of an object."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -45,7 +45,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
     ownerReferences: list[OwnerReference] | None = None
 
     def identity(self) -> "ObjectMeta":
-        """Give what says which object it is, of which version, and whether it is being deleted."""
+        """Return the part that identifies the object and its version, with its deletion timestamp."""
         return ObjectMeta(
             name=self.name,
             namespace=self.namespace,
@@ -55,7 +55,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
         )
 
     def controller(self) -> OwnerReference | None:
-        """Give the owner that controls this object, if one does."""
+        """Return the owner that controls this object, or None."""
         for owner in self.ownerReferences or ():
             if owner.controller:
                 return owner
@@ -74,7 +74,7 @@ class Condition(msgspec.Struct, gc=False):
 
 
 class LabelSelectorRequirement(msgspec.Struct, gc=False):
-    """One expression of a selector."""
+    """An expression of a selector."""
 
     key: str
     operator: str
@@ -89,12 +89,12 @@ class LabelSelector(msgspec.Struct, gc=False):
 
 
 def instant(text: str) -> datetime:
-    """Read a time as objects carry it (RFC 3339, with a zone). Raises msgspec.ValidationError."""
+    """Return a time as in objects (RFC 3339, with a zone). Raises msgspec.ValidationError."""
     return msgspec.convert(text, _Time)
 
 
 def timed(wanted: Condition, stored: Condition | None, now: datetime) -> Condition:
-    """Give a condition the time of its last flip; a clock that runs behind never turns it back."""
+    """Return a condition with the time of its last change; a clock that runs behind never moves it back."""
     moment = written(now)
     if stored is not None and stored.lastTransitionTime:
         held = stored.lastTransitionTime

@@ -1,13 +1,13 @@
 """Exact resource quantities (`1.5Gi`, `500m`, `1e3`), read and written as the API server does.
 
-Sums that decide whether a pod fits must not be floats, and what `admit` prints must be what a server would
-store. Both follow upstream's resource.Quantity, whose practice is stranger than its grammar: a text that is
-canonical enough is kept letter by letter, a missing number is zero, a value past the last suffix loses it.
+Sums that decide whether a pod fits must not be floats, and the output of `admit` must be what a server would
+store. Both follow upstream's resource.Quantity, whose behaviour differs from its grammar. A text that is
+canonical enough is kept unchanged, a missing number is zero, a value past the last suffix loses it.
 
-Three things are stricter than upstream, where its own answer is an accident. A text longer than MAX_TEXT and
-an exponent wider than 32 bits are refused (upstream computes for minutes, or wraps). And `parse` stops at
-2^63-1 whole units, the documented limit: upstream keeps it for binary suffixes only, and reads a larger
-decimal as 0 or as a wrapped number.
+Three cases are stricter than upstream, where upstream's own answer is an accident. A text longer than
+MAX_TEXT and an exponent wider than 32 bits are refused (upstream computes for minutes, or wraps). `parse`
+stops at 2^63-1 whole units, the documented limit. Upstream applies it to binary suffixes only, and reads a
+larger decimal as 0 or as a wrapped number.
 """
 
 import re
@@ -20,13 +20,13 @@ from podium.errors import PodiumError
 MAX_TEXT = 1000
 # The largest number of whole units.
 MAX_UNITS = 2**63 - 1
-# Values are kept to the nano; a finer remainder is rounded away from zero.
+# Values are exact to the nano; a finer remainder is rounded away from zero.
 _FINEST = -9
 _INT64_DIGITS = 18
 
 
 class Scale(IntEnum):
-    """The power of ten a result counts in: `parse("1", Scale.MILLI)` is 1000."""
+    """The power of ten that is the unit of a result: `parse("1", Scale.MILLI)` is 1000."""
 
     NANO = -9
     MILLI = -3
@@ -34,7 +34,7 @@ class Scale(IntEnum):
 
 
 class QuantityError(PodiumError):
-    """A text that is no quantity; the line names the text, its reader adds the place."""
+    """A text that is not a quantity; the message has the text, and its reader adds the place."""
 
 
 class _Format(StrEnum):
@@ -44,7 +44,7 @@ class _Format(StrEnum):
 
 
 class _Number(NamedTuple):
-    """mantissa * 10^exponent, exponent >= -9; `kept` is the text upstream would print again unchanged."""
+    """mantissa * 10^exponent, exponent >= -9; `kept` is the text that upstream would print unchanged."""
 
     mantissa: int
     exponent: int
@@ -62,9 +62,9 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 
 
 def parse(value: RawQuantity, scale: Scale = Scale.NANO) -> int:
-    """Give a quantity as a whole number of 10^scale, rounded away from zero and capped at 2^63-1 units.
+    """Return a quantity as a whole number of 10^scale, rounded away from zero and at most 2^63-1 units.
 
-    A JSON number counts by its shortest text, as a server reads it. Raises QuantityError.
+    A JSON number is read by its shortest text, as in a server. Raises QuantityError.
     """
     number = _read(_text(value))
     limit = _scaled(MAX_UNITS, -scale)
@@ -75,14 +75,14 @@ def parse(value: RawQuantity, scale: Scale = Scale.NANO) -> int:
 
 
 def canonical(value: RawQuantity, scale: Scale = Scale.NANO) -> str:
-    """Give the text a server stores for a quantity, first rounded away from zero to 10^scale.
+    """Return the text that a server stores for a quantity, first rounded away from zero to 10^scale.
 
-    A server rounds to NANO everywhere, and to MILLI in the resources of containers, nodes and quotas.
-    Raises QuantityError.
+    A server rounds to NANO everywhere, and to MILLI in the resources of containers, nodes and quotas. Raises
+    QuantityError.
     """
     number = _read(_text(value))
     if number.exponent < scale:
-        # Even a value that needs no rounding is written anew here.
+        # Even a value that needs no rounding is formatted again here.
         number = _Number(_scaled(number.mantissa, number.exponent - scale), scale, number.format)
     if number.kept:
         return number.kept
@@ -99,17 +99,17 @@ def canonical(value: RawQuantity, scale: Scale = Scale.NANO) -> str:
     exponent -= exponent % 3
     if number.format is _Format.DECIMAL_EXPONENT:
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    # Upstream knows no suffix past E and prints none: 1000E is stored as "1".
+    # Upstream has no suffix past E and prints none: 1000E is stored as "1".
     return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
 def _text(value: RawQuantity) -> str:
-    # Upstream trims what JSON can carry unescaped. A number counts by the text JSON has for it.
+    # Upstream trims what JSON can carry unescaped. A number is read by its JSON text.
     return value.strip(" ") if isinstance(value, str) else repr(value)
 
 
 def _read(text: str) -> _Number:
-    """Read one text the way upstream's scanner does: a missing number is zero (`m`), a lone sign too."""
+    """Return a text parsed as by upstream's scanner: a missing number is zero (`m`), a lone sign too."""
     match = _SYNTAX.fullmatch(text) if 0 < len(text) <= MAX_TEXT else None
     if match is None:
         raise _refusal(text)
@@ -117,7 +117,7 @@ def _read(text: str) -> _Number:
     digits = (whole.lstrip("0") or "0") + fraction
     if suffix in _BINARY:
         power, form = _BINARY[suffix], _Format.BINARY_SI
-        # How upstream guesses that the product fits 64 bits, and takes its quick path.
+        # Upstream's estimate of whether the product fits 64 bits, which selects its quick path.
         quick = not fraction and 14 - len(digits) - power * 3 // 10 >= 0
         number = _binary(int(digits), -len(fraction), power)
         keep = int(digits) % 8 != 0
@@ -129,7 +129,7 @@ def _read(text: str) -> _Number:
         keep = exponent % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
     if not quick and not whole and not fraction:
         raise _refusal(text)
-    # The quick path prints a text again that is canonical enough for it, such as +1 or 1.500.
+    # The quick path prints a text unchanged if it is canonical enough, such as +1 or 1.500.
     mantissa = -number.mantissa if sign == "-" else number.mantissa
     return number._replace(mantissa=mantissa, kept=text if quick and keep else "")
 
@@ -164,14 +164,14 @@ def _refusal(text: str) -> QuantityError:
 
 
 def _scaled(mantissa: int, shift: int) -> int:
-    """Give mantissa * 10^shift, rounded away from zero."""
+    """Return mantissa * 10^shift, rounded away from zero."""
     if mantissa == 0:
         return 0
     if shift >= 0:
         raised: int = mantissa * 10**shift
         return raised
     sign = -1 if mantissa < 0 else 1
-    # No power of ten is built for an exponent of minus a billion.
+    # No power of ten is computed for an exponent of minus a billion.
     rounded: int = 1 if -shift > len(str(abs(mantissa))) else -(-abs(mantissa) // 10**-shift)
     return sign * rounded
 

@@ -1,4 +1,4 @@
-"""Which type reads which served kind: the one table that decoding, dumping and discovery share."""
+"""The type that reads each served kind: the one table for decoding, dumping and discovery."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -11,7 +11,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 
 
 class Kind(StrEnum):
-    """The kinds Podium reads, by one name whatever their group or version."""
+    """The kinds that Podium reads, by one name for all groups and versions."""
 
     POD = "Pod"
     NODE = "Node"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 class Read(NamedTuple):
-    """How one served kind is read: its Struct, and what brings the Struct to the neutral form."""
+    """The read of one served kind: its Struct, and the function from the Struct to the neutral form."""
 
     kind: Kind
     type: type[msgspec.Struct]
@@ -41,7 +41,7 @@ Reads = Mapping[tuple[str, str], Read]
 
 
 def same(value: Any) -> Any:
-    """Bring what is neutral already to the neutral form."""
+    """Return a value that is in neutral form already."""
     return value
 
 
@@ -62,7 +62,7 @@ def _group_reads() -> dict[tuple[str, str], Read]:
     return reads
 
 
-# By (apiVersion, kind) as an object carries them.
+# By (apiVersion, kind) as in objects.
 READS: Reads = {
     ("v1", "Pod"): Read(Kind.POD, core.Pod, "pods", same),
     ("v1", "Node"): Read(Kind.NODE, core.Node, "nodes", same),
@@ -82,9 +82,9 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
-# The kinds of an audit: what takes another right to list is not.
+# The kinds of an audit, without those that need another right to list.
 AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))
-# What a process may follow beside them.
+# Further kinds that a process may watch.
 FOLLOWED: Reads = {
     **READS,
     ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", same),

@@ -1,8 +1,8 @@
-"""PreemptionRecord: what was preempted for whom, or would have been, many plans an object.
+"""PreemptionRecord: who was preempted for whom, or would have been; one object holds many plans.
 
-Conditions of pods are what a scheduler goes by after a restart; these are for people, who ask weeks later who
-lost what to whom. So they say all that names would not tell any more: priorities, numbers and owners as they
-were. Words are plain text here, for a newer scheduler may know more of them.
+A scheduler uses the conditions of pods after a restart. Records are for people, who ask weeks later who lost
+pods to whom. They therefore store what names alone would no longer tell: priorities, numbers and owners at
+that time. Enumerations are plain text here, because a newer scheduler may have more values.
 """
 
 from enum import StrEnum
@@ -17,10 +17,10 @@ RECORD_VERSION = f"{PODIUM_GROUP}/v1beta1"
 RECORD_KIND = "PreemptionRecord"
 RECORD_PLURAL = "preemptionrecords"
 
-# The domain of a plan that was not made for one node.
+# The domain of a plan that is not for one node.
 CLUSTER = "cluster"
 
-# How much one object holds: the schema's limits, and what a writer keeps to.
+# The maximum size of one object: the schema's limits, which a writer observes.
 MAX_PLANS = 100
 MAX_UNITS = 100
 MAX_RESOURCES = 32
@@ -28,7 +28,7 @@ MAX_TEXT = 1024
 
 
 class Mode(StrEnum):
-    """Whether a plan was carried out, only observed, or made for a pod of another scheduler."""
+    """The mode of a plan: carried out, only observed, or made for a pod of another scheduler."""
 
     ENFORCED = "Enforced"
     OBSERVED = "Observed"
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 
 class Result(StrEnum):
-    """What became of a plan: all of it was done, not all of it, or nothing was to be done."""
+    """The result of a plan: carried out, carried out in part, or not meant to be carried out."""
 
     EVICTED = "Evicted"
     FAILED = "Failed"
@@ -44,24 +44,25 @@ class Result(StrEnum):
 
 
 class Agreement(StrEnum):
-    """What the other scheduler did where a shadow planned."""
+    """The action of the other scheduler, compared with the plan of a shadow."""
 
     SAME = "Same"
-    # As many other pods, of the same priorities: where several plans cost the same, chance decides.
+    # It evicted as many other pods, of the same priorities: of several plans with equal cost one is chosen at
+    # random.
     ALIKE = "Alike"
     OTHER_VICTIMS = "OtherVictims"
-    # It preempted nobody while the pod waited.
+    # It evicted no pod while the preemptor waited.
     THEY_DID_NOT = "TheyDidNot"
-    # It preempted where there was no plan, or no need of one.
+    # It evicted pods although there was no plan, or no need for one.
     WE_WOULD_NOT = "WeWouldNot"
-    # Its victims were told to go before the plan was made, so the two saw another cluster.
+    # Its victims were already terminating when the plan was made, so the two planned on different clusters.
     TOO_LATE = "TooLate"
-    # The pod was gone before it could be told.
+    # The pod was gone before the comparison.
     UNKNOWN = "Unknown"
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What makes a pod or group, and makes it anew."""
+    """The owner of a pod or group, which recreates it."""
 
     kind: str
     name: str
@@ -69,7 +70,7 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Party(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who preempts, or is preempted: a Pod or a PodGroup, how many pods of it, and its controller, if any."""
+    """A preemptor or victim: a Pod or a PodGroup, its number of pods, and its controller, if any."""
 
     kind: str
     namespace: str
@@ -81,11 +82,12 @@ class Party(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One plan. `time` is RFC 3339 in UTC; the words are those of Mode, Result and Agreement.
+    """A recorded plan. `time` is RFC 3339 in UTC; enumerations are those of Mode, Result and Agreement.
 
-    `units` names at most MAX_UNITS of `unitCount`, with `podCount` pods in all, which hold `accelerators` by
-    resource. `violations` and `acceleratorSeconds` are its harm. `milliseconds` is how long it took to carry
-    out. `theirPods` is how many pods the other scheduler preempted where a shadow planned.
+    `units` lists at most MAX_UNITS of `unitCount` victims, with `podCount` pods in all, which hold
+    `accelerators` by resource. `violations` and `acceleratorSeconds` are its harm. `milliseconds` is the
+    duration of its execution. `theirPods` is the number of pods that the other scheduler evicted where a
+    shadow planned.
     """
 
     time: str
@@ -106,7 +108,7 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class PreemptionRecord(msgspec.Struct):
-    """scheduling.podium.dev/v1beta1 PreemptionRecord; the one of the highest `sequence` is being filled."""
+    """scheduling.podium.dev/v1beta1 PreemptionRecord; the scheduler appends to the highest `sequence`."""
 
     apiVersion: str = RECORD_VERSION
     kind: str = RECORD_KIND
@@ -115,7 +117,7 @@ class PreemptionRecord(msgspec.Struct):
     plans: list[RecordedPlan] = []
 
 
-# Apart from READS: no rule and no plan looks at the past.
+# Not part of READS, because no rule and no plan reads records.
 RECORD_READS: Reads = {
     (RECORD_VERSION, RECORD_KIND): Read(Kind.PREEMPTION_RECORD, PreemptionRecord, RECORD_PLURAL, same),
 }

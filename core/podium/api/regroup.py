@@ -1,8 +1,8 @@
-"""Membership of pods and pod templates, rewritten when the groups of a file go to the other API.
+"""Rewrite the membership of pods and pod templates when the groups of a file move to the other API.
 
-A native group's pods name it in spec.schedulingGroup, a Podium group's in a label. Converting the groups
-alone would leave every pod outside of its group, so the pods and the templates beside them follow. Nothing
-else of them changes; a pod that runs already cannot follow, for both places are immutable.
+A native group's pods name it in spec.schedulingGroup, a Podium group's pods in a label. Converting the groups
+alone would leave every pod outside its group, so the pods and templates in the file are changed too. Their
+other fields stay. A running pod cannot change its group, because both fields are immutable.
 """
 
 from typing import Any
@@ -20,10 +20,10 @@ _LABEL = f"metadata.labels[{GROUP_LABEL}]"
 
 
 def regroup(document: Fields, target: str) -> Converted:
-    """Make a pod, or the templates of an owner, members of the same-named group in the API of `target`.
+    """Return a pod or an owner's templates as members of the same-named group in the API of `target`.
 
-    Any other kind is returned as it is, and so is what is in no group. The document is of the shape that its
-    read decodes; it is not changed.
+    Any other kind is returned unchanged, and so is an object without a group. The document must decode by its
+    read; it is not changed.
     """
     notes: list[Note] = []
     native = group_of(target) == NATIVE_GROUP
@@ -42,7 +42,7 @@ def regroup(document: Fields, target: str) -> Converted:
 
 
 def _moved(pod: Fields, path: str, notes: list[Note], *, native: bool, selected: bool) -> Fields:
-    """Give a pod or template with its group named in the other place; itself where it names none."""
+    """Return a pod or template with its group in the other field, or unchanged if it names none."""
     spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
     labels = metadata.get("labels") or {}
     label: str = labels.get(GROUP_LABEL) or ""
@@ -68,13 +68,13 @@ def _written(pod: Fields, spec: Fields, labels: Fields) -> Fields:
     metadata = {**(pod.get("metadata") or {}), "labels": labels}
     if not labels:
         del metadata["labels"]
-    # metadata goes first where there was none.
+    # metadata comes first if it is new.
     first = pod if "metadata" in pod else {"metadata": metadata, **pod}
     return {**first, "metadata": metadata, "spec": spec}
 
 
 def _replaced(value: Any, steps: tuple[str | int, ...], new: Fields) -> Any:
-    """Give a copy of a document in which the value at a path is another; the rest is shared."""
+    """Return a copy of a document with a new value at a path; the rest is shared."""
     if not steps:
         return new
     step, *rest = steps

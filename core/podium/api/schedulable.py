@@ -1,8 +1,8 @@
 """Reads of what scheduling needs beyond membership: a pod's constraints, a node's taints, claims and volumes.
 
-They extend the reads of `podium.api.core`, so one State may hold them and everything that reads a Pod still
-does; they are apart because decoding them costs several times as much. Only fields that a filter, a score, an
-order or a message reads are named, as the API server stores them (core/v1), and none carries a constraint.
+They extend the reads of `podium.api.core`, so one State may hold them for every reader of a Pod. They are
+separate because decoding them costs several times as much. They have only fields that a filter, a score, an
+order or a message reads, as the API server stores them (core/v1), and no constraints.
 """
 
 import msgspec
@@ -21,12 +21,12 @@ from podium.api.core import (
 from podium.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
 
-# An annotation on claims, by the volume controller: the volume is theirs.
+# An annotation that the volume controller sets on a claim once it is bound.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 class ContainerPort(msgspec.Struct, gc=False):
-    """A port of a container; only one that takes the host's port counts."""
+    """A port of a container; only host ports matter."""
 
     containerPort: Int32 | None = None
     hostPort: Int32 | None = None
@@ -47,7 +47,7 @@ class VolumeMount(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class SchedulableContainer(Container, gc=False):
-    """A container with its ports, and what needs features of the node."""
+    """A container with its ports, and the fields that need features of the node."""
 
     ports: list[ContainerPort] | None = None
     restartPolicyRules: list[RestartRule] | None = None
@@ -61,7 +61,7 @@ class EphemeralContainer(msgspec.Struct, gc=False):
 
 
 class NodeSelectorRequirement(msgspec.Struct, gc=False):
-    """One expression on a node's labels, or on its fields."""
+    """An expression on a node's labels, or on its fields."""
 
     key: str | None = None
     operator: str | None = None
@@ -69,7 +69,7 @@ class NodeSelectorRequirement(msgspec.Struct, gc=False):
 
 
 class NodeSelectorTerm(msgspec.Struct, gc=False):
-    """Expressions that must all hold; a term without any selects nothing."""
+    """Expressions that must all hold; a term without expressions selects nothing."""
 
     matchExpressions: list[NodeSelectorRequirement] | None = None
     matchFields: list[NodeSelectorRequirement] | None = None
@@ -82,21 +82,21 @@ class NodeSelector(msgspec.Struct, gc=False):
 
 
 class PreferredSchedulingTerm(msgspec.Struct, gc=False):
-    """A wish for nodes, 1 to 100."""
+    """A preference for nodes, with weight 1 to 100."""
 
     weight: Int32 | None = None
     preference: NodeSelectorTerm | None = None
 
 
 class NodeAffinity(msgspec.Struct, gc=False):
-    """Which nodes a pod must have, and which it would rather have."""
+    """The nodes that a pod requires, and the nodes that it prefers."""
 
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
     preferredDuringSchedulingIgnoredDuringExecution: list[PreferredSchedulingTerm] | None = None
 
 
 class PodAffinityTerm(msgspec.Struct, gc=False):
-    """Other pods by namespace and labels, and the topology key that says how near."""
+    """Other pods by namespace and labels, and the topology key that defines the domain."""
 
     labelSelector: LabelSelector | None = None
     namespaces: list[str] | None = None
@@ -107,14 +107,14 @@ class PodAffinityTerm(msgspec.Struct, gc=False):
 
 
 class WeightedPodAffinityTerm(msgspec.Struct, gc=False):
-    """A wish for other pods, 1 to 100."""
+    """A preference for other pods, with weight 1 to 100."""
 
     weight: Int32 | None = None
     podAffinityTerm: PodAffinityTerm | None = None
 
 
 class PodAffinity(msgspec.Struct, gc=False):
-    """What a pod requires and prefers of other pods; podAntiAffinity has the same two lists."""
+    """The required and preferred terms on other pods; podAntiAffinity has the same two lists."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
     preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
@@ -129,7 +129,7 @@ class Affinity(msgspec.Struct, gc=False):
 
 
 class Toleration(msgspec.Struct, gc=False):
-    """A taint a pod puts up with; for how long matters to no placement."""
+    """A tolerated taint; tolerationSeconds does not affect placement."""
 
     key: str | None = None
     operator: str | None = None
@@ -138,7 +138,7 @@ class Toleration(msgspec.Struct, gc=False):
 
 
 class TopologySpreadConstraint(msgspec.Struct, gc=False):
-    """How evenly pods like this one spread over the values of a topology key."""
+    """The allowed skew of pods like this one over the values of a topology key."""
 
     maxSkew: Int32 | None = None
     topologyKey: str | None = None
@@ -151,22 +151,22 @@ class TopologySpreadConstraint(msgspec.Struct, gc=False):
 
 
 class ClaimSource(msgspec.Struct, gc=False):
-    """A volume that is a claim of the pod's namespace."""
+    """A volume that is a claim in the pod's namespace."""
 
     claimName: str | None = None
 
 
 class Present(msgspec.Struct, gc=False):
-    """A part of which only the presence counts."""
+    """A field of which only the presence matters."""
 
 
 class Volume(msgspec.Struct, gc=False):
-    """A volume, as far as its source decides where a pod may go."""
+    """A volume, as far as its source restricts placement."""
 
     name: str | None = None
     persistentVolumeClaim: ClaimSource | None = None
     ephemeral: Present | None = None
-    # Disks that kube-scheduler keeps from being mounted twice (VolumeRestrictions).
+    # Disks that kube-scheduler does not mount twice (VolumeRestrictions).
     gcePersistentDisk: Present | None = None
     awsElasticBlockStore: Present | None = None
     iscsi: Present | None = None
@@ -179,9 +179,9 @@ class Volume(msgspec.Struct, gc=False):
 
 
 class SchedulableSpec(PodSpec, gc=False):
-    """spec of a pod, with what decides where it may go."""
+    """spec of a pod, with the fields that decide its placement."""
 
-    # A list of the richer container is none of the plainer one for a type checker; nothing appends to a read.
+    # For a type checker a list of a subclass is not a list of its base class; no code appends to a read.
     containers: list[SchedulableContainer] | None = None  # type: ignore[assignment]
     initContainers: list[SchedulableContainer] | None = None  # type: ignore[assignment]
     nodeSelector: dict[str, str] | None = None
@@ -197,7 +197,7 @@ class SchedulableSpec(PodSpec, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, gc=False):
-    """What a kubelet gave a container: while a resize is under way it differs from the spec."""
+    """The resources that a kubelet gave a container; they differ from the spec during a resize."""
 
     name: str | None = None
     allocatedResources: dict[str, RawQuantity] | None = None
@@ -205,14 +205,14 @@ class ContainerStatus(msgspec.Struct, gc=False):
 
 
 class ClaimedAmount(msgspec.Struct, gc=False):
-    """An amount of a resource of the node that a pod takes through a resource claim."""
+    """An amount of a node resource that a pod uses through a resource claim."""
 
     name: str = ""
     quantity: RawQuantity = "0"
 
 
 class NodeResourceClaim(msgspec.Struct, gc=False):
-    """Resources of its node that a pod takes through one resource claim (KEP-5517).
+    """Node resources that a pod uses through one resource claim (KEP-5517).
 
     Kubernetes 1.36 writes `resources`, later releases `mapping`.
     """
@@ -222,9 +222,9 @@ class NodeResourceClaim(msgspec.Struct, gc=False):
 
 
 class SchedulableStatus(PodStatus, gc=False):
-    """status of a pod, with what orders victims and what resizes have changed."""
+    """status of a pod, with the fields that order victims and the results of resizes."""
 
-    # Why a kubelet rejected it: OutOfcpu and the like.
+    # The reason of a rejection by the kubelet: OutOfcpu and so on.
     reason: str | None = None
     nominatedNodeName: str | None = None
     startTime: str | None = None
@@ -236,7 +236,7 @@ class SchedulableStatus(PodStatus, gc=False):
     nodeAllocatableResourceClaimStatuses: list[NodeResourceClaim] | None = None
 
     def condition(self, kind: str) -> Condition | None:
-        """Give the condition of a type, such as PodScheduled or DisruptionTarget, if it is set."""
+        """Return the condition of a type, such as PodScheduled or DisruptionTarget, or None."""
         for condition in self.conditions or ():
             if condition.type == kind:
                 return condition
@@ -251,7 +251,7 @@ class Schedulable(Pod):
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
-    """A taint of a node; hashable, for nodes share few sets of them."""
+    """A taint of a node; hashable, because many nodes share a few sets of taints."""
 
     key: str | None = None
     value: str | None = None
@@ -294,13 +294,13 @@ class PersistentVolumeClaim(msgspec.Struct, gc=False):
 
     @property
     def bound(self) -> bool:
-        """Whether binding is complete, which kube-scheduler reads from the controller's annotation."""
+        """Return whether binding is complete, which kube-scheduler reads from the controller's annotation."""
         named = self.spec is not None and bool(self.spec.volumeName)
         return named and BIND_COMPLETED in (self.metadata.annotations or {})
 
 
 class VolumeNodeAffinity(msgspec.Struct, gc=False):
-    """Where a volume can be reached from."""
+    """The nodes from which a volume can be reached."""
 
     required: NodeSelector | None = None
 
@@ -320,7 +320,8 @@ class PersistentVolume(msgspec.Struct, gc=False):
     spec: PersistentVolumeSpec | None = None
 
 
-# What a process that plans placements reads: the kinds of an audit, and what else decides where a pod may go.
+# The kinds that a process reads to plan placements: those of an audit, and further ones that restrict
+# placement.
 SCHEDULING_READS: Reads = {
     **FOLLOWED,
     ("v1", "Pod"): Read(Kind.POD, Schedulable, "pods", same),

@@ -1,8 +1,8 @@
-"""Selectors on labels and on nodes in one canonical, hashable form, matched as Kubernetes matches them.
+"""Selectors on labels and on nodes in one canonical, hashable form, matched as in Kubernetes.
 
-Filters keep counts and answers by selector, so two ways to write one selector must be one key: matchLabels
-are expressions, and expressions and their values are sorted. What no server would store is kept, matches
-nothing, and is named to whoever made it, for a pod that carries it cannot be judged.
+Filters cache counts and answers by selector, so equivalent selectors must be one key: matchLabels become
+expressions, and expressions and their values are sorted. A selector that no server would store is kept,
+matches nothing, and is reported to the caller, because its pod cannot be judged.
 """
 
 import re
@@ -21,14 +21,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Requirement(NamedTuple):
-    """One expression on labels: In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt."""
+    """An expression on labels: In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Say whether it holds; NotIn and DoesNotExist hold of a label that is not there."""
+        """Return whether it holds; NotIn and DoesNotExist hold for an absent label."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -52,12 +52,12 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """A label selector: requirements that must all hold, sorted; none selects everything."""
+    """A label selector: sorted requirements that must all hold; an empty selector matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Say whether all of them hold."""
+        """Return whether all requirements hold."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -68,7 +68,7 @@ class NodeSelectorTerm(NamedTuple):
     fields: tuple[Requirement, ...] = ()
 
     def matches(self, name: str, labels: Labels) -> bool:
-        """Say whether a node is meant."""
+        """Return whether it matches a node."""
         named = {NAME_FIELD: name}
         return all(each.matches(labels) for each in self.expressions) and all(
             each.matches(named) for each in self.fields
@@ -76,7 +76,10 @@ class NodeSelectorTerm(NamedTuple):
 
 
 def selector_of(selector: LabelSelector | None, odd: dict[str, None]) -> Selector | None:
-    """Bring a label selector to its form; an absent one stays None. `odd` takes what cannot be judged."""
+    """Return the canonical form of a label selector, None for None.
+
+    Descriptions of parts that cannot be judged are added to `odd`.
+    """
     if selector is None:
         return None
     expressions = [
@@ -91,14 +94,14 @@ def selector_of(selector: LabelSelector | None, odd: dict[str, None]) -> Selecto
 
 
 def conjoined(*requirements: Requirement) -> Selector:
-    """Give the selector of all these requirements."""
+    """Return the selector of all these requirements."""
     return Selector(tuple(sorted(set(requirements))))
 
 
 def node_terms(
     terms: Iterable[api.NodeSelectorTerm] | None, odd: dict[str, None]
 ) -> tuple[NodeSelectorTerm, ...]:
-    """Bring node selector terms to their form, in order; an empty term selects nothing and is left out."""
+    """Return node selector terms in canonical form, in order, without empty terms, which select nothing."""
     return tuple(_node_term(term, odd) for term in terms or () if term.matchExpressions or term.matchFields)
 
 
@@ -125,7 +128,7 @@ def _sorted(expressions: Iterable[api.NodeSelectorRequirement]) -> tuple[Require
 
 
 def _integer(value: str | None) -> int | None:
-    """Read a label as kube-scheduler does: a decimal number of 64 bits, or none."""
+    """Return a label as a decimal number of 64 bits, as kube-scheduler reads it, or None."""
     if value is None or _INTEGER.fullmatch(value) is None:
         return None
     number = int(value)

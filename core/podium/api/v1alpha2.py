@@ -1,7 +1,7 @@
 """Reads of scheduling v1alpha2: Kubernetes 1.36 only, and the older shape of Podium's own resources.
 
-Its marks are the string disruptionMode (`Pod` or `PodGroup`) and podGroupTemplateRef. Fields are complete,
-so that what a server would prune as unknown can be told.
+Its distinctive fields are the string disruptionMode (`Pod` or `PodGroup`) and podGroupTemplateRef. All fields
+are listed, so that fields which a server would prune as unknown can be reported.
 """
 
 import msgspec
@@ -49,7 +49,7 @@ class ResourceClaim(msgspec.Struct, gc=False):
 
 
 class ControllerRef(msgspec.Struct, gc=False):
-    """The object a Workload stands for."""
+    """The object that a Workload describes."""
 
     apiGroup: str | None = None
     kind: str | None = None
@@ -57,7 +57,7 @@ class ControllerRef(msgspec.Struct, gc=False):
 
 
 class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
-    """One template of a Workload."""
+    """A template of a Workload."""
 
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
@@ -110,7 +110,7 @@ class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
 
 
 class ResourceClaimStatus(msgspec.Struct, gc=False):
-    """Which claim was made for a claim of the spec."""
+    """The claim that was created for a claim of the spec."""
 
     name: str | None = None
     resourceClaimName: str | None = None
@@ -134,18 +134,18 @@ class PodGroupV1Alpha2(msgspec.Struct, gc=False):
 
 
 def min_count(policy: SchedulingPolicy | None) -> int | None:
-    """Give a gang's minCount, or None under the basic policy."""
+    """Return a gang's minCount, or None under the basic policy."""
     return policy.gang.minCount if policy is not None and policy.gang is not None else None
 
 
 def reference(api_version: str, kind: str, metadata: ObjectMeta) -> ObjectRef:
-    """Give an object's identity; an object waiting for its name goes by its generateName."""
+    """Return an object's identity; an object without a name uses its generateName."""
     name = metadata.name or metadata.generateName or ""
     return ObjectRef(api_version, kind, metadata.namespace or "", name)
 
 
 def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
-    """Bring a PodGroup to the neutral form; an absent disruptionMode is `Pod`, the server's default."""
+    """Return a PodGroup in neutral form; an absent disruptionMode is `Pod`, the server's default."""
     spec = group.spec
     ref = spec.podGroupTemplateRef.workload if spec.podGroupTemplateRef is not None else None
     return PodGroup(
@@ -167,7 +167,7 @@ def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
 def demands(
     constraints: SchedulingConstraints | None, claims: list[ResourceClaim] | None, parent: str | None = None
 ) -> tuple[str, ...]:
-    """Name what a group asks of a scheduler beyond minCount; for every version."""
+    """Return a group's requirements on a scheduler beyond minCount, in words; for every version."""
     asked = {
         "topology constraints": constraints is not None and constraints.topology,
         "resource claims": claims,
@@ -177,7 +177,7 @@ def demands(
 
 
 def neutral_workload(workload: WorkloadV1Alpha2) -> Workload:
-    """Bring a v1alpha2 Workload to the neutral form."""
+    """Return a v1alpha2 Workload in neutral form."""
     templates = {
         f"spec.podGroupTemplates[{index}]": Template(
             name=template.name or "",

@@ -1,6 +1,6 @@
 """Reads of scheduling v1beta1 and v1alpha3 (the same fields): Kubernetes 1.37, and Podium's stored shape.
 
-Its marks are the union disruptionMode (`{single: {}}` or `{all: {}}`) and the flat workloadRef.
+Its distinctive fields are the union disruptionMode (`{single: {}}` or `{all: {}}`) and the flat workloadRef.
 """
 
 import msgspec
@@ -20,11 +20,11 @@ from podium.api.v1alpha2 import (
 
 
 class SingleMode(msgspec.Struct, gc=False):
-    """Members go one by one."""
+    """Members are evicted one by one."""
 
 
 class AllMode(msgspec.Struct, gc=False):
-    """Members go all together."""
+    """Members are evicted all together."""
 
 
 class DisruptionModeUnion(msgspec.Struct, gc=False):
@@ -34,14 +34,14 @@ class DisruptionModeUnion(msgspec.Struct, gc=False):
     all: AllMode | None = None
 
     def neutral(self) -> DisruptionMode | None:
-        """Give the mode, or None when neither member is set."""
+        """Return the mode, or None if neither member is set."""
         if self.all is not None:
             return DisruptionMode.POD_GROUP
         return None if self.single is None else DisruptionMode.POD
 
 
 class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
-    """One template of a Workload."""
+    """A template of a Workload."""
 
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
@@ -98,7 +98,7 @@ class WorkloadV1Beta1(msgspec.Struct, gc=False):
 
 
 class WorkloadRef(msgspec.Struct, gc=False):
-    """Which template of which Workload."""
+    """A reference to a Workload and one of its templates."""
 
     workloadName: str | None = None
     templateName: str | None = None
@@ -129,7 +129,7 @@ class PodGroupV1Beta1(msgspec.Struct, gc=False):
 
 
 def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
-    """Bring a PodGroup to the neutral form; an absent disruptionMode is single, the server's default."""
+    """Return a PodGroup in neutral form; an absent disruptionMode is single, the server's default."""
     spec = group.spec
     ref = spec.workloadRef
     mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
@@ -148,7 +148,7 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
 
 
 def neutral_workload(workload: WorkloadV1Beta1) -> Workload:
-    """Bring a v1beta1 Workload to the neutral form, the templates inside composites included."""
+    """Return a v1beta1 Workload in neutral form, including the templates inside composites."""
     templates: dict[str, Template] = {}
     _collect(workload.spec.podGroupTemplates, workload.spec.compositePodGroupTemplates, "spec", templates)
     ref = reference(workload.apiVersion, workload.kind, workload.metadata)
