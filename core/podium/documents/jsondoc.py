@@ -1,8 +1,8 @@
-"""JSON of any size, walked without decoding it: where a value ends, and where a field stands.
+"""Walk JSON of any size without decoding it: find the end of a value, and the position of a field.
 
-A dump is one value of hundreds of megabytes, or many values one after the other. msgspec decodes exactly
-one value and says where anything after it starts; that is all that is needed to find the end of a value at
-the speed of its scanner (about 1 GB/s), and with it everything else here.
+A dump is one value of hundreds of megabytes, or many values in sequence. msgspec decodes exactly one value
+and reports where further data starts. This is sufficient to find the end of a value at the speed of its
+scanner (about 1 GB/s). Everything else here builds on it.
 """
 
 import re
@@ -19,7 +19,7 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class JsonError(Exception):
-    """What is wrong with a JSON text, and at which byte of it."""
+    """A problem in a JSON text, and its byte offset."""
 
     def __init__(self, problem: str, offset: int) -> None:
         super().__init__(problem)
@@ -28,14 +28,14 @@ class JsonError(Exception):
 
 
 def skip_space(text: memoryview, offset: int) -> int:
-    """Give the offset of the next byte that is not white space, or the end."""
+    """Return the offset of the next byte that is not white space, or the end."""
     found = _SPACE.match(text, offset)
     assert found is not None
     return found.end()
 
 
 def end_of_value(text: memoryview, offset: int) -> int:
-    """Give the offset of what follows the value at `offset` (white space skipped), or the end of the text."""
+    """Return the offset after the value at `offset` and white space, or the end of the text."""
     try:
         _SKIP.decode(text[offset:])
     except (msgspec.DecodeError, RecursionError) as error:
@@ -44,21 +44,24 @@ def end_of_value(text: memoryview, offset: int) -> int:
 
 
 def _byte(text: memoryview, offset: int) -> bytes:
-    """Give one byte, or none at the end."""
+    """Return one byte, or none at the end."""
     return bytes(text[offset : offset + 1])
 
 
 def trailing(error: Exception, text: memoryview, offset: int) -> int:
-    """Give where msgspec found more after the value at `offset`, relative to it; else raise JsonError."""
+    """Return the offset, relative to `offset`, at which msgspec found data after the value.
+
+    Raises JsonError for any other error.
+    """
     found = _TRAILING.search(str(error))
     if found is None:
         raise json_error(error, text, offset) from None
-    # Here msgspec names the byte after the first one that trails; a test pins it.
+    # msgspec reports the byte after the first trailing one; a test verifies it.
     return int(found[1]) - 1
 
 
 def json_error(error: Exception, text: memoryview, offset: int) -> JsonError:
-    """Bring what msgspec raised on the text from `offset` to one short problem and its place."""
+    """Return an error of msgspec on the text from `offset` as a short problem with its place."""
     if isinstance(error, RecursionError):
         return JsonError("nested too deeply", offset)
     message = str(error)
@@ -70,16 +73,16 @@ def json_error(error: Exception, text: memoryview, offset: int) -> JsonError:
 
 
 class Walk:
-    """Finds fields in one text; remembers where the elements of lists stand, for the next question."""
+    """Finds fields in one text; caches the positions of list elements for the next call."""
 
     def __init__(self, text: memoryview) -> None:
         self._text = text
         self._elements: dict[int, list[int]] = {}
 
     def find(self, offset: int, path: Path) -> int:
-        """Give the offset of the field at `path` in the value at `offset`, or of the deepest that exists.
+        """Return the offset of the field at `path` in the value at `offset`, or of its deepest existing part.
 
-        A member of an object is where its key stands.
+        The position of a member of an object is that of its key.
         """
         value = place = skip_space(self._text, offset)
         for step in path:

@@ -1,4 +1,4 @@
-"""Where a field stands in a file: looked up only for what is reported, since a dump has millions of lines."""
+"""Line numbers of fields in a file, computed only for reported fields: a dump has millions of lines."""
 
 from podium.documents import jsondoc, textfile, yamldoc
 from podium.fieldpath import Path, parse_path
@@ -7,7 +7,7 @@ _BLOCK = 1 << 16
 
 
 class Lines:
-    """Answers for one text; what one question found out (lists, YAML, line counts) serves the next."""
+    """Line numbers in one text; results of a call (lists, YAML, line counts) are cached for the next."""
 
     def __init__(self, text: memoryview) -> None:
         self._text = text
@@ -18,7 +18,7 @@ class Lines:
         self._breaks: list[int] = []
 
     def line(self, document: int, field: str = "") -> int | None:
-        """Give the 1-based line of a field of a document, or of the deepest part of its path that exists."""
+        """Return the 1-based line of a document's field, or of the deepest part of its path that exists."""
         path = parse_path(field)
         try:
             section = self._section(document)
@@ -28,7 +28,7 @@ class Lines:
                 return self._yaml_line(section, document - section.number, path)
             return self._line_at(self._walk.find(section.start, path))
         except (jsondoc.JsonError, yamldoc.YamlError):
-            # The text is malformed after or around the field: its reader has said so.
+            # The text is malformed after or around the field, which its reader has reported.
             return None
 
     def _section(self, document: int) -> textfile.Section | None:

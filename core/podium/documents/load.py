@@ -1,8 +1,8 @@
-"""From documents to the index: what was read, what was passed over, and what nobody may conclude from.
+"""Load documents into the index: what was read, what was ignored, and which kinds allow no conclusions.
 
-Files and live lists go through the same loader, so an audit of a dump cannot differ from the audit of the
-cluster it was taken from. Absence proves nothing unless somebody listed the kind: every kind that was not
-listed is named in `State.unread` with why.
+Files and live lists use the same loader, so an audit of a dump equals the audit of its cluster. Absence
+proves nothing unless the kind was listed: every kind that was not listed is in `State.unread` with the
+reason.
 """
 
 import gc
@@ -30,7 +30,7 @@ NOT_IN_INPUT = "not in the input"
 NOT_FOR_SCHEDULING = "the dump was taken without what decides where pods may go; take it again"
 
 CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME))
-# What only some commands read.
+# Kinds that only some commands read.
 _OTHERS = {**SCHEDULING_READS, **PAST_READS}
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
 
@@ -38,14 +38,17 @@ Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever t
 
 
 class Scope(NamedTuple):
-    """Which part of the cluster was read: empty text is all of it. Cluster-scoped kinds are read whole."""
+    """The part of the cluster that was read; empty text means all of it.
+
+    Cluster-scoped kinds are read whole.
+    """
 
     namespace: str = ""
     selector: str = ""
 
     @property
     def partial(self) -> str:
-        """Say what was read where that is not all of the cluster; empty where it is."""
+        """Return the part that was read in words; empty if all of the cluster was read."""
         parts = []
         if self.namespace:
             parts.append(f"namespace {self.namespace}")
@@ -55,12 +58,12 @@ class Scope(NamedTuple):
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dump says of its cluster beside the objects: the first item of what `podium dump` writes.
+    """The data on a cluster beside its objects: the first item in the output of `podium dump`.
 
-    `server` is the API server's version (`v1.37.0`); `unread` says why a kind is not in the dump, and
-    `scheduling` that its objects are as SCHEDULING_READS has them. Of the labels of pods and namespaces only
-    those of the keys in `labels` are there; None is all of them, and none under pseudonyms. `scheduler` is
-    the file of Podium's scheduler.
+    `server` is the API server's version (`v1.37.0`). `unread` says why a kind is not in the dump, and
+    `scheduling` that its objects have the fields of SCHEDULING_READS. Of the labels of pods and namespaces
+    only those with keys in `labels` are present; None means all of them, and none under pseudonyms.
+    `scheduler` is the file of Podium's scheduler.
     """
 
     apiVersion: str = CLUSTER_INFO[0]
@@ -75,18 +78,18 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origins:
-    """Where each object stands in the input; lines are looked up in the file when they are asked for."""
+    """The place of each object in the input; lines are looked up in the file on demand."""
 
     def __init__(self) -> None:
         self._origins: dict[Identity, Origin] = {}
         self._lines: dict[str, Lines | None] = {}
 
     def get(self, ref: ObjectRef) -> Origin | None:
-        """Say where an object came from; None for one that is not in the input."""
+        """Return the origin of an object, or None if it is not in the input."""
         return self._origins.get((ref.group, ref.kind, ref.namespace, ref.name))
 
     def line(self, ref: ObjectRef, field: str = "") -> int | None:
-        """Give the 1-based line of an object's field; None where its file cannot be read again, as stdin."""
+        """Return the 1-based line of an object's field; None if its file cannot be read again, as stdin."""
         origin = self.get(ref)
         if origin is None:
             return None
@@ -97,7 +100,7 @@ class Origins:
 
     @contextmanager
     def placed(self) -> Iterator[None]:
-        """Turn an ObjectError from within into the ReadError that names the value's file and line."""
+        """Convert an ObjectError from the context into a ReadError with the value's file and line."""
         try:
             yield
         except ObjectError as error:
@@ -108,7 +111,7 @@ class Origins:
             raise ReadError(origin, error.problem, field=error.field, line=line) from None
 
     def note(self, identity: Identity, origin: Origin) -> Origin | None:
-        """Remember an object; give where the same one was before, if it was."""
+        """Store the origin of an object, and return the origin of an earlier one with the same identity."""
         known = self._origins.setdefault(identity, origin)
         return None if known is origin else known
 
@@ -116,11 +119,11 @@ class Origins:
 class Loaded(NamedTuple):
     """The cluster as it was read.
 
-    `skipped` counts objects of kinds Podium does not read, by `apiVersion kind`; `listed` are the kinds that
-    the input has objects of, or an empty List; `server` is the API server's version, or empty. `labels` are
-    the keys of pods' and namespaces' labels that the input has, None for all. `documents` are the whole
-    objects of the kinds that were to be kept; a dump has none, for it holds of an object what Podium reads.
-    `scheduler` is the file of Podium's scheduler, None if it was not looked for.
+    `skipped` counts objects of kinds that Podium does not read, by `apiVersion kind`. `listed` are the kinds
+    with objects, or an empty List, in the input. `server` is the API server's version, or empty. `labels` are
+    the keys of pods' and namespaces' labels in the input, None for all. `documents` are the whole objects of
+    the kinds to keep; a dump has none, because it holds only the fields that Podium reads. `scheduler` is the
+    file of Podium's scheduler, None if it was not looked for.
     """
 
     state: State
@@ -135,10 +138,10 @@ class Loaded(NamedTuple):
 
 
 class Loader:
-    """Takes documents one by one, as `reads` has them; kinds that only other commands read are left out.
+    """Indexes documents one by one with `reads`; kinds that only other commands read are ignored.
 
-    With `strict` a kind that Podium does not read is refused, not counted. Of the kinds in `keep` (groups,
-    Workloads, owners) the documents themselves are kept as well.
+    With `strict` a kind that Podium does not read is refused, not counted. Documents of the kinds in `keep`
+    (groups, Workloads, owners) are kept as well.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class Loader:
         self._unnamed = 0
 
     def add(self, document: Document) -> None:
-        """Index one object. Raises ReadError: it does not decode, has no name, or is there twice."""
+        """Index one object. Raises ReadError if it does not decode, has no name, or is a duplicate."""
         read = self._reads.get((document.apiVersion, document.kind))
         if read is None:
             self._pass_over(document)
@@ -188,15 +191,15 @@ class Loader:
         self._state.apply(neutral)
 
     def mark_listed(self, kind: Kind) -> None:
-        """Note that all objects of a kind were asked for, however many there are."""
+        """Record that all objects of a kind were listed, however many there are."""
         self._listed.add(kind)
 
     def describe(self, info: ClusterInfo) -> None:
-        """Take what is known of the cluster beside its objects."""
+        """Set the data on the cluster beside its objects."""
         self._info = info
 
     def done(self) -> Loaded:
-        """Give the index; of a kind that was not listed, or not wholly, it says so."""
+        """Return the index; kinds that were not listed, or only in part, are in its `unread`."""
         info = self._info or ClusterInfo(scheduling=True)
         kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
@@ -219,7 +222,7 @@ class Loader:
         )
 
     def _pass_over(self, document: Document) -> None:
-        """Take note of an empty List and of what a dump says; count what no command reads."""
+        """Record an empty List, the ClusterInfo of a dump or a scheduler's file; count unknown kinds."""
         api_version, kind = document.apiVersion, document.kind
         if (api_version, kind) == CLUSTER_INFO:
             self.describe(document.read(ClusterInfo))
@@ -245,7 +248,7 @@ class Loader:
             self._partly[known] = f"some are {name}, a version Podium does not read"
 
     def _name(self, document: Document, generate_name: str | None) -> str:
-        """Name an object that has no name yet; `*` is in no real name."""
+        """Return a name for an object without one; no real name contains `*`."""
         if not generate_name:
             raise document.error("is missing; give the object a name", "metadata.name")
         self._unnamed += 1
@@ -255,8 +258,8 @@ class Loader:
 def load_state(
     documents: Iterable[Document], *, strict: bool, reads: Reads = READS, keep: Collection[Kind] = ()
 ) -> Loaded:
-    """Read every document into one index. Raises ReadError: nothing partial is ever given."""
-    # A stored pod that carries the native field proves that its server stores it.
+    """Read every document into one index. Raises ReadError; there is never a partial result."""
+    # A stored pod with the native field proves that its server stores the field.
     loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep)
     with collector_paused():
         for document in documents:
@@ -266,7 +269,7 @@ def load_state(
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking a growing index again and again; it holds no cycles."""
+    """Pause the garbage collector, which would scan a growing index repeatedly; it holds no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""The file of the live scheduler, as its ConfigMap or a dump has it: an answer speaks for these settings.
+"""The file of the live scheduler from its ConfigMap or a dump: plans use these settings.
 
-Only the fields that a plan depends on are kept, so a dump that has them stays fit to share. They are checked
-by `podium.cli.schedulersettings`, which knows the whole file.
+Only the fields that a plan depends on are kept, so a dump that has them can still be shared.
+`podium.cli.schedulersettings`, which knows the whole file, validates them.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ import msgspec
 from podium.documents.split import split
 from podium.errors import PodiumError
 
-# Where an installation has it.
+# The place of the file in an installation.
 CONFIG_MAP = ("v1", "ConfigMap")
 NAMESPACE, NAME = "podium-system", "podium-scheduler"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
@@ -22,7 +22,7 @@ _PLANNED_WITH = (
     *("apiVersion", "kind", "schedulerName", "preemption", "semantics", "divergencePolicy", "budgets"),
     *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority"),
 )
-# Labels of nodes are not shared under pseudonyms.
+# Node labels are not shared under pseudonyms.
 _PRIVATE = "reservedNodes"
 
 
@@ -42,7 +42,7 @@ class SchedulerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_config_map(value: Mapping[str, Any]) -> SchedulerFile | None:
-    """Read the ConfigMap of a scheduler; None for any other."""
+    """Return the file in the ConfigMap of a scheduler; None for any other ConfigMap."""
     metadata, data = value.get("metadata") or {}, value.get("data") or {}
     if metadata.get("name") != NAME:
         return None

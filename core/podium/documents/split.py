@@ -1,11 +1,11 @@
-"""What a person hands us, cut into Kubernetes objects: JSON or YAML, one or many, Lists, gzip.
+"""Split input into Kubernetes objects: JSON or YAML, one or many, Lists, gzip.
 
-A dump of a large cluster is one List of nearly a gigabyte, so nothing is decoded before it is asked for: an
-item is a slice of the file, its kind comes from its first bytes, and `read` decodes the slice straight into
-the Struct that names the fields somebody reads.
+A dump of a large cluster is one List of nearly a gigabyte, so nothing is decoded before it is needed. An item
+is a slice of the file, and its kind comes from its first bytes. `read` decodes the slice directly into the
+Struct with the needed fields.
 
-What cannot be read is a ReadError, one line that names file, document, line and field; nothing else escapes.
-Of two equal keys JSON takes the last, as the API server does; YAML refuses them (`podium.documents.yamldoc`).
+Unreadable input raises a ReadError, one line with file, document, line and field; no other exception escapes.
+For two equal keys JSON uses the last, as the API server does; YAML refuses them (`podium.documents.yamldoc`).
 """
 
 import functools
@@ -31,10 +31,11 @@ _HEADER = re.compile(
 )
 _AT = re.compile(r"(.*?)(?: - at `(.*?)`)?", re.DOTALL)
 _GOT = re.compile(r"got `(\w+)`$")
-# What Helm and its like fill in; to YAML it is a mapping as the key of another, which kubectl never takes.
+# The placeholder of Helm and similar tools. In YAML it is a mapping as the key of another mapping, which
+# kubectl never accepts.
 _TEMPLATE = b"{{"
 _RENDER = "looks like a template ({{ ... }}), not YAML; render it first, as `helm template` does"
-# What msgspec calls a type, what JSON calls it, and what Python decodes it to.
+# The type names of msgspec, with their JSON names and Python types.
 _NAMES = {
     "int": ("integer", int),
     "str": ("string", str),
@@ -50,57 +51,57 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Where a document came from: file as given or `<stdin>`, 1-based document, path in its List."""
+    """The place of a document: file as given or `<stdin>`, 1-based document, path in its List."""
 
     file: str
     document: int
     item: str = ""
 
     def __str__(self) -> str:
-        """Say it as `cluster.json, document 1, items[17]`."""
+        """Return the place in words: `cluster.json, document 1, items[17]`."""
         place = f"{self.file}, document {self.document}"
         return f"{place}, {self.item}" if self.item else place
 
     def path(self, field: str) -> str:
-        """Give the path of one of its fields from the document's root: `items[17].spec.priority`."""
+        """Return the path of one of its fields from the document's root: `items[17].spec.priority`."""
         return f"{self.item}.{field}" if self.item and field else self.item or field
 
 
 class ReadError(PodiumError):
-    """Input that cannot be read: one line with file, document, line, field and what is wrong."""
+    """Input that cannot be read: one line with file, document, line, field and problem."""
 
     def __init__(
         self, where: Origin | str, problem: str, *, field: str = "", line: int | None = None
     ) -> None:
         place = f"{where}, line {line}" if line else str(where)
         text = f"{place}: {field}: {problem}" if field else f"{place}: {problem}"
-        # One line whatever the input holds: a key may have a line break in it.
+        # The message is one line for any input: a key may contain a line break.
         super().__init__("".join(char if char.isprintable() else ascii(char)[1:-1] for char in text))
 
 
 class _Place(msgspec.Struct, frozen=True, gc=False):
-    """A document of a file: what every object in it shares, and what its errors and lines are found by."""
+    """A document of a file: the data that its objects share, for errors and lines."""
 
     file: str
     text: memoryview
     number: int
 
     def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
-        """Make the error about a field of the object at `items`, or of the document itself."""
+        """Return the error about a field of the object at `items`, or of the document itself."""
         origin = self.origin(items)
         line = Lines(self.text).line(self.number, origin.path(field))
         return ReadError(origin, problem, field=field, line=line)
 
     def origin(self, items: tuple[int, ...]) -> Origin:
-        """Say where the object at `items` is."""
+        """Return the origin of the object at `items`."""
         return Origin(self.file, self.number, ".".join(f"items[{index}]" for index in items))
 
 
 class Document(msgspec.Struct, gc=False):
-    """One object of the input, not decoded yet. A List without items is given as itself: it was listed.
+    """An object of the input, not yet decoded. A List without items is a document itself: it was listed.
 
-    `items` are its indices in the List, and in the Lists in that. An item of a typed List that carries no
-    apiVersion and kind `inherits` them from the List.
+    `items` are its indices in the List, and in nested Lists. An item of a typed List without apiVersion and
+    kind `inherits` them from the List.
     """
 
     apiVersion: str
@@ -112,17 +113,17 @@ class Document(msgspec.Struct, gc=False):
 
     @property
     def origin(self) -> Origin:
-        """Say where the document came from."""
+        """Return the place of the document."""
         return self.place.origin(self.items)
 
     def value(self) -> dict[str, Any]:
-        """Decode the whole document, untyped. Raises ReadError."""
+        """Return the whole decoded document, untyped. Raises ReadError."""
         if not isinstance(self.body, dict):
             return self.read(dict[str, Any])
         return {**self.body, "apiVersion": self.apiVersion, "kind": self.kind} if self.inherits else self.body
 
     def read(self, type: type[T]) -> T:  # noqa: A002 - reads well at the call
-        """Decode the fields that `type` names. Raises ReadError with the field that does not fit."""
+        """Return the fields that `type` names. Raises ReadError with the field that does not fit."""
         try:
             if isinstance(self.body, dict):
                 return msgspec.convert(self.value(), type)
@@ -132,7 +133,7 @@ class Document(msgspec.Struct, gc=False):
         return value
 
     def error(self, problem: str, field: str = "") -> ReadError:
-        """Make the error that names this document and the line of one of its fields."""
+        """Return an error with the place of this document and the line of one of its fields."""
         return self.place.error(self.items, problem, field)
 
     def _with_header(self) -> bytes:
@@ -153,7 +154,7 @@ class Document(msgspec.Struct, gc=False):
         return self.error(in_json_words(problem), field)
 
     def _entry(self, field: str, wrong: type) -> str:
-        """Name the entry of a mapping that has the wrong type: msgspec names the mapping only."""
+        """Return the path of the mapping's entry with the wrong type; msgspec reports only the mapping."""
         mapping: Any = self.value()
         for step in parse_path(field):
             mapping = mapping[step]
@@ -161,7 +162,7 @@ class Document(msgspec.Struct, gc=False):
 
 
 class _Head(NamedTuple):
-    """What a node is, what it says it is, and its items where it has a list (null is an empty one)."""
+    """A node's JSON type, apiVersion and kind, and its items if it has a list (null is an empty list)."""
 
     type: str
     apiVersion: object = None
@@ -170,7 +171,7 @@ class _Head(NamedTuple):
 
 
 class _Top(msgspec.Struct, gc=False):
-    """The fields that tell what a JSON object is."""
+    """The fields that identify a JSON object."""
 
     apiVersion: str | None = None
     kind: str | None = None
@@ -178,16 +179,17 @@ class _Top(msgspec.Struct, gc=False):
 
 
 class _AnyTop(msgspec.Struct, gc=False):
-    """The same where a type is not what it should be, or `items` are something of the object's own."""
+    """The same for wrong types, or if `items` is a field of the object itself."""
 
     apiVersion: object = None
     kind: object = None
 
 
 def split(data: bytes | bytearray | memoryview, file: str) -> Iterator[Document]:
-    """Cut a file's bytes into its objects, Lists flattened; `file` is its name in errors.
+    """Yield the objects in a file's bytes, Lists flattened; `file` is its name in errors.
 
-    An empty YAML document counts as a document and gives nothing. Raises ReadError, possibly after documents.
+    An empty YAML document is counted as a document and yields nothing. Raises ReadError, possibly after some
+    documents.
     """
     try:
         text = textfile.expand(data)
@@ -220,7 +222,7 @@ def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Ite
             number += 1
     except yamldoc.YamlError as error:
         line = textfile.line_breaks(text, section.start) + error.line if error.line else None
-        # The end of a text is a line to YAML, too.
+        # In YAML the end of the text is a line too.
         template = line and any(_TEMPLATE in each for each in bytes(text).split(b"\n")[line - 1 : line])
         problem = _RENDER if template else f"malformed YAML: {error.problem}"
         raise ReadError(Origin(file, number), problem, line=line) from None
@@ -229,7 +231,7 @@ def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Ite
 def _flatten(
     place: _Place, items: tuple[int, ...], node: Any, head: _Head, inherited: tuple[str, str] | None
 ) -> Iterator[Document]:
-    """Give the object at a node, or the objects in it where it is a List."""
+    """Yield the object at a node, or the objects in it if it is a List."""
     if head.type != "object":
         raise place.error(items, f"expected a Kubernetes object, got {head.type}{_hint(items, head)}")
     api_version, kind = head.apiVersion, head.kind
@@ -270,7 +272,7 @@ def _names(api_version: bytes, kind: bytes) -> _Head:
 
 
 def _json_head(view: memoryview) -> tuple[_Head, int]:
-    """Read the value at the start of a text, and say where it ends. Raises JsonError."""
+    """Return the head of the value at the start of a text, and its end. Raises JsonError."""
     top, length = None, len(view)
     try:
         top = _decoder(_Top).decode(view)
@@ -305,7 +307,7 @@ def _hint(items: tuple[int, ...], head: _Head) -> str:
 
 
 def in_json_words(problem: str) -> str:
-    """Turn what msgspec says of types into what a person who writes JSON calls them."""
+    """Return a message of msgspec with JSON's names of types."""
 
     def word(name: str) -> str:
         return _NAMES[name][0] if name in _NAMES else name

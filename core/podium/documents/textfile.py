@@ -1,6 +1,6 @@
-"""A file's bytes as text: gzip opened, UTF-8 proven, and cut where JSON values and YAML begin.
+"""Turn a file's bytes into text: gzip unpacked, UTF-8 checked, split where JSON values and YAML begin.
 
-Everything after this works on one memoryview of the whole text, so that a gigabyte is held once.
+Later steps work on one memoryview of the whole text, so that a gigabyte is in memory once.
 """
 
 import re
@@ -14,17 +14,17 @@ from podium.documents import jsondoc
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-# What gzip may hold: four times the dump of 100,000 pods. A piece unpacks to a thousand times itself at most.
+# Maximum unpacked size of gzip: four times the dump of 100,000 pods. Data expands at most about 1,000 times.
 MAX_UNPACKED = 4 << 30
 _PIECE = 64 << 10
-# JSON is told from YAML's flow style by the quote of its first key.
+# The quote of the first key distinguishes JSON from YAML's flow style.
 _JSON_START = re.compile(rb'\{[ \t\r\n]*(?:["}]|\Z)|\[')
 # Some tools write YAML's separator between JSON values.
 _SEPARATOR = re.compile(rb"---[ \t]*(?:\r?\n|\Z)")
 
 
 class TextError(Exception):
-    """Why bytes are not text; `line` is 1-based, or None where lines mean nothing."""
+    """The reason why bytes are not text; `line` is 1-based, or None if the data has no lines."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(problem)
@@ -33,9 +33,9 @@ class TextError(Exception):
 
 
 class Section(msgspec.Struct, gc=False):
-    """One JSON value, or all of a YAML stream: where it starts and the 1-based number of its first document.
+    """A JSON value, or a whole YAML stream: its start and the 1-based number of its first document.
 
-    Whoever reads a JSON value notes its end here, which spares the search for it.
+    The reader of a JSON value sets its end here, which saves the search for it.
     """
 
     start: int
@@ -45,7 +45,7 @@ class Section(msgspec.Struct, gc=False):
 
 
 def expand(data: bytes | bytearray | memoryview) -> memoryview:
-    """Give a file's text: gunzipped if it is gzip, no byte order mark, valid UTF-8. Raises TextError."""
+    """Return a file's text: unpacked if gzip, no byte order mark, valid UTF-8. Raises TextError."""
     view = memoryview(data)
     if view[:2] == _GZIP:
         view = memoryview(_gunzip(view))
@@ -56,7 +56,7 @@ def expand(data: bytes | bytearray | memoryview) -> memoryview:
 
 
 def _gunzip(view: memoryview) -> bytearray:
-    # Into one growing buffer: gzip.decompress holds the text twice while it joins it.
+    # One growing buffer is used, because gzip.decompress holds the text twice while it joins it.
     text = bytearray()
     while view:
         member = zlib.decompressobj(wbits=31)
@@ -75,7 +75,7 @@ def _gunzip(view: memoryview) -> bytearray:
                 )
             fed += len(piece)
         view = view[fed - len(member.unused_data) :]
-        while view and view[0] == 0:  # Padding some tools write after the last member.
+        while view and view[0] == 0:  # Some tools write padding after the last member.
             view = view[1:]
     return text
 
@@ -92,24 +92,24 @@ def _check_utf8(view: memoryview) -> None:
                 if whole or error.reason != "unexpected end of data":
                     offset = start + error.start
                     raise TextError(f"not UTF-8 (byte {offset})", line_breaks(view, offset) + 1) from None
-                # A character cut in two by the chunk's end: the next chunk starts with it.
+                # The chunk's end cuts a character in two: the next chunk starts with it.
                 chunk = chunk[: error.start]
         start += len(chunk)
 
 
 def line_breaks(view: memoryview, end: int) -> int:
-    """Count the line breaks before an offset."""
+    """Return the number of line breaks before an offset."""
     return sum(bytes(view[start : min(start + _CHUNK, end)]).count(b"\n") for start in range(0, end, _CHUNK))
 
 
 def sections(text: memoryview) -> Iterator[Section]:
-    """Cut a text into JSON values, one after the other, and YAML to the end. Raises JsonError."""
+    """Yield the JSON values of a text in sequence, and YAML to the end. Raises JsonError."""
     offset, number = jsondoc.skip_space(text, 0), 1
     while offset < len(text):
         separator = _SEPARATOR.match(text, offset)
         start = jsondoc.skip_space(text, separator.end()) if separator is not None else offset
         if _JSON_START.match(text, start) is None:
-            # Its separator is YAML's own: without it a comment or a directive may be misread.
+            # The separator belongs to the YAML: without it a comment or a directive may be misread.
             yield Section(offset, number, yaml=True)
             return
         section = Section(start, number, yaml=False)

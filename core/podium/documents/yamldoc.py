@@ -1,13 +1,13 @@
 """YAML as kubectl reads it, built from parser events instead of PyYAML's loader.
 
-A manifest must mean here what it means to `kubectl apply`, and kubectl reads YAML 1.1 through
+A manifest must have the same meaning here as in `kubectl apply`. kubectl reads YAML 1.1 through
 sigs.k8s.io/yaml (go-yaml v2): `y` and `on` are true, `0777` is octal, `12:30` and a date are text, `1e3` is
-the integer 1000, keys that are numbers or booleans become text. PyYAML's safe loader differs in each of
-those and expands aliases without bound, so this module takes only its scanner and parser (libyaml) and builds
-the values itself: no recursion, bounded depth, bounded aliases, duplicate keys refused.
+the integer 1000, keys that are numbers or booleans become text. PyYAML's safe loader differs in each of these
+and expands aliases without limit. This module therefore uses only its scanner and parser (libyaml) and builds
+the values itself: no recursion, limited depth, limited aliases, duplicate keys refused.
 
-Two differences from kubectl are kept on purpose: a key that is a fraction is refused (kubectl turns a label
-key 1.10 into "1.1"), and an explicit key wins over a merged one (`<<`) wherever it stands.
+Two differences from kubectl are intentional. A key that is a fraction is refused (kubectl turns a label key
+1.10 into "1.1"). An explicit key has precedence over a merged one (`<<`) in any position.
 """
 
 import copy
@@ -19,9 +19,9 @@ import msgspec
 
 from podium.fieldpath import Path
 
-# Deep enough for any manifest; below every recursion limit of what reads the value afterwards.
+# Deep enough for any manifest, and below every recursion limit of later readers.
 MAX_DEPTH = 200
-# What go-yaml lets aliases add to a document before it calls the aliasing excessive.
+# The size that go-yaml lets aliases add to a document before it reports excessive aliasing.
 MAX_ALIASED = 400_000
 
 _TAG = "tag:yaml.org,2002:"
@@ -42,17 +42,17 @@ _NOT_FINITE = frozenset(
     for word in words
 )
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
-# go-yaml reads what follows a plain 0b as a number of its own, sign and all.
+# go-yaml parses the text after a plain 0b as a separate number, including its sign.
 _SIGNED_BINARY = re.compile(r"0b([-+][01]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _STRAY_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _NUMBER_STARTS = frozenset("+-.0123456789")
-# Go's encoding/json writes a float without point or exponent below this.
+# Go's encoding/json writes a float below this limit without point or exponent.
 _PLAIN_FLOAT_LIMIT = 1e21
 
 
 class YamlError(Exception):
-    """What is wrong with a YAML text; `line` is 1-based, 0 when unknown."""
+    """A problem in a YAML text; `line` is 1-based, 0 if unknown."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -61,14 +61,14 @@ class YamlError(Exception):
 
 
 class _Merge:
-    """The key `<<`; a class of its own, because the quoted text "<<" is an ordinary key."""
+    """The key `<<`; a separate class, because the quoted text "<<" is an ordinary key."""
 
 
 _MERGE = _Merge()
 
 
 class _Frame(msgspec.Struct):
-    """A mapping or sequence that is being built; `size` and `depth` count its nodes with aliases expanded."""
+    """A mapping or sequence under construction; `size` and `depth` count its nodes with aliases expanded."""
 
     value: dict[str, Any] | list[Any]
     anchor: str | None
@@ -81,7 +81,7 @@ class _Frame(msgspec.Struct):
 
 
 def load_all(text: bytes) -> Iterator[Any]:
-    """Give the value of every document of a YAML stream, None for an empty one.
+    """Yield the value of every document of a YAML stream, None for an empty one.
 
     Raises YamlError. `text` is valid UTF-8.
     """
@@ -90,7 +90,7 @@ def load_all(text: bytes) -> Iterator[Any]:
 
 
 def lines(text: bytes, ordinal: int) -> dict[Path, int]:
-    """Give the 1-based line of every key and list element of one document (0-based ordinal)."""
+    """Return the 1-based line of every key and list element of one document (0-based ordinal)."""
     for number, events in enumerate(_documents(text)):
         if number == ordinal:
             noted: dict[Path, int] = {}
@@ -102,8 +102,8 @@ def lines(text: bytes, ordinal: int) -> dict[Path, int]:
 
 
 def _documents(text: bytes) -> Iterator[Iterator[Any]]:
-    """Give the events of each document; a reader must exhaust one before it asks for the next."""
-    import yaml  # noqa: PLC0415 - most input is JSON, and importing costs 20 ms
+    """Yield the events of each document; a reader must exhaust one document before it asks for the next."""
+    import yaml  # noqa: PLC0415 - most input is JSON, and the import costs 20 ms
 
     parser_type = getattr(yaml, "CSafeLoader", None)
     parser = _events(yaml, text, parser_type or yaml.SafeLoader)
@@ -134,7 +134,7 @@ def _until_end(yaml: Any, parser: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Builder:
-    """Builds one document's value, and notes the line of each of its fields where asked to."""
+    """Builds one document's value, and records the line of each field if requested."""
 
     def __init__(self, lines: dict[Path, int] | None) -> None:
         self._lines = lines
@@ -144,7 +144,7 @@ class _Builder:
         self._root: Any = None
 
     def build(self, events: Iterator[Any]) -> Any:
-        """Take the events of one document to its value."""
+        """Return the value of one document from its events."""
         for event in events:
             line = event.start_mark.line + 1
             match type(event).__name__:
@@ -217,7 +217,7 @@ class _Builder:
         if isinstance(frame.value, dict) and frame.key is None:
             self._key(frame, value, line)
         else:
-            # A copy: what a reader changes in one place must not change in the other.
+            # A copy, so that a change by a reader in one place does not affect the other.
             self._add(copy.deepcopy(value), size, depth, None, line)
 
     def _add(self, value: Any, size: int, depth: int, anchor: str | None, line: int) -> None:
@@ -246,7 +246,7 @@ class _Builder:
 
 
 def _sources(value: Any, line: int) -> list[dict[str, Any]]:
-    """Give the mappings that a merge key names, the one that wins first."""
+    """Return the mappings that a merge key names, in order of precedence."""
     sources = value if isinstance(value, list) else [value]
     if not all(isinstance(source, dict) for source in sources):
         raise YamlError("the merge key << needs a mapping or a list of mappings", line)
@@ -254,7 +254,7 @@ def _sources(value: Any, line: int) -> list[dict[str, Any]]:
 
 
 def _key_text(value: Any, line: int) -> str:
-    """Give a mapping's key as text, as sigs.k8s.io/yaml does."""
+    """Return a mapping's key as text, as sigs.k8s.io/yaml does."""
     match value:
         case str():
             return value
@@ -267,7 +267,7 @@ def _key_text(value: Any, line: int) -> str:
 
 
 def _resolve(event: Any, line: int) -> Any:
-    """Give the value of a scalar by its tag, or by its looks where it is plain and has none."""
+    """Return the value of a scalar by its tag, or by its syntax if it is plain and has no tag."""
     text: str = event.value
     tag = event.tag
     if tag is None or tag == "!":
@@ -309,10 +309,10 @@ def _plain(text: str, line: int) -> Any:
 
 
 def _number(text: str) -> int | float | str:
-    # go-yaml drops underscores anywhere; where a number starts with its point, only those between digits.
+    # go-yaml drops underscores anywhere; if a number starts with its point, only those between digits.
     digits = text if text[0] == "." and _STRAY_UNDERSCORE.search(text) else text.replace("_", "")
     if len(digits) > 400:
-        # Longer than any finite float; Python would also refuse or take long over such an integer.
+        # Longer than any finite float; Python would also refuse such an integer, or take long.
         return text
     if _INTEGER.fullmatch(digits):
         return _integer(digits)
