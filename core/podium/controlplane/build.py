@@ -1,9 +1,9 @@
-"""Builds the programs of a control plane from Go modules, once a machine and version.
+"""Build the programs of a control plane from Go modules, once per machine and version.
 
-A cold build takes minutes, so what is built is kept in the user's cache folder, whole or not at all: it is
-made in a folder beside its place and renamed in. A stamp holds a digest of everything the build depends on,
-so a changed module builds again. Two builders of one version never work at once: the second waits, says so,
-and finds the work done.
+A cold build takes minutes, so its result is stored in the user's cache folder, complete or not at all. It is
+built in a folder beside its final place and then renamed. A stamp holds a digest of everything that the build
+depends on, so a changed module is built again. Two builds of one version never run at once: the second waits,
+says so, and uses the result of the first.
 """
 
 import hashlib
@@ -35,11 +35,11 @@ PROGRAMS = tuple(package.rpartition("/")[2] for package in _PACKAGES)
 
 _STAMP = "podium-build"
 _MODULE_FILES = ("go.mod", "go.sum", "etcd/main.go")
-_LINE_EVERY_SECONDS = 30.0  # where there is no terminal
+_LINE_EVERY_SECONDS = 30.0  # If the output is not a terminal.
 
 
 class Plan(NamedTuple):
-    """One build: the release, the Go module it is made from, and the folder its programs go to."""
+    """A build: the release, its Go module, and the folder for its programs."""
 
     release: Release
     module: Path
@@ -47,7 +47,10 @@ class Plan(NamedTuple):
 
 
 def build(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Path:
-    """The folder with the release's PROGRAMS, built first if it is not there; PodiumError if that fails."""
+    """Return the folder with the release's PROGRAMS, built first if missing.
+
+    Raises PodiumError if the build fails.
+    """
     root = folders.cache(environ)
     module = data.folder("controlplane") / f"v{release.minor}"
     plan = Plan(release, module, root / release.version)
@@ -72,7 +75,7 @@ def build(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Pa
 
 
 def is_built(place: Path, stamp: str) -> bool:
-    """Whether `place` holds a whole build with this stamp."""
+    """Return whether `place` holds a complete build with this stamp."""
     try:
         return (place / _STAMP).read_text(encoding="ascii").strip() == stamp
     except FileNotFoundError:
@@ -80,14 +83,14 @@ def is_built(place: Path, stamp: str) -> bool:
 
 
 def stamp_of(plan: Plan) -> str:
-    """A digest of what the build depends on: module, command line and machine, but not the version of Go."""
+    """Return a digest of what the build depends on: module, arguments and machine, but not Go's version."""
     files = [(plan.module / name).read_bytes() for name in _MODULE_FILES]
     machine = f"{sys.platform}/{platform.machine()}"
     return digest([machine.encode(), *map(str.encode, _arguments(plan.release)), *files])
 
 
 def digest(parts: Sequence[bytes]) -> str:
-    """One line that differs for different parts, and for the same octets divided differently."""
+    """Return a digest that differs for different parts, also for the same bytes divided differently."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(len(part).to_bytes(8, "big") + part)
@@ -95,7 +98,7 @@ def digest(parts: Sequence[bytes]) -> str:
 
 
 def _arguments(release: Release) -> tuple[str, ...]:
-    """The arguments of `go build`; the first three flags keep out what the surroundings are like."""
+    """Return the arguments of `go build`; the first three flags exclude influences of the environment."""
     major, _, minor = release.minor.partition(".")
     facts = {
         "gitVersion": f"v{release.version}",
@@ -109,7 +112,7 @@ def _arguments(release: Release) -> tuple[str, ...]:
 
 def _build(plan: Plan, stamp: str, go: Path, environ: Mapping[str, str], progress: IO[str]) -> None:
     root = plan.place.parent
-    for abandoned in root.glob(f".{plan.place.name}.*"):  # by builders that were killed, for we hold the lock
+    for abandoned in root.glob(f".{plan.place.name}.*"):  # left by killed builds: this process has the lock
         shutil.rmtree(abandoned)
     draft = Path(tempfile.mkdtemp(prefix=f".{plan.place.name}.", dir=root))
     try:
@@ -148,14 +151,14 @@ def _compile(plan: Plan, draft: Path, go: Path, environ: Mapping[str, str], prog
 
 
 def _follow(process: "subprocess.Popen[bytes]", log: Path, version: str, progress: IO[str]) -> None:
-    """Say what is being built until Go ends: on one line of a terminal, else a line now and then."""
+    """Report progress until Go ends: on one line of a terminal, else with occasional lines."""
     started = time.monotonic()
     terminal = progress.isatty()
     while True:
         try:
             process.wait(timeout=1.0 if terminal else _LINE_EVERY_SECONDS)
         except subprocess.TimeoutExpired:
-            # Go names every module it downloads and every package when it starts on it.
+            # Go prints every module when it downloads it, and every package when it starts to compile it.
             lines = _lines(log)
             text = f"building {version}: {_elapsed(started)}, step {len(lines)} {''.join(lines[-1:])}"
         else:

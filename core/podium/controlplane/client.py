@@ -1,7 +1,7 @@
-"""A small synchronous client of one local API server: one kept connection, bytes in, a code and JSON out.
+"""A small synchronous client of one local API server: one connection, bytes in, a code and JSON out.
 
-It serves readiness checks and the differential tests, which send thousands of requests and must see every
-answer exactly as the server gave it, refusals included; so no status code is an exception here.
+It serves readiness checks and the differential tests. These send thousands of requests and must see every
+answer exactly as the server sent it, including refusals. Therefore no status code raises an exception here.
 """
 
 import http.client
@@ -13,16 +13,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-# The server drops a connection that was idle for 90 s; one that may be stale is not trusted with a POST.
+# The server closes a connection that was idle for 90 s. A POST is not sent on a connection that may be
+# closed.
 _IDLE_SECONDS = 60.0
 _TIMEOUT_SECONDS = 60.0
 
 
 class Client:
-    """A connection to an API server with a bearer token. Not for two threads at once."""
+    """A connection to an API server with a bearer token. Not thread-safe."""
 
     def __init__(self, url: str, token: str, authority: Path) -> None:
-        """`authority` is a PEM file of the certificates to trust; nothing is sent yet."""
+        """Create a client, without sending anything; `authority` is a PEM file of trusted certificates."""
         parts = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._connection = http.client.HTTPSConnection(
@@ -36,9 +37,9 @@ class Client:
     def request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> tuple[int, Any]:
-        """Send one request; the status code and the decoded body, or its text where it is not JSON.
+        """Send one request; return the status code and the decoded body, or its text if it is not JSON.
 
-        `body` is sent as it is when it is bytes, else as JSON. OSError and http.client.HTTPException escape.
+        A `body` of bytes is sent unchanged, any other as JSON. OSError and http.client.HTTPException escape.
         """
         headers = self._headers
         if body is not None:

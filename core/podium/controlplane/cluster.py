@@ -1,7 +1,7 @@
-"""A cluster on this machine as one folder: started, looked at and taken down through that folder alone.
+"""A cluster on this machine as one folder, which alone is needed to start, inspect and stop it.
 
-`up` starts what does not run and waits until all of it is ready, so on a running cluster it does nothing, and
-after a crash or a reboot it starts the same cluster again, with its data.
+`up` starts the components that do not run and waits until all are ready, so on a running cluster it does
+nothing. After a crash or a reboot it starts the same cluster again, with its data.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ from podium.errors import PodiumError
 
 DEFAULT_NODES = 3
 
-# kube-apiserver drains its watches first; what is still there after that has nothing to lose.
+# kube-apiserver drains its watches first; processes that still run after that have nothing to lose.
 _GRACE_SECONDS = 10.0
 
 
 class Wanted(NamedTuple):
-    """What `up` is asked for; None means as it is, or the default for a new cluster.
+    """The options of `up`; None keeps the present value, or means the default for a new cluster.
 
     `kubernetes` is the minor of one of RELEASES.
     """
@@ -48,11 +48,11 @@ class Wanted(NamedTuple):
     workload_api: bool | None = None
     nodes: int | None = None
     controllers: bool = True
-    apiserver: tuple[str, ...] = ()  # of a new cluster: further arguments of kube-apiserver
+    apiserver: tuple[str, ...] = ()  # Further arguments of kube-apiserver, for a new cluster.
 
 
 class Row(NamedTuple):
-    """One component as `status` shows it; `uptime` is in seconds, None where it does not run."""
+    """A component in the output of `status`; `uptime` is in seconds, None if it does not run."""
 
     component: str
     pid: int
@@ -61,11 +61,11 @@ class Row(NamedTuple):
 
 
 def up(folder: Path, wanted: Wanted, environ: Mapping[str, str], progress: IO[str]) -> tuple[State, bool]:
-    """Start what does not run of the cluster in `folder`, building it if need be, and wait until it is ready.
+    """Start the idle components of the cluster in `folder`, building it if necessary, until it is ready.
 
-    Answers the cluster and whether anything had to be started. PodiumError when the cluster there is another
-    than the wanted one, and when a component does not start: then what was started is stopped again and the
-    logs stay.
+    Returns the cluster and whether any component was started. Raises PodiumError if the existing cluster
+    differs from the wanted one, or if a component does not start. In the latter case the started components
+    are stopped again and the logs stay.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
@@ -86,7 +86,7 @@ def up(folder: Path, wanted: Wanted, environ: Mapping[str, str], progress: IO[st
 
 
 def down(folder: Path, progress: IO[str]) -> bool:
-    """Stop every process of the cluster in `folder` and remove the folder; False when there is none."""
+    """Stop every process of the cluster in `folder` and remove the folder; return False if there is none."""
     if not folder.is_dir():
         return False
     with _alone(folder, progress):
@@ -98,7 +98,7 @@ def down(folder: Path, progress: IO[str]) -> bool:
 
 
 def status(state: State, now: float) -> list[Row]:
-    """The components in the order they start; `now` is in seconds since 1970."""
+    """Return the components in starting order; `now` is in seconds since 1970."""
     return [
         Row(
             name,
@@ -112,7 +112,7 @@ def status(state: State, now: float) -> list[Row]:
 
 
 def check_same(settings: Settings, wanted: Wanted) -> None:
-    """PodiumError when the cluster that is there cannot be the wanted one."""
+    """Raise PodiumError if the existing cluster cannot be the wanted one."""
     asked = (
         ("Kubernetes", settings.kubernetes, wanted.kubernetes),
         ("the Workload API", settings.workload_api, wanted.workload_api),
@@ -131,7 +131,7 @@ def _word(value: object) -> str:
 
 
 def _alone(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager[None]:
-    # Beside the folder, not in it: the folder goes while the lock is held.
+    # The lock is beside the folder, because the folder is removed while the lock is held.
     waiting = f"waiting for another command on cluster {folder.name} to end"
     return alone(folder.with_name(f".{folder.name}.lock"), lambda: print(waiting, file=progress, flush=True))
 
@@ -187,12 +187,12 @@ def _spawn(folder: Path, state: State, name: str, argv: list[str]) -> None:
     version = programs.version(Path(argv[0]))
     started = process.spawn(argv, folder=folder, log=folder / log(name))
     state.components[name] = Running(started, version, time.time())
-    # At once: whatever happens to us next, `down` knows this process.
+    # Saved at once, so that `down` knows this process whatever happens next.
     save(folder, state)
 
 
 def _stop(state: State, components: Iterable[str]) -> None:
-    """Stop some components: etcd last, for the API server ends cleanly only while it is there."""
+    """Stop some components, etcd last, because the API server needs it to end cleanly."""
     chosen = {name: running.process for name, running in state.components.items() if name in components}
     etcd = [chosen.pop("etcd")] if "etcd" in chosen else []
     process.stop(chosen.values(), grace=_GRACE_SECONDS)
@@ -200,7 +200,10 @@ def _stop(state: State, components: Iterable[str]) -> None:
 
 
 def _write_credentials(folder: Path, settings: Settings) -> None:
-    """The CA, and a kubeconfig for the administrator and each component; the server has just made the CA."""
+    """Write the CA, and a kubeconfig for the administrator and each component.
+
+    The server has just created the CA.
+    """
     reach = access(folder, settings)
     authority = credentials.last_certificate((folder / SERVER_CERTIFICATE).read_text(encoding="ascii"))
     credentials.write_private(reach.authority, authority)
@@ -213,13 +216,13 @@ def _write_credentials(folder: Path, settings: Settings) -> None:
 
 
 def _add_nodes(folder: Path, state: State, count: int) -> None:
-    """Make the nodes 0 to count-1 where they are missing, and wait until every node takes pods."""
+    """Create the missing nodes 0 to count-1, and wait until every node accepts pods."""
     with contextlib.closing(access(folder, state.settings).client()) as client:
         for index in range(count):
             code, answer = client.request(
                 "POST", "/api/v1/nodes", nodes.node(index, version=state.settings.release.version)
             )
-            if code not in (201, 409):  # 409: it is there
+            if code not in (201, 409):  # 409: the node exists.
                 raise PodiumError(
                     f"node {index} of cluster {state.settings.name} was refused: {answer['message']}"
                 )

@@ -1,8 +1,8 @@
-"""Which programs a cluster consists of and the exact command line of each, as values to read and test.
+"""The programs of a cluster and the exact command line of each, as values to read and test.
 
-Every path is relative to the cluster's own folder, which is each program's working folder and is readable by
-its owner alone. etcd has no authentication of its own here, so it listens on sockets inside that folder and
-never on a port; the other programs listen on 127.0.0.1.
+Every path is relative to the cluster's own folder. The folder is each program's working directory, and only
+its owner can read it. etcd has no authentication here, so it listens on sockets inside that folder and never
+on a port; the other programs listen on 127.0.0.1.
 """
 
 from pathlib import Path
@@ -12,10 +12,10 @@ import msgspec
 
 from podium.controlplane.releases import RELEASES, Release
 
-# Where things are inside a cluster's folder.
+# Paths inside a cluster's folder.
 CERTIFICATES = "certificates"
 SERVER_CERTIFICATE = (
-    f"{CERTIFICATES}/apiserver.crt"  # written by kube-apiserver: its certificate, then the CA
+    f"{CERTIFICATES}/apiserver.crt"  # Written by kube-apiserver: its certificate, then the CA.
 )
 AUTHORITY = f"{CERTIFICATES}/ca.crt"  # the CA alone
 TOKENS = "tokens.csv"
@@ -26,12 +26,12 @@ _ETCD_PEER_SOCKET = "etcd-peer.sock:0"
 
 # kube-controller-manager's own default is 20 requests a second: half a minute for a gang of 500 pods.
 _CONTROLLER_MANAGER_QPS = 200
-# kwok renews in a quarter of this; the node lifecycle controller gives a node up after 50 s.
+# kwok renews after a quarter of this time; the node lifecycle controller marks a node unready after 50 s.
 _NODE_LEASE_SECONDS = 40
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster was asked to be and the ports it was given; does not change while it lives."""
+    """The requested properties of a cluster and its ports; they never change."""
 
     name: str
     kubernetes: str  # the minor
@@ -39,44 +39,44 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # True: kube-controller-manager, kube-scheduler and kwok run too. False: the API server alone.
     controllers: bool
     ports: dict[str, int]  # by component
-    apiserver: tuple[str, ...] = ()  # further arguments of kube-apiserver, where a test asks for an audit log
+    apiserver: tuple[str, ...] = ()  # Further arguments of kube-apiserver, for tests that need an audit log.
 
     @property
     def release(self) -> Release:
-        """The release of the minor."""
+        """Return the release of the minor."""
         return RELEASES[self.kubernetes]
 
 
 class Component(NamedTuple):
-    """One process of a cluster; the program is started with these arguments and no other."""
+    """A process of a cluster; the program is started with exactly these arguments."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 def names(*, controllers: bool) -> tuple[str, ...]:
-    """The components in the order they start; each needs those before it."""
+    """Return the components in starting order; each needs those before it."""
     server = ("etcd", "kube-apiserver")
     return (*server, "kube-controller-manager", "kube-scheduler", "kwok") if controllers else server
 
 
 def listening(*, controllers: bool) -> tuple[str, ...]:
-    """The components that need a port of their own."""
+    """Return the components that need a port of their own."""
     return tuple(name for name in names(controllers=controllers) if name.startswith("kube-"))
 
 
 def kubeconfig(component: str) -> str:
-    """The file with a component's own credential."""
+    """Return the file with a component's own credential."""
     return f"{component}.kubeconfig"
 
 
 def log(component: str) -> str:
-    """Where a component's output goes."""
+    """Return the file with a component's output."""
     return f"logs/{component}.log"
 
 
 def commands(settings: Settings, stages: Path) -> list[Component]:
-    """The components of a cluster with their arguments; `stages` is kwok's configuration."""
+    """Return the components of a cluster with their arguments; `stages` is kwok's configuration."""
     arguments = {
         "etcd": _etcd(),
         "kube-apiserver": _apiserver(settings),
@@ -97,13 +97,16 @@ def _etcd() -> tuple[str, ...]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=podium={peer}",
-        "--unsafe-no-fsync=true",  # this cluster's data need not survive a power cut
+        "--unsafe-no-fsync=true",  # This cluster's data need not survive a power failure.
         "--log-level=warn",
     )
 
 
 def _serving(settings: Settings, component: str) -> tuple[str, ...]:
-    """Loopback only; the port is shared with the socket that reserved it until the program has bound it."""
+    """Return the arguments for serving on loopback.
+
+    The port is shared with the socket that reserved it until the program has bound it.
+    """
     return (
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.ports.get(component, 0)}",
@@ -123,7 +126,7 @@ def _apiserver(settings: Settings) -> tuple[str, ...]:
         f"--etcd-servers=unix://{ETCD_SOCKET}",
         *_serving(settings, "kube-apiserver"),
         "--advertise-address=127.0.0.1",
-        "--endpoint-reconciler-type=none",  # Endpoints may not hold a loopback address
+        "--endpoint-reconciler-type=none",  # Endpoints may not hold a loopback address.
         "--service-cluster-ip-range=10.0.0.0/24",
         "--allow-privileged=true",
         "--anonymous-auth=false",
@@ -138,7 +141,7 @@ def _apiserver(settings: Settings) -> tuple[str, ...]:
         versions = ",".join(f"{version}=true" for version in settings.release.workload_versions)
         arguments.append(f"--runtime-config={versions}")
     if not settings.controllers:
-        # Nobody would make the default ServiceAccount or take the not-ready taint off a Node.
+        # No controller would create the default ServiceAccount or remove the not-ready taint from a Node.
         arguments.append("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
     return (*arguments, *settings.apiserver)
 
@@ -150,12 +153,12 @@ def _controller_manager(settings: Settings) -> tuple[str, ...]:
         f"--authentication-kubeconfig={credential}",
         f"--authorization-kubeconfig={credential}",
         *_serving(settings, "kube-controller-manager"),
-        "--authentication-skip-lookup=true",  # the API server publishes no CA of clients, having none
+        "--authentication-skip-lookup=true",  # The API server publishes no client CA, because it has none.
         "--leader-elect=false",
         "--use-service-account-credentials=true",
         f"--root-ca-file={AUTHORITY}",
         f"--service-account-private-key-file={SERVICE_ACCOUNT_KEY}",
-        "--flex-volume-plugin-dir=flexvolume",  # made when missing; the default is a system folder
+        "--flex-volume-plugin-dir=flexvolume",  # Created if missing; the default is a system folder.
         f"--kube-api-qps={_CONTROLLER_MANAGER_QPS}",
         f"--kube-api-burst={2 * _CONTROLLER_MANAGER_QPS}",
         *_gates(settings),
@@ -169,7 +172,7 @@ def _scheduler(settings: Settings) -> tuple[str, ...]:
         f"--authentication-kubeconfig={credential}",
         f"--authorization-kubeconfig={credential}",
         *_serving(settings, "kube-scheduler"),
-        "--authentication-skip-lookup=true",  # the API server publishes no CA of clients, having none
+        "--authentication-skip-lookup=true",  # The API server publishes no client CA, because it has none.
         "--leader-elect=false",
         *_gates(settings),
     )
@@ -179,6 +182,6 @@ def _kwok(stages: Path) -> tuple[str, ...]:
     return (
         f"--kubeconfig={kubeconfig('kwok')}",
         f"--config={stages}",
-        "--manage-all-nodes=true",  # no node of this cluster is ever real
+        "--manage-all-nodes=true",  # Every node of this cluster is fake.
         f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}",
     )

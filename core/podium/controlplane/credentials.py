@@ -1,7 +1,7 @@
-"""The secrets of a local cluster, made with the standard library alone.
+"""The secrets of a local cluster, created with the standard library alone.
 
-kube-apiserver signs its own serving certificate, so what is left is a bearer token for each identity and the
-key that signs service account tokens. Every file is created readable by its owner only.
+kube-apiserver signs its own serving certificate. The remaining secrets are a bearer token for each identity
+and the key that signs service account tokens. Only the owner can read these files.
 """
 
 import base64
@@ -13,7 +13,7 @@ from pathlib import Path
 from podium.controlplane.components import SERVICE_ACCOUNT_KEY, TOKENS
 
 ADMIN = "admin"
-# User and groups by component; RBAC's bootstrap policy knows the two system users, as on any cluster.
+# User and groups by component; RBAC's bootstrap policy has the two system users, as on any cluster.
 _IDENTITIES = {
     ADMIN: ("podium:admin", ("system:masters",)),
     "kube-controller-manager": ("system:kube-controller-manager", ()),
@@ -28,7 +28,7 @@ _EC_SUFFIX = bytes.fromhex("a00a06082a8648ce3d030107")
 
 
 def write(folder: Path) -> None:
-    """Make the tokens and the service account key of a new cluster."""
+    """Create the tokens and the service account key of a new cluster."""
     lines = [
         ",".join((secrets.token_urlsafe(32), user, name, *groups)) + "\n"
         for name, (user, groups) in _IDENTITIES.items()
@@ -38,24 +38,24 @@ def write(folder: Path) -> None:
 
 
 def tokens(folder: Path) -> dict[str, str]:
-    """The bearer tokens of a cluster by identity: ADMIN or a component."""
+    """Return the bearer tokens of a cluster by identity: ADMIN or a component."""
     lines = (folder / TOKENS).read_text(encoding="ascii").splitlines()
     return {name: token for token, _, name, *_ in (line.split(",") for line in lines)}
 
 
 def ec_private_key(scalar: bytes) -> str:
-    """A P-256 private key as PEM from 32 random octets (all but 2**-32 of them are valid keys)."""
+    """Return a P-256 private key as PEM from 32 random bytes (all but 2**-32 of them are valid keys)."""
     body = base64.encodebytes(_EC_PREFIX + scalar + _EC_SUFFIX).decode("ascii")
     return f"-----BEGIN EC PRIVATE KEY-----\n{body}-----END EC PRIVATE KEY-----\n"
 
 
 def last_certificate(chain: str) -> str:
-    """The last certificate of a PEM file: of a server's own chain, the CA that signed it."""
+    """Return the last certificate of a PEM file: in a server's own chain, the CA that signed it."""
     return chain[chain.rindex("-----BEGIN CERTIFICATE-----") :]
 
 
 def kubeconfig(*, cluster: str, user: str, url: str, token: str, authority: str) -> str:
-    """A self-contained kubeconfig; its one context is called podium-CLUSTER."""
+    """Return a self-contained kubeconfig; its one context is called podium-CLUSTER."""
     values: Mapping[str, str] = {
         "context": f"podium-{cluster}",
         "user": user,

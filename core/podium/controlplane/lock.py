@@ -1,4 +1,4 @@
-"""One process at a time, across processes: a lock on a file, which the kernel drops when its holder dies."""
+"""A lock on a file for one process at a time; the kernel releases it when its holder dies."""
 
 import contextlib
 import fcntl
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock; `waiting` is called once if somebody else has it. The file stays behind, empty."""
+    """Hold the lock; `waiting` is called once if another process has it. The empty file stays."""
     with path.open("w", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

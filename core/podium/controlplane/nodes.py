@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-# kwok keeps such a node's status; without a kubelet the capacity has to be there from the start.
+# kwok does not compute the status of such a node; without a kubelet the capacity must be set at creation.
 _ALLOCATABLE = {
     "cpu": "96",
     "memory": "768Gi",
@@ -14,7 +14,7 @@ _ALLOCATABLE = {
 
 
 def node(index: int, *, version: str) -> dict[str, Any]:
-    """Node number `index` (from 0) as it is created; `version` is the kubelet's, e.g. "1.37.0"."""
+    """Return node number `index` (from 0) as it is created; `version` is the kubelet's, e.g. "1.37.0"."""
     name = f"node-{index}"
     return {
         "apiVersion": "v1",
@@ -48,7 +48,7 @@ def node(index: int, *, version: str) -> dict[str, Any]:
 
 
 def unready(nodes: Iterable[dict[str, Any]]) -> list[str]:
-    """The names of the nodes on which the scheduler would not place a pod yet."""
+    """Return the names of the nodes on which the scheduler would not place a pod yet."""
     return [
         node["metadata"]["name"]
         for node in nodes

@@ -1,7 +1,8 @@
-"""Ports on loopback that nobody else can take between choosing one and the program binding it.
+"""Loopback ports that no other user can take between the choice and the program's bind.
 
-A port is reserved by a socket that is bound and never listens. The programs bind with SO_REUSEPORT too
-(--permit-port-sharing), which the kernel allows to the same user only; connections reach whoever listens.
+A port is reserved by a socket that is bound and never listens. The programs also bind with SO_REUSEPORT
+(--permit-port-sharing), which the kernel allows to the same user only; connections reach the listening
+socket.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ from podium.errors import PodiumError
 
 
 def reserve(held: contextlib.ExitStack, port: int) -> int:
-    """Reserve a port until `held` is closed: this one, or any free one for 0."""
+    """Reserve a port until `held` is closed: this port, or any free one for 0."""
     reservation = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:

@@ -1,8 +1,8 @@
-"""Processes that outlive the command that started them, and are only ever stopped when they are still ours.
+"""Processes that outlive the command that started them, and are stopped only if they are still the same.
 
-A process id alone is not an identity: after a crash or a reboot the number may belong to a stranger. A
-process is therefore remembered together with the time the kernel says it started, and nothing is signalled
-unless both still agree.
+A process id alone is not an identity: after a crash or a reboot the number may belong to another program. A
+process is therefore recorded together with its start time from the kernel, and gets a signal only if both
+still agree.
 """
 
 import contextlib
@@ -17,25 +17,25 @@ import msgspec
 
 _POLL_SECONDS = 0.03
 
-# The shell puts the program in the background and ends, so that init adopts it: the caller has no child to
-# reap, and its own end takes nothing down. `$!` is the program itself, for the shell's fork becomes it.
+# The shell puts the program in the background and exits, so that init adopts it: the caller has no child to
+# reap, and the caller's exit stops nothing. `$!` is the program itself, because the shell's fork becomes it.
 _DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process's identity: its id, and when the kernel started it in the kernel's own words."""
+    """A process's identity: its id, and its start time in the kernel's format."""
 
     pid: int
     started: str
 
 
 def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
-    """Start a program in its own session with `folder` as working folder, appending its output to `log`.
+    """Start a program in its own session in the working directory `folder`, with its output added to `log`.
 
-    It sees nothing of our environment: etcd and client-go take settings from variables, and an API server
-    the proxy through which it would look for its webhooks; none is meant here.
+    It gets nothing of our environment: etcd and client-go take settings from variables, and an API server
+    would take the proxy for its webhooks. None of these is intended here.
     """
-    shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed as they are
+    shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed unchanged
         ["/bin/sh", "-c", _DETACH, "sh", str(log), *argv],
         cwd=folder,
         env={"PATH": os.defpath, "HOME": str(folder)},
@@ -45,24 +45,24 @@ def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
         check=True,
     )
     pid = int(shell.stdout)
-    # A process that is already gone has no start time; "" matches no process, so it is simply not alive.
+    # A process that has already exited has no start time; "" matches no process, so it is not alive.
     return Process(pid, start_time(pid) or "")
 
 
 def capture(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run a short command to its end, without input; OSError when there is no such program."""
-    return subprocess.run(  # noqa: S603 - the caller's program, its arguments passed as they are
+    """Run a short command to its end, without input. Raises OSError if there is no such program."""
+    return subprocess.run(  # noqa: S603 - the caller's program, its arguments passed unchanged
         argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
 
 
 def alive(process: Process) -> bool:
-    """Whether this very process still runs; one that ended and waits to be reaped does not."""
+    """Return whether this same process still runs; a zombie does not."""
     return bool(process.started) and start_time(process.pid) == process.started
 
 
 def stop(processes: Iterable[Process], *, grace: float) -> None:
-    """Ask every process to end and wait; kill those that still run after `grace` seconds."""
+    """Send SIGTERM to every process and wait; kill those that still run after `grace` seconds."""
     running = [process for process in processes if alive(process)]
     _signal(running, signal.SIGTERM)
     wait_until(lambda: not any(map(alive, running)), seconds=grace)
@@ -71,7 +71,7 @@ def stop(processes: Iterable[Process], *, grace: float) -> None:
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float) -> bool:
-    """Poll a condition until it holds; False when it still does not after `seconds`."""
+    """Poll a condition until it holds; return False if it still does not after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -81,7 +81,7 @@ def wait_until(condition: Callable[[], bool], *, seconds: float) -> bool:
 
 
 def start_time(pid: int) -> str | None:
-    """When the kernel started `pid`, unique across reboots; None for no process or one that has ended."""
+    """Return the start time of `pid`, unique across reboots; None if it does not exist or has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -93,14 +93,17 @@ def start_time(pid: int) -> str | None:
 
 
 def parse_stat(stat: str, boot: str) -> str | None:
-    """The start time in a line of /proc/PID/stat (proc(5): field 3 is the state, 22 the start in ticks)."""
-    # The name in field 2 may hold spaces and brackets of its own; the last bracket closes it.
+    """Return the start time in a line of /proc/PID/stat.
+
+    By proc(5), field 3 is the state, and field 22 the start in ticks.
+    """
+    # The name in field 2 may contain spaces and brackets; the last bracket closes it.
     fields = stat[stat.rindex(")") + 2 :].split()
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
 
 
 def _start_time_from_ps(pid: int) -> str | None:
-    """The same where there is no /proc (macOS); to the second."""
+    """Return the start time to the second on systems without /proc (macOS)."""
     ps = capture(["ps", "-o", "state=,lstart=", "-p", str(pid)], os.environ)
     state, _, started = ps.stdout.strip().partition(" ")
     return started.strip() if state and not state.startswith("Z") else None

@@ -1,8 +1,8 @@
-"""Where a cluster's programs come from: what the user points at, else Podium's own build.
+"""The source of a cluster's programs: paths that the user sets, else Podium's own build.
 
-The variables are envtest's (controller-runtime), so a folder that already serves Go tests serves here too.
-KUBEBUILDER_ASSETS names a folder with the programs, or one that holds a folder for each version as Podium's
-cache does; TEST_ASSET_ETCD, TEST_ASSET_KUBE_APISERVER and so on name one program each.
+The variables are envtest's (controller-runtime), so a folder for Go tests works here too. KUBEBUILDER_ASSETS
+names a folder with the programs, or a folder with one folder per version, as in Podium's cache.
+TEST_ASSET_ETCD, TEST_ASSET_KUBE_APISERVER and so on name one program each.
 """
 
 import os
@@ -22,9 +22,10 @@ ASSETS = "KUBEBUILDER_ASSETS"
 def find(
     release: Release, needed: Sequence[str], environ: Mapping[str, str], progress: IO[str]
 ) -> dict[str, Path]:
-    """The path of every program in `needed`, building them first where nobody named them.
+    """Return the path of every program in `needed`; those that the user did not set are built first.
 
-    PodiumError when a named one is missing, or is another minor of Kubernetes than `release`.
+    Raises PodiumError if a program that the user set is missing, or is another minor of Kubernetes than
+    `release`.
     """
     chosen = overrides(release, needed, environ)
     if "kube-apiserver" in chosen:
@@ -35,7 +36,7 @@ def find(
 
 
 def overrides(release: Release, needed: Sequence[str], environ: Mapping[str, str]) -> dict[str, Path]:
-    """The programs that the environment names: each exists; with ASSETS set, all of `needed` are there."""
+    """Return the programs that the environment names: each exists; with ASSETS set, all of `needed` exist."""
     chosen: dict[str, Path] = {}
     for name in needed:
         variable = "TEST_ASSET_" + name.upper().replace("-", "_")
@@ -54,7 +55,7 @@ def overrides(release: Release, needed: Sequence[str], environ: Mapping[str, str
 
 
 def version(program: Path) -> str:
-    """The version a program gives itself, e.g. "1.37.0"; PodiumError when it cannot be run."""
+    """Return the version that a program reports, e.g. "1.37.0". Raises PodiumError if it cannot be run."""
     try:
         answer = capture([str(program), "--version"], os.environ)
     except OSError as error:

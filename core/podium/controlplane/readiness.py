@@ -1,7 +1,7 @@
-"""When a cluster is ready, and the one line that says why it is not.
+"""The conditions for a ready cluster, and the one-line reason if it is not ready.
 
-Nothing here sleeps for a guessed time: each component is asked until it answers, it dies, or the deadline
-passes. The deadline is generous for slow machines, and a dead process is noticed at once.
+There are no fixed sleeps: each component is polled until it answers, it dies, or the deadline passes. The
+deadline is generous for slow machines, and a dead process is noticed at once.
 """
 
 import contextlib
@@ -17,22 +17,22 @@ from podium.controlplane.process import wait_until
 from podium.controlplane.state import State, access
 from podium.errors import PodiumError
 
-# Ready after about 4 s on an idle machine; one that builds at the same time needs much longer.
+# Ready after about 4 s on an idle machine; a machine that builds at the same time needs much longer.
 _READY_SECONDS = 120.0
 _LAST_LINES = 3
 _LINE_CHARACTERS = 300
 
-# How klog, cobra, the Go runtime and etcd begin the line that matters.
+# The prefixes of important log lines in klog, cobra, the Go runtime and etcd.
 _GRAVE = re.compile(r'^(F\d{4} |E\d{4} |[Ee]rror: |panic: |fatal error: |\{"level":"(error|panic|fatal)")')
 
 
 def wait_for(folder: Path, state: State, component: str) -> None:
-    """Wait until a component that was started is ready; PodiumError when it ends or takes too long."""
+    """Wait until a started component is ready. Raises PodiumError if it ends or takes too long."""
     wait_while_alive(folder, state, component, _probe(folder, state, component))
 
 
 def wait_for_pods(folder: Path, state: State) -> None:
-    """Wait until a pod in the default namespace is admitted and can be placed on every node there is."""
+    """Wait until the default namespace admits pods and every existing node can take them."""
     with contextlib.closing(access(folder, state.settings).client()) as client:
 
         def account_exists() -> bool:
@@ -46,7 +46,7 @@ def wait_for_pods(folder: Path, state: State) -> None:
 
 
 def wait_while_alive(folder: Path, state: State, component: str, ready: Callable[[], bool]) -> None:
-    """Wait until `ready` answers True or any component of the cluster has ended, which is a PodiumError."""
+    """Wait until `ready` returns True. Raises PodiumError if any component of the cluster ends first."""
     dead: list[str] = []
 
     def settled() -> bool:
@@ -62,7 +62,7 @@ def wait_while_alive(folder: Path, state: State, component: str, ready: Callable
 
 
 def grave_lines(lines: Iterable[str]) -> list[str]:
-    """The last lines of a log that say what went wrong, or just the last ones where none does."""
+    """Return the last lines of a log that report an error, or just the last ones if none does."""
     filled = [line.strip()[:_LINE_CHARACTERS] for line in lines if line.strip()]
     return ([line for line in filled if _GRAVE.match(line)] or filled)[-_LAST_LINES:]
 
@@ -85,7 +85,7 @@ def _probe(folder: Path, state: State, component: str) -> Callable[[], bool]:
 
 
 def _answers(connect: Callable[[], Client], path: str) -> bool:
-    # Not there yet: no certificate, no listener, or one that hangs up while it starts.
+    # Not ready: no certificate, no listener, or a connection that is closed during start-up.
     with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connect()) as client:
         return client.request("GET", path)[0] == 200
     return False

@@ -1,19 +1,19 @@
-"""The Kubernetes releases a control plane can be built of, and what each needs to serve the Workload API.
+"""The Kubernetes releases from which a control plane can be built, and their Workload API settings.
 
-The API moved and its feature gates were folded between the two minors, so everything that depends on the
-release is one row here; no other module compares versions.
+The API moved and its feature gates were merged between the two minors. Everything that depends on the release
+is therefore one row here, and no other module compares versions.
 """
 
 from typing import NamedTuple
 
 
 class Release(NamedTuple):
-    """One minor of Kubernetes: the patch that is built and the switches of its Workload API."""
+    """A minor of Kubernetes: the patch to build and the switches of its Workload API."""
 
     minor: str  # "1.37"
     version: str  # "1.37.0"
-    feature_gates: tuple[str, ...]  # for kube-apiserver, kube-scheduler and kube-controller-manager alike
-    workload_versions: tuple[str, ...]  # group/version of every API that is off by default
+    feature_gates: tuple[str, ...]  # For kube-apiserver, kube-scheduler and kube-controller-manager alike.
+    workload_versions: tuple[str, ...]  # The group/version of every API that is off by default.
 
 
 RELEASES = {

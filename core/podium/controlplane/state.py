@@ -1,6 +1,6 @@
-"""What a cluster's folder says of it: the settings, the processes, and how to reach its API server.
+"""The data in a cluster's folder: the settings, the processes, and the access to its API server.
 
-Any later command, or another process at the same time, continues from the folder alone.
+Any later command, or another process at the same time, needs only the folder.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ _KUBECONFIG = "kubeconfig"
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A component that was started: its process, the version it gives itself, when (seconds since 1970)."""
+    """A started component: its process, its reported version, and its start (seconds since 1970)."""
 
     process: Process
     version: str
@@ -27,19 +27,19 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct):
-    """Everything known of a cluster, secrets apart."""
+    """Everything known about a cluster, except secrets."""
 
     settings: Settings
-    components: dict[str, Running] = msgspec.field(default_factory=dict)  # in the order they start
+    components: dict[str, Running] = msgspec.field(default_factory=dict)  # In starting order.
 
     def runs(self, component: str) -> bool:
-        """Whether the component was started and is still there."""
+        """Return whether the component was started and is still running."""
         running = self.components.get(component)
         return running is not None and alive(running.process)
 
 
 class Access(NamedTuple):
-    """How to reach a cluster as its administrator (group system:masters)."""
+    """The access to a cluster as its administrator (group system:masters)."""
 
     url: str
     token: str
@@ -47,12 +47,12 @@ class Access(NamedTuple):
     kubeconfig: Path
 
     def client(self) -> Client:
-        """A new connection."""
+        """Return a new connection."""
         return Client(self.url, self.token, self.authority)
 
 
 def load(folder: Path) -> State | None:
-    """What is known of the cluster in `folder`; None when there is none."""
+    """Return the state of the cluster in `folder`, or None if there is none."""
     path = folder / _STATE
     try:
         return msgspec.json.decode(path.read_bytes(), type=State)
@@ -63,13 +63,13 @@ def load(folder: Path) -> State | None:
 
 
 def save(folder: Path, state: State) -> None:
-    """Write the state, whole or not at all."""
+    """Write the state, completely or not at all."""
     text = msgspec.json.format(msgspec.json.encode(state)).decode()
     credentials.write_private(folder / _STATE, text)
 
 
 def access(folder: Path, settings: Settings) -> Access:
-    """How to reach the cluster in `folder`, once its API server was started."""
+    """Return the access to the cluster in `folder`, once its API server was started."""
     return Access(
         url=f"https://127.0.0.1:{settings.ports['kube-apiserver']}",
         token=credentials.tokens(folder)[credentials.ADMIN],
