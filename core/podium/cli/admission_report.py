@@ -1,4 +1,4 @@
-"""What `podium admit` found, for people and for programs: the AdmissionReport and its table."""
+"""The results of `podium admit`, for people and for programs: the AdmissionReport and its table."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,13 +15,13 @@ from podium.wording import count
 
 
 class Result(NamedTuple):
-    """One object and what would become of it."""
+    """An object and its verdict."""
 
     ref: ObjectRef
     verdict: Verdict
 
     def as_json(self) -> dict[str, Any]:
-        """Give the result as the report's contract has it."""
+        """Return the result in the form of the report's contract."""
         verdict = self.verdict
         return {
             "object": msgspec.to_builtins(self.ref),
@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 def render(results: Sequence[Result], profile: Profile, output: str, layout: Layout) -> str:
-    """Write the report as `json`, `yaml` or `table`."""
+    """Return the report as `json`, `yaml` or `table`."""
     if output == "table":
         return _table(results, profile, layout)
     report = document("AdmissionReport", results=[result.as_json() for result in results])
@@ -84,7 +84,7 @@ def _drops(rule: str) -> bool:
 
 
 def changes(verdict: Verdict) -> str:
-    """Say what admission changed: what was stamped, what was dropped, what the server does not know."""
+    """Return the changes of admission: fields that were set, dropped, or are unknown to the server."""
     parts = []
     written = {operation["path"]: operation["value"] for operation in verdict.patch}
     for path, value in written.items():

@@ -1,7 +1,7 @@
-"""`podium admit`: what the API server, and Podium's rules, would do to a manifest; no cluster is written to.
+"""`podium admit`: show what the API server and Podium's rules would do to a manifest, without any write.
 
-Objects are taken in the order they come, and each that is admitted is there for those after it, so a file
-with a class, a group and its pods is judged as `kubectl create -f` would meet it.
+Objects are processed in order, and each admitted object exists for the objects after it. A file with a class,
+a group and its pods therefore gets the same result as from `kubectl create -f`.
 """
 
 import sys
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 MINORS = tuple(f"1.{minor}" for minor in WORKLOAD_VERSIONS)
 LIVE = "live"
 
-# What a refusal may rest on that was never in the input.
+# Absent objects that were not part of the input, and on which a refusal may depend.
 _ABSENT = {
     pod.UNKNOWN_CLASS.rule.id: Kind.PRIORITY_CLASS,
     podgroup.UNKNOWN_CLASS.rule.id: Kind.PRIORITY_CLASS,
     podgroup.WORKLOAD_MISSING.rule.id: Kind.WORKLOAD,
 }
 
-Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
+Identity = tuple[str, str, str, str]  # The identity ignores the version: group, kind, namespace, name.
 
 
 class Cluster:
-    """What is there already: the index that rules see, and the documents that updates start from."""
+    """The existing objects: the index for the rules, and the documents that updates start from."""
 
     def __init__(self, *, native_served: bool = True) -> None:
         self._loader = Loader(native_served=native_served)
@@ -55,19 +55,19 @@ class Cluster:
         self.server = ""
 
     def add(self, document: Document) -> None:
-        """Take an object that is stored. Raises ReadError where it does not decode or comes twice."""
+        """Add a stored object. Raises ReadError if it does not decode or is a duplicate."""
         self._loader.add(document)
         if judged({"apiVersion": document.apiVersion, "kind": document.kind}):
             self.keep(document)
 
     def add_page(self, page: "Page") -> None:
-        """Take objects of a live cluster."""
+        """Add objects of a live cluster."""
         self._loader.mark_listed(page.served.read.kind)
         for document in page.documents:
             self.add(document)
 
     def keep(self, document: Document) -> None:
-        """Take an object only as what an update starts from; a later one of the same identity replaces it."""
+        """Add an object only as the base of an update; a later one of the same identity replaces it."""
         self._stored[_identity(document.value())] = document
 
     def loaded(self, server: str = "") -> "Cluster":
@@ -77,7 +77,7 @@ class Cluster:
         return self
 
     def stored(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Give the stored object of the same identity, in the same version, or None."""
+        """Return the stored object of the same identity, in the same version, or None."""
         found = self._stored.get(_identity(document))
         if found is None:
             return None
@@ -90,7 +90,7 @@ class Cluster:
         return found
 
     def join(self, admitted: dict[str, Any]) -> None:
-        """Store an object that was admitted. Raises msgspec.ValidationError where no reader could read it."""
+        """Store an admitted object. Raises msgspec.ValidationError if its read cannot decode it."""
         read = READS[admitted["apiVersion"], admitted["kind"]]
         value = read.neutral(msgspec.convert(admitted, read.type))
         if admitted["metadata"].get("name"):
@@ -203,13 +203,13 @@ def _begin(discovery: "Discovery") -> Cluster:
 
 
 def _minor(server: str) -> str:
-    """Give the minor to judge by: the server's, or of those we follow the nearest."""
+    """Return the minor for the verdicts: the server's, or the nearest supported one."""
     served = minor_of(server)
     return MINORS[-1] if served is None else nearest(served, WORKLOAD_VERSIONS)
 
 
 def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
-    """Tell the objects that rules speak of from the others, which are counted by kind."""
+    """Return the objects that rules apply to, and the counts of the others by kind."""
     chosen: list[Document] = []
     skipped: dict[str, int] = {}
     for document in documents:
@@ -217,7 +217,7 @@ def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Docume
         if judged(header) or makes_pods(header):
             chosen.append(document)
         elif document.kind.endswith("List"):
-            continue  # an empty one
+            continue  # An empty List.
         elif strict:
             raise document.error(f"no rule speaks of {document.apiVersion} {document.kind} (--strict)")
         else:
@@ -230,7 +230,7 @@ def _admit(document: Document, operation: Operation, cluster: Cluster, profile: 
     try:
         value = document.value()
     except ReadError:
-        # The typed read knows the field's name, where the untyped one does not.
+        # Only the typed read reports the name of the field.
         document.read(READS[document.apiVersion, document.kind].type)
         raise
     if not isinstance(value.get("metadata", {}), dict | None):
@@ -252,7 +252,7 @@ def _admit(document: Document, operation: Operation, cluster: Cluster, profile: 
 
 
 def _with_revision(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
-    """Fill in the stored resourceVersion where the client gives none, as `kubectl replace` does."""
+    """Return an object with the stored resourceVersion if it has none, as `kubectl replace` does."""
     if old is None:
         return new
     given, stored = new.get("metadata") or {}, old.get("metadata") or {}
@@ -262,7 +262,7 @@ def _with_revision(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str,
 
 
 def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
-    """Refuse a pod for a field that no rule speaks of but every reader must decode; the server would, too."""
+    """Return a refusal for a field that no rule checks but every read must decode, as the server would."""
     version = ref.apiVersion.rpartition("/")[2]
     message = f'{ref.kind} in version "{version}" cannot be handled as a {ref.kind}: {problem}'
     finding = WRONG_TYPE.rule.finding(ref, "", problem, WRONG_TYPE.fix)
@@ -279,7 +279,7 @@ def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
 
 
 def _with_absences(verdict: Verdict, cluster: Cluster) -> Verdict:
-    """Say when a refusal rests on the absence of what was never in the input."""
+    """Return a verdict that says if a refusal depends on objects that were not part of the input."""
     state = cluster.state
     present = {Kind.PRIORITY_CLASS: bool(state.classes), Kind.WORKLOAD: bool(state.workloads)}
     missing = {_ABSENT[finding.rule] for finding in verdict.findings if finding.rule in _ABSENT}

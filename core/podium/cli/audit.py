@@ -1,8 +1,8 @@
-"""`podium audit`: read a cluster, from files or live, judge it, and write one report in the format asked for.
+"""`podium audit`: read a cluster from files or live, audit it, and write one report in the requested format.
 
-It may be compared with a baseline: an earlier report, or another input, which is then judged first. The
-report is made whole before a byte of it is written, and the exit code comes from the findings that count, so
-neither depends on the format.
+The report may be compared with a baseline: an earlier report, or another input, which is then audited first.
+The report is complete before its first byte is written, and the exit code comes from the findings that count.
+Neither depends on the format.
 """
 
 import sys
@@ -110,7 +110,7 @@ def command(
 
 
 class Judge(NamedTuple):
-    """Which rules are asked for, and the minor to judge for, None for the input's own."""
+    """The requested rules, and the minor to audit for, None for the input's own."""
 
     select: Collection[str]
     ignore: Collection[str]
@@ -123,7 +123,7 @@ class Judge(NamedTuple):
                 raise click.UsageError(f"{option}: {complaint}")
 
     def rules(self, triage: Triage) -> list[Rule]:
-        """Give the rules that are asked for, with the severities they are given."""
+        """Return the requested rules with their configured severities."""
         return [
             msgspec.structs.replace(rule, severity=triage.severities.get(rule.id, rule.severity))
             for rule in RULES
@@ -131,7 +131,7 @@ class Judge(NamedTuple):
         ]
 
     def report(self, loaded: Loaded, triage: Triage, name: str) -> AuditReport:
-        """Audit what was read; stderr says for which minor, and of which input where it has a name."""
+        """Return the audit of the input; stderr gets the minor, and the name of the input if it has one."""
         minor, chosen_by = _minor(self.kubernetes, loaded)
         click.echo(f"podium: {name and f'{name}: '}judging for Kubernetes {minor}: {chosen_by}", err=True)
         with collector_paused(), loaded.origins.placed():
@@ -159,7 +159,7 @@ def _triage(config: str | None) -> Triage:
 
 
 def _read_report(path: str) -> AuditReport:
-    """Read a report that was written with -o json (or yaml). Raises PodiumError: it is something else."""
+    """Return a report that was written with -o json (or yaml). Raises PodiumError for any other file."""
     documents = list(inputs.read_documents([path]))
     document = documents[0]
     if len(documents) != 1 or (document.apiVersion, document.kind) != (API_VERSION, "AuditReport"):
@@ -169,7 +169,7 @@ def _read_report(path: str) -> AuditReport:
 
 
 def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *, to_file: bool) -> Context:
-    """Gather what a rendering needs from the terminal, the clock and the input."""
+    """Return what a rendering needs from the terminal, the clock and the input."""
     width, colour = terminal(to_file=to_file)
     return Context(
         rules=rules,
@@ -183,14 +183,14 @@ def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], *,
 
 
 def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
-    """Choose the minor to judge for, and say how: as asked, the API server's, else the kubelets'."""
+    """Return the minor to audit for, and how it was chosen: the option, the API server, else the kubelets."""
     if asked is not None:
         return asked, "asked for with --kubernetes"
     return choose_minor(loaded.state.nodes.values(), loaded.server)
 
 
 def _objects(state: State) -> dict[str, int]:
-    """Count what was read, by kind."""
+    """Return the number of objects that were read, by kind."""
     read: dict[Kind, Sized] = {
         Kind.POD: state.pods,
         Kind.NODE: state.nodes,
@@ -206,9 +206,10 @@ def _objects(state: State) -> dict[str, int]:
 
 
 def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], Place | None]:
-    """Find findings in the input's files; a line is looked up only for what is asked.
+    """Return a function that finds findings in the input's files; lines are looked up on demand.
 
-    What is in no file, as a group that is missing, is placed in the first file as a whole.
+    A finding on an object that is in no file, such as a missing group, is placed in the first file as a
+    whole.
     """
     whole = next((Place(name, None) for name in filenames if Path(name).is_file()), None)
 

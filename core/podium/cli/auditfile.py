@@ -1,4 +1,4 @@
-"""The file that says how bad findings are and which do not count: severities, and ignores with a reason.
+"""The configuration file of the audit: severities, and ignores with a reason.
 
 An example, which docs/ci.md explains:
 
@@ -24,7 +24,7 @@ from podium.findings import Severity
 from podium.rules.audit.table import unknown_rule
 from podium.triage import Ignore, Triage
 
-# date.fromisoformat takes 20270131 and 2027-W05-1 as well, which is more than RFC 3339 has.
+# date.fromisoformat also accepts 20270131 and 2027-W05-1, which RFC 3339 does not.
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -56,13 +56,13 @@ class IgnoreModel(Strict):
     """Findings that do not count."""
 
     rule: Annotated[str, pydantic.AfterValidator(_known)]
-    """What is ignored: findings of this rule (docs/rules.md)."""
+    """The rule whose findings are ignored (docs/rules.md)."""
     objects: Annotated[list[Pattern], pydantic.Field(min_length=1)] | None = None
-    """Shell patterns of NAMESPACE/NAME, or of NAME for what is in no namespace; null is all objects."""
+    """Shell patterns of NAMESPACE/NAME, or of NAME for cluster-scoped objects; null matches all objects."""
     reason: Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
-    """Why, for who reads the report."""
+    """The reason, for the readers of the report."""
     expires: Annotated[date, pydantic.BeforeValidator(_day)] | None = None
-    """The last day (UTC) on which it holds; null is for ever."""
+    """The last day (UTC) on which the ignore is in effect; null means for ever."""
 
 
 class AuditModel(Strict):
@@ -73,13 +73,13 @@ class AuditModel(Strict):
     severities: Annotated[dict[str, Severity], pydantic.AfterValidator(_all_known)] = pydantic.Field(
         default={}
     )
-    """By rule how bad its findings are, everywhere in the report and for --fail-on."""
+    """The severity of findings by rule, in the whole report and for --fail-on."""
     ignores: list[IgnoreModel] = pydantic.Field(default=[])
     """Findings that do not count."""
 
 
 def read_triage(path: str, today: date) -> Triage:
-    """Read a configuration, for an audit of a day. Raises PodiumError: it is none, or a field is wrong."""
+    """Return the configuration for an audit on a day. Raises PodiumError for an invalid file or field."""
     model = read_config(path, AuditModel)
     ignores = [
         Ignore(

@@ -1,7 +1,7 @@
-"""`podium cluster`: a real control plane on this machine, for trying things and for the tests of others.
+"""`podium cluster`: a real control plane on this machine, for experiments and for tests of other projects.
 
-The kubeconfig's path is the only thing on stdout, so `export KUBECONFIG=$(podium cluster up)` works; all else
-that `up` says goes to stderr.
+The kubeconfig's path is the only output on stdout, so `export KUBECONFIG=$(podium cluster up)` works. All
+other output of `up` goes to stderr.
 """
 
 import os
@@ -131,7 +131,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _duration(seconds: float) -> str:
-    """As kubectl prints an age: the two largest units at most."""
+    """Return a duration as kubectl prints an age: the two largest units at most."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -1,8 +1,8 @@
-"""`podium completion`: what makes a shell, or kubectl, complete podium's commands, options and values.
+"""`podium completion`: scripts with which a shell, or kubectl, completes podium's commands and options.
 
-click knows what can be written, and the protocols of the shells. What it lacks is here: that a value which
-it knows nothing of may be a file, and kubectl, which asks a program beside the plugin for what may follow.
-Nothing is asked of a cluster.
+click knows the possible values and the protocols of the shells. This module adds two things. A value that
+click does not know may be a file, and kubectl asks a program beside the plugin for completions. No cluster is
+contacted.
 """
 
 import sys
@@ -20,15 +20,15 @@ from click.shell_completion import (
 
 from podium.cli.main import COMPLETE
 
-# Of cobra, which kubectl is made with: what a shell does beside offering what is listed.
+# Directives of cobra, on which kubectl is built: what a shell does in addition to the listed values.
 _FILES_TOO, _NO_FILES = ":0", ":4"
 
 
 class _OrFile(ShellComplete):
-    """Offers files where nothing else is known, as shells do."""
+    """Offers files if nothing else matches, as shells do."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
-        # A word of its own to bash, and no value.
+        # For bash this is a separate word without a value.
         given = args[:-1] if args[-1:] == ["="] else args
         found = super().get_completions(given, incomplete)
         if found or not args or (incomplete.startswith("-") and "=" not in incomplete):
@@ -49,7 +49,7 @@ class _Fish(_OrFile, FishComplete):
 
 
 class _Kubectl(_OrFile):
-    """The program `kubectl_complete-podium`: its arguments are what was written, and the last is not done."""
+    """The program `kubectl_complete-podium`: its arguments are the words so far, the last is incomplete."""
 
     name = "kubectl"
     source_template = '#!/bin/sh\n%(complete_var)s=kubectl_complete exec %(prog_name)s "$@"\n'

@@ -1,4 +1,4 @@
-"""Reading Podium's own files: one document each; an unknown field is an error, and errors say where."""
+"""Read Podium's own configuration files: one document each; unknown fields are errors with their place."""
 
 from typing import Any, TypeVar
 
@@ -13,18 +13,18 @@ M = TypeVar("M", bound="Strict")
 
 
 class Strict(pydantic.BaseModel):
-    """A part of a file, in which nothing may stand that we do not know."""
+    """A part of a file; unknown fields are errors."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
 def unquoted(value: Any) -> Any:
-    """Take `off` for what it says: a YAML reader makes a boolean of it."""
+    """Return "off" for false, because a YAML reader turns `off` into a boolean."""
     return "off" if value is False else value
 
 
 def node_label(text: str) -> str:
-    """Check that a text is a label of nodes, KEY or KEY=VALUE. Raises ValueError."""
+    """Return the text if it is a node label, KEY or KEY=VALUE. Raises ValueError."""
     key, equals, value = text.partition("=")
     complaints = qualified_name(key) + (label_value(value) if equals else [])
     if complaints:
@@ -33,7 +33,7 @@ def node_label(text: str) -> str:
 
 
 def read_config(path: str, model: type[M]) -> M:
-    """Read a file. Raises PodiumError: it is something else, there are several, a field is wrong."""
+    """Return a file as `model`. Raises PodiumError for a wrong kind, several documents or a wrong field."""
     documents = list(read_documents([path]))
     if len(documents) != 1:
         kind = model.model_fields["kind"].annotation
@@ -48,8 +48,8 @@ def read_config(path: str, model: type[M]) -> M:
 
 
 def config_of(where: str, text: str, model: type[M]) -> M:
-    """Read a file's text. Raises PodiumError: it is no YAML, or a field is wrong."""
-    import yaml  # noqa: PLC0415 - the modules of a command are imported for its --help, too
+    """Return a file's text as `model`. Raises PodiumError for invalid YAML or a wrong field."""
+    import yaml  # noqa: PLC0415 - also imported for --help of the commands
 
     try:
         return model.model_validate(yaml.load(text, yaml.CSafeLoader))
@@ -61,7 +61,7 @@ def config_of(where: str, text: str, model: type[M]) -> M:
 
 
 def _first(error: pydantic.ValidationError) -> tuple[str, str]:
-    """Give what is wrong first, and in which field."""
+    """Return the first error, and its field."""
     first = error.errors()[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     return first["msg"].removeprefix("Value error, "), "".join(steps).removeprefix(".")

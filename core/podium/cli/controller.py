@@ -28,7 +28,7 @@ def command(
     label scheduling.podium.dev/gang: auto.
     """
     check_lease(leader_elect=leader_elect, lease=lease)
-    import uvloop  # noqa: PLC0415 - `--help` needs none of it
+    import uvloop  # noqa: PLC0415 - `--help` does not need it
 
     from podium.cli.controllerfile import read_rules  # noqa: PLC0415 - as above
     from podium.controllers import process  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""The file that says what the reconciler does; docs/reconciler.md explains it.
+"""The configuration file of the reconciler; docs/reconciler.md explains it.
 
 apiVersion: config.podium.dev/v1
 kind: ControllerConfiguration
@@ -21,19 +21,19 @@ class ControllerModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["ControllerConfiguration"]
     writeConditions: Write = Write.DIVERGENT
-    """Which groups have the condition: those that diverged once, or all."""
+    """The groups that get the condition: those that diverged at least once, or all."""
     preemptionPolicyCondition: pydantic.StrictBool = False
-    """Whether PodsNotMatchingPreemptionPolicy is kept as well."""
+    """Whether the condition PodsNotMatchingPreemptionPolicy is maintained too."""
     groupProtection: pydantic.StrictBool = True
-    """Whether Podium's groups are kept while pods need them; false takes the finalizer from all."""
+    """Whether Podium's groups are kept while pods need them; false removes the finalizer from all groups."""
     autoGroups: pydantic.StrictBool = True
-    """Whether groups are made for pods that ask for a gang."""
+    """Whether groups are created for pods that ask for a gang."""
     writers: pydantic.StrictInt = pydantic.Field(default=16, ge=1, le=256)
-    """How many groups are written at a time."""
+    """Maximum number of concurrent writes to groups."""
 
 
 def read_rules(path: str) -> Rules:
-    """Read a file. Raises PodiumError."""
+    """Return the rules in a file. Raises PodiumError."""
     model = read_config(path, ControllerModel)
     return Rules(
         write=model.writeConditions,

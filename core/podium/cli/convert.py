@@ -1,6 +1,7 @@
 """`podium convert`: rewrite PodGroups, Workloads and their pods for another version or the other API.
 
-Read, converted and checked whole before a byte is written: a manifest that is cut short is worse than none.
+The input is read, converted and checked completely before the first byte is written, because a truncated
+manifest is worse than none.
 """
 
 import sys
@@ -64,12 +65,12 @@ def command(
 
 
 def _line(text: str) -> str:
-    """Keep a note one line, whatever the field that it names is called."""
+    """Return a note as one line, whatever characters its field name contains."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _converted(document: Document, target: str, *, strict: bool) -> Converted:
-    """Convert one document. Raises ReadError where it does not decode."""
+    """Return one document converted. Raises ReadError if it does not decode."""
     api_version, kind = document.apiVersion, document.kind
     read = READS.get((api_version, kind))
     if read is not None:

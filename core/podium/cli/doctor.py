@@ -1,4 +1,4 @@
-"""`podium doctor`: what a cluster is like for Podium, each line a fact and what to do about it."""
+"""`podium doctor`: check a cluster for Podium; each line has a fact and what to do about it."""
 
 import contextlib
 import sys
@@ -31,7 +31,7 @@ def command(kube: KubeOptions, output: str, output_file: str | None) -> None:
     Writes nothing; what you may not read is said, and not concluded from. Exit code: 0 no problem, 3
     problems, 2 usage, 1 the tool failed; the same in every format.
     """
-    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+    import asyncio  # noqa: PLC0415 - `--help` does not need it
 
     from podium.ops.doctor.check import Level  # noqa: PLC0415 - as above
     from podium.ops.doctor.diagnosis import diagnose  # noqa: PLC0415 - as above
@@ -55,11 +55,11 @@ async def _look(kube: KubeOptions) -> "Facts":
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
     from podium.ops.install import manifests  # noqa: PLC0415 - as above
 
-    # What an install with everything in it applies.
+    # The manifests of an install with all components.
     documents = manifests("scheduler", None)
     async with connect(kube.kubeconfig, kube.context) as connection:
         click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
-        # Without an AdmissionPolicy that can be read, the policies are those that come with Podium.
+        # If no AdmissionPolicy can be read, the policies are those that Podium ships.
         with contextlib.suppress(PodiumError):
             documents = administered(documents, await configured(connection))
         installation = Installation(documents)
@@ -75,7 +75,7 @@ def _counts(checks: "list[Check]") -> "dict[Level, int]":
 
 
 def _document(checks: "list[Check]", facts: "Facts") -> dict[str, Any]:
-    """Give the JSON contract, which docs/doctor.md describes."""
+    """Return the JSON contract, which docs/doctor.md describes."""
     return document(
         "DoctorReport",
         server=facts.version,
@@ -89,7 +89,7 @@ def _document(checks: "list[Check]", facts: "Facts") -> dict[str, Any]:
 
 
 def _table(checks: "list[Check]", layout: "Layout") -> str:
-    """Write the checks by level, the worst first, each with its fix under it."""
+    """Return the checks by level, the worst first, each with its fix below it."""
     counts = _counts(checks)
     bad = {"problem": "error", "warning": "warning"}
     found = [count(number, level) for level, number in counts.items() if number and level in bad]

@@ -1,4 +1,4 @@
-"""`podium dump`: what Podium reads of a cluster in one file, fit to send to somebody."""
+"""`podium dump`: write what Podium reads of a cluster to one file that can be shared."""
 
 import secrets
 from pathlib import Path
@@ -37,7 +37,7 @@ def command(output: str, pseudonyms: bool, events: bool, kube: KubeOptions) -> N
     """
     from podium.api.events import PAST_READS  # noqa: PLC0415 - as below
     from podium.api.schedulable import SCHEDULING_READS  # noqa: PLC0415 - as below
-    from podium.ops import dump, share  # noqa: PLC0415 - `--help` needs none of it
+    from podium.ops import dump, share  # noqa: PLC0415 - `--help` does not need it
 
     if events and kube.selector:
         raise click.UsageError("--events does not go with -l: an event has no labels.")

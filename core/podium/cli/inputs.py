@@ -1,6 +1,6 @@
-"""What every command that reads a cluster shares: -f, kubectl's flags, -o, and loading.
+"""The shared parts of commands that read a cluster: -f, kubectl's flags, -o, and loading.
 
-YAML and the client are imported only where they are needed: `--help` and small files stay fast.
+YAML and the client are imported only when needed, so that `--help` and small files stay fast.
 """
 
 import functools
@@ -37,7 +37,7 @@ _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
 def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add -f/--filename (`filenames`) and --strict (`strict`), and name -f to who has no kubeconfig."""
+    """Add -f/--filename (`filenames`) and --strict (`strict`), and a hint at -f if there is no kubeconfig."""
 
     @functools.wraps(function)
     def hinting(*args: Any, **kwargs: Any) -> Any:
@@ -62,14 +62,14 @@ def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stdin_once(names: Sequence[str]) -> Sequence[str]:
-    """Give the names as they are. Raises click.UsageError where standard input is to be read twice."""
+    """Return the names unchanged. Raises click.UsageError if standard input would be read twice."""
     if names.count(STDIN_NAME) > 1:
         raise click.UsageError("Standard input (-) can be read once only.")
     return names
 
 
 class KubeOptions(NamedTuple):
-    """Which cluster, and how much of it, by kubectl's flags; None is not given."""
+    """The cluster, and the part of it, by kubectl's flags; None is not given."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -79,11 +79,11 @@ class KubeOptions(NamedTuple):
 
     @property
     def given(self) -> bool:
-        """Whether any flag was given."""
+        """Return whether any flag was given."""
         return self != KubeOptions()
 
     def refuse_with_files(self) -> None:
-        """Raise click.UsageError if any flag was given: with -f nothing live is read."""
+        """Raise click.UsageError if any flag was given: with -f no live cluster is read."""
         if self.given:
             raise click.UsageError("-f reads files; the flags that choose a live cluster do not go with it.")
 
@@ -96,7 +96,7 @@ def gathered(
 ) -> Callable[..., Any]:
     """Add options as one parameter: a NamedTuple, `made`, whose fields have their names.
 
-    A field for which there is no option keeps its default.
+    A field without an option keeps its default.
     """
     names: tuple[str, ...] = made._fields  # type: ignore[attr-defined] # no type says "a NamedTuple"
 
@@ -117,7 +117,7 @@ def _namespace(_context: click.Context, _parameter: click.Parameter, name: str |
 def namespace_option(
     words: str, parameter: str = "namespace"
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give -n/--namespace as a `parameter`; `words` say what it does."""
+    """Return -n/--namespace as a `parameter`; `words` are its help."""
     return click.option("-n", "--namespace", parameter, metavar="NAME", callback=_namespace, help=words)
 
 
@@ -128,7 +128,7 @@ SERVER_OPTIONS = (
 
 
 def server_options(*more: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the flags that choose a cluster, and others of KubeOptions, as one parameter, `kube`."""
+    """Add the flags that select a cluster, and others of KubeOptions, as one parameter, `kube`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         return gathered(function, (*SERVER_OPTIONS, *more), "kube", KubeOptions)
@@ -175,9 +175,9 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
 
 
 def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
-    """Give the objects of every file, folder (not deeper, as kubectl) and stdin, in the order given.
+    """Yield the objects of every file, folder (without subfolders, as kubectl) and stdin, in the given order.
 
-    Raises PodiumError for what cannot be read, and for a file or folder that holds no object.
+    Raises PodiumError for unreadable input, and for a file or folder without objects.
     """
     for filename in filenames:
         empty = True
@@ -197,7 +197,10 @@ def load(
     reads: Reads = READS,
     keep: Collection[Kind] = (),
 ) -> Loaded:
-    """Load files where any are named, else the live cluster; whole documents of the kinds in `keep`."""
+    """Return the content of the files if any are named, else of the live cluster.
+
+    Whole documents are kept for the kinds in `keep`.
+    """
     if not filenames:
         return load_live(kube, reads, keep)
     kube.refuse_with_files()
@@ -205,14 +208,17 @@ def load(
 
 
 def source(filenames: Sequence[str], loaded: Loaded) -> str:
-    """Name what was read, and how much of it, in a person's words."""
+    """Return the source and the scope of the input in words."""
     names = ["standard input" if name == STDIN_NAME else name for name in filenames]
     where = some(names) if names else f"the live cluster ({loaded.server})"
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 
 
 def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
-    """Read a live cluster, by get and list only; context and server go to stderr. Raises PodiumError."""
+    """Return a live cluster, read by get and list only; context and server go to stderr.
+
+    Raises PodiumError.
+    """
     with collector_paused():
         live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads, keep), reads)
     check_read(info, reads)
@@ -223,7 +229,7 @@ def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = 
 def read_live(
     kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads = READS
 ) -> "tuple[C, ClusterInfo]":
-    """Read a live cluster into a collector of one's own. Raises PodiumError."""
+    """Read a live cluster into the collector that `begin` makes. Raises PodiumError."""
 
     async def read(connection: "Connection", scope: Scope, watcher: "Watcher") -> "tuple[C, ClusterInfo]":
         from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
@@ -235,33 +241,33 @@ def read_live(
 
 
 def check_read(info: ClusterInfo, reads: Reads) -> None:
-    """Raise PodiumError where no kind could be read.
+    """Raise PodiumError if no kind could be read.
 
-    Of a part a report says what it leaves out; of nothing it would be an all-clear that nobody may rely on.
+    A report on a part of a cluster says what is missing; a report on nothing would look like a good result.
     """
     from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - as in `ask_live`
 
     kinds = {read.kind for read in reads.values()}
     if kinds <= info.unread.keys():
         refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]
-        # The reason of a kind that is of several resources is as many sentences.
+        # The reason for a kind of several resources contains as many sentences.
         said = min(refused, key=lambda why: (len(why), why))
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
         raise PodiumError(f"nothing may be read there: {said}{more}; docs/dump.md has the rights")
 
 
 def ask_live(kube: KubeOptions, ask: "Callable[[Connection, Scope, Watcher], Coroutine[Any, Any, T]]") -> T:
-    """Ask a live cluster whatever `ask` does, over one connection, for the scope of the flags.
+    """Return the result of `ask` for a live cluster, over one connection, for the scope of the flags.
 
     Context and server go to stderr. Raises PodiumError.
     """
-    import asyncio  # noqa: PLC0415 - a third of what this module costs, and files do without
+    import asyncio  # noqa: PLC0415 - a third of the import time of this module, and files do not need it
 
     return asyncio.run(_ask_live(kube, ask))
 
 
 class LiveLoader:
-    """Puts pages into the index."""
+    """Adds pages to the index."""
 
     def __init__(self, discovery: "Discovery", reads: Reads, keep: Collection[Kind] = ()) -> None:
         native_served = discovery.serves(NATIVE_GROUP, "PodGroup")
@@ -274,13 +280,13 @@ class LiveLoader:
 
 
 class Terminal:
-    """Says on stderr how the reading goes; counts only where a person watches."""
+    """Reports progress on stderr; counts are shown only on a terminal."""
 
     def __init__(self) -> None:
         self._counts = sys.stderr.isatty()
 
     def progress(self, progress: "Progress") -> None:
-        """Count the objects of a kind."""
+        """Show the number of objects of a kind."""
         if self._counts:
             total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
             click.echo(
@@ -288,12 +294,12 @@ class Terminal:
             )
 
     def say(self, line: str) -> None:
-        """Say something else, in a line of its own."""
+        """Write another message on its own line."""
         self.clear()
         click.echo(f"podium: {line}", err=True)
 
     def clear(self) -> None:
-        """Take away what was counted."""
+        """Remove the displayed counts."""
         if self._counts:
             click.echo("\r\x1b[K", err=True, nl=False)
 

@@ -1,4 +1,4 @@
-"""`podium install`: Podium in a cluster, in one command, or not at all."""
+"""`podium install`: install Podium into a cluster with one command, completely or not at all."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -30,7 +30,7 @@ def command(*, mode: str, options: Options) -> None:
 
     The API server is asked about every object first. Exit code 3: it refuses one, and nothing was written.
     """
-    from podium.ops.install import rendered  # noqa: PLC0415 - `--help` needs none of it
+    from podium.ops.install import rendered  # noqa: PLC0415 - `--help` does not need it
 
     def planned(inventory: "Sequence[Document]", policy: "Policy") -> Planned:
         from podium.cli import installpolicies  # noqa: PLC0415 - as above

@@ -1,8 +1,8 @@
-"""Whether a cluster can have what an install brings, known before anything is written.
+"""Check that a cluster can run an install, before anything is written.
 
-An API server that is too old refuses this and that in its own words. And where every node is reserved, for
-Podium's scheduler or anybody, Podium's own pods would wait until the time is over and all of it is undone. Of
-nodes only taints, cordons and labels are looked at: room comes and goes, and others may make way.
+An API server that is too old refuses some objects with its own messages. If every node is reserved, for
+Podium's scheduler or others, Podium's own pods would wait until the timeout, and the install would be undone.
+Only taints, cordons and labels of nodes are checked: free room changes, and other pods may be evicted.
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ _NODES = {key: read for key, read in SCHEDULING_READS.items() if read.kind is Ki
 
 
 async def check(connection: "Connection", version: str, mode: str, documents: Sequence[Document]) -> None:
-    """Raise PodiumError where a cluster of a version cannot have the documents of a mode."""
+    """Raise PodiumError if a cluster of this version cannot run the documents of a mode."""
     if why := too_old(version, mode):
         raise PodiumError(f"nothing was written: {why}")
     terminal = inputs.Terminal()
@@ -39,14 +39,14 @@ async def check(connection: "Connection", version: str, mode: str, documents: Se
         connection, Scope(), terminal, lambda discovery: inputs.LiveLoader(discovery, _NODES), _NODES
     )
     terminal.clear()
-    # Where nodes may not be listed there are none here, and nothing to say.
+    # If nodes may not be listed, the list is empty and there is no error.
     nodes = taken.loader.done().state.nodes.values()
     if why := unplaceable(documents, [each for each in nodes if isinstance(each, SchedulableNode)]):
         raise PodiumError(f"nothing was written: {why}")
 
 
 def too_old(version: str, mode: str) -> str:
-    """Say what of a mode a server is too old for; empty where it is not, or has no version that is known."""
+    """Return what a mode needs if a server is too old for it; empty if not, or if its version is unknown."""
     minor = minor_of(version)
     needed = [each for each in MINIMA if mode in each.installed_by]
     short = [each for each in needed if minor is not None and minor < each.minor]
@@ -56,9 +56,9 @@ def too_old(version: str, mode: str) -> str:
 
 
 def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode]) -> str:
-    """Say whose pods no node would take, and why not; empty where each has a node.
+    """Return which pods no node would take, and why; empty if each pod has a node.
 
-    Also where there is no node at all: an autoscaler may make the first when it sees the pods.
+    The text is also empty if there is no node at all: an autoscaler may create the first for the pods.
     """
     snapshot = Snapshot()
     for node in nodes:
@@ -77,7 +77,7 @@ def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode])
 
 
 def _refusals(snapshot: Snapshot, deployment: Document) -> str:
-    """Say why all nodes refuse a Deployment's pods, in kube-scheduler's words; empty where one does not."""
+    """Return why all nodes refuse a Deployment's pods, in kube-scheduler's words; empty if one takes them."""
     metadata = {name: deployment["metadata"][name] for name in ("name", "namespace")}
     template = deployment["spec"]["template"]["spec"]
     snapshot.add_pod(msgspec.convert({"metadata": metadata, "spec": template}, Schedulable))

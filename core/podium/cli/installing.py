@@ -1,4 +1,4 @@
-"""What `podium install` and `podium upgrade` share: their options, the dry run, and what is told of it."""
+"""The shared parts of `podium install` and `podium upgrade`: their options, the dry run, and the output."""
 
 import sys
 import time
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class _Duration(click.ParamType[float]):
-    """A time as Go writes it (90s, 5m), in seconds."""
+    """A duration in Go's format (90s, 5m), in seconds."""
 
     name = "DURATION"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it; what is none is refused here."""
+        """Return the seconds; a text in another format is a usage error."""
         if isinstance(value, float):
             return value
         found = durations.seconds(value)
@@ -33,7 +33,7 @@ class _Duration(click.ParamType[float]):
 
 
 class Options(NamedTuple):
-    """What to write, how long it may take, and where."""
+    """The options for what to write, the time limit, and the target cluster."""
 
     image: str | None
     dry_run: bool
@@ -45,14 +45,14 @@ class Options(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a command would have in the cluster, by the mode it is of, and what it would take away."""
+    """The wanted objects of a command with their mode, and the objects to remove."""
 
     mode: str
     documents: "Sequence[Document]"
     surplus: "Sequence[Outcome]" = ()
 
 
-# Deleting is for who has to undo it, or has surplus.
+# Deleting is needed to undo the install, and to remove surplus objects.
 _VERBS = ("list", "get", "create", "patch", "delete")
 _OPTIONS = (
     click.option("--image", metavar="REF", help="The image of every process, where your nodes pull from."),
@@ -67,14 +67,14 @@ _OPTIONS = (
 
 
 def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add them all, from --image to --context, as one parameter `options`: Options."""
+    """Add all options, from --image to --context, as one parameter `options`: Options."""
     return inputs.gathered(function, _OPTIONS, "options", Options)
 
 
 class Command(NamedTuple):
-    """One of the two: what it may have to write at most, by mode, and what who may not can do `instead`.
+    """Install or upgrade: the largest mode it may write, and the advice `instead` if rights are missing.
 
-    What is `planned` follows from what installs have made there, and from the AdmissionPolicy.
+    `planned` computes the objects from the existing ones and the AdmissionPolicy.
     """
 
     done: str
@@ -84,19 +84,19 @@ class Command(NamedTuple):
 
 
 def carry_out(options: Options, command: Command) -> None:
-    """Ask what applying would do and, unless that is all that is asked or it is refused, do it; then tell.
+    """Preview the changes and, unless a preview was requested or a change is refused, apply them.
 
-    Exit code 3 where the server refuses some of it. Raises PodiumError when it cannot be done, or takes
-    longer than it may.
+    Then report. Exit code 3 if the server refuses a change. Raises PodiumError if it cannot be done, or takes
+    too long.
     """
-    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+    import asyncio  # noqa: PLC0415 - `--help` does not need it
 
     outcomes, refused = asyncio.run(_carried_out(options, command))
     _tell(outcomes, command.done, options, refused=refused)
 
 
 async def _carried_out(options: Options, command: Command) -> "tuple[list[Outcome], bool]":
-    """Give what became of each object, or would, and whether the server refuses some of it."""
+    """Return the outcome for each object, real or previewed, and whether the server refuses any."""
     from podium.cli import installfit, installpolicies  # noqa: PLC0415 - as above
     from podium.kube.connection import connect  # noqa: PLC0415 - as above
     from podium.kube.discovery import server_version  # noqa: PLC0415 - as above
@@ -110,7 +110,7 @@ async def _carried_out(options: Options, command: Command) -> "tuple[list[Outcom
         keys = list(map(key_of, manifests(command.mode, options.image)))
         await allowed.check(connection, allowed.rights(keys, *_VERBS), command.instead)
         force = options.force_conflicts
-        # With --force-conflicts the AdmissionPolicy becomes that of the manifests, too.
+        # With --force-conflicts the AdmissionPolicy is reset to that of the manifests too.
         policy = Policy() if force else await installpolicies.configured(connection)
         wanted = command.planned(await installing.inventory(connection), policy)
         await installfit.check(connection, version, wanted.mode, wanted.documents)
@@ -125,7 +125,7 @@ async def _carried_out(options: Options, command: Command) -> "tuple[list[Outcom
 
 
 def _tell(outcomes: "Sequence[Outcome]", done: str, options: Options, *, refused: bool) -> None:
-    """Show what was `done`, or would be; exit code 3 where the server has refused some of it."""
+    """Show the changes, `done` or previewed; exit code 3 if the server refused any."""
     from podium.ops import install  # noqa: PLC0415 - as above
 
     if options.diff and not refused:
@@ -142,7 +142,7 @@ def _tell(outcomes: "Sequence[Outcome]", done: str, options: Options, *, refused
 
 
 def say(line: str) -> None:
-    """Tell of a step, where it does not get among what is printed."""
+    """Report a step on stderr, apart from the printed result."""
     click.echo(f"podium: {line}", err=True)
 
 

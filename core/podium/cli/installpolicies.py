@@ -1,7 +1,7 @@
-"""The policies of an install: what the AdmissionPolicy of the cluster makes of them.
+"""The policies of an install, derived from the AdmissionPolicy of the cluster.
 
-The manifests have those of a policy that allows every class. An administrator who restricts classes writes
-that into the ConfigMap of the webhook, and the next install or upgrade makes a policy of it.
+The manifests contain those of a policy that allows every class. An administrator who restricts classes writes
+this into the ConfigMap of the webhook, and the next install or upgrade creates policies from it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ _KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
 async def configured(connection: "Connection") -> Policy:
-    """Read the AdmissionPolicy that the webhook of a cluster has. Raises PodiumError."""
+    """Return the AdmissionPolicy of the webhook in a cluster. Raises PodiumError."""
     found = await read(connection, CONFIGURATION.path)
     text = ((found or {}).get("data") or {}).get(_FILE)
     return Policy() if text is None else config_of(f"{CONFIGURATION}: {_FILE}", text, PolicyModel).policy()
 
 
 def administered(documents: Sequence[Document], policy: Policy) -> list[Document]:
-    """Give the manifests of an install with the policies of an AdmissionPolicy instead of the usual ones."""
+    """Return the manifests of an install with the policies of an AdmissionPolicy instead of the defaults."""
     own = defaults(policy, Options())
     for each in own:
         each["metadata"]["labels"] = {**each["metadata"]["labels"], MANAGED_BY: MANAGER}
@@ -39,7 +39,7 @@ def administered(documents: Sequence[Document], policy: Policy) -> list[Document
 
 
 def outdated(inventory: Sequence[Document], documents: Sequence[Document]) -> Iterator[Outcome]:
-    """Give the policies that an earlier install has made of an AdmissionPolicy that said more."""
+    """Yield the policies of an earlier install that the present AdmissionPolicy no longer needs."""
     wanted = {key_of(each) for each in documents}
     for each in sorted(inventory, key=rank, reverse=True):
         if _is_default(each) and key_of(each) not in wanted:

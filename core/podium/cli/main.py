@@ -1,7 +1,7 @@
-"""The entry point of `podium` and `kubectl podium`: names the commands, imports only the one that runs.
+"""The entry point of `podium` and `kubectl podium`: lists the commands, imports only the one that runs.
 
-Exit codes are the same for every command and every output format: 0 clean, 3 findings or refusals,
-2 usage (click's own), 1 the tool failed.
+Exit codes are the same for every command and every output format. They are 0 clean, 3 findings or refusals, 2
+usage (click's own), 1 the tool failed.
 """
 
 import importlib
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_FINDINGS = 3
-# The variable by which a shell asks what could follow.
+# The variable with which a shell asks for completions.
 COMPLETE = "_PODIUM_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A command that has not been imported: the module whose `command` it is, and its line in --help."""
+    """A command that is not imported yet: the module with its `command`, and its line in --help."""
 
     module: str
     help: str
@@ -69,11 +69,11 @@ class LazyGroup(click.Group):
     """A group that imports a command's module when the command is called, so `--help` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Name every command, in the order of the table."""
+        """Return the names of all commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import and return one command, or None for click's own "no such command"."""
+        """Return one command after importing it, or None for click's own "no such command"."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is asked for, and where there is none the one that may be meant."""
+        """Return the requested command; for an unknown name, fail with the closest known one."""
         if args[0] not in COMMANDS:
             from difflib import get_close_matches  # noqa: PLC0415 - few calls are wrong
 
@@ -93,12 +93,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands from the table alone."""
+        """Write the list of commands from the table alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
-        """Complete the commands from the table alone, and the options as click does."""
+        """Return completions of commands from the table alone, and of options as click does."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
 
         found = [
@@ -126,8 +126,8 @@ def main() -> None:
         click.echo(f"podium: {error}", err=True)
         sys.exit(EXIT_FAILED)
     except OSError as error:
-        # The reader of our output went away (`podium ... | head`), which is not an error worth a line, or a
-        # full disk is behind it. What is left in the buffer would fail again when the process ends.
+        # Either the reader of our output exited (`podium ... | head`), which needs no message, or a disk is
+        # full. Data left in the buffer would fail again at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             click.echo(f"podium: {error}", err=True)
@@ -135,10 +135,10 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Stand in for streams that were closed before we began (`>&-`), which Python gives as None.
+    """Replace streams that were closed before the start (`>&-`), for which Python has None.
 
-    An empty standard input, and a standard output that refuses to be written to: what is asked for and cannot
-    be written is an error.
+    Standard input becomes empty. Standard output becomes unwritable, because requested output that cannot be
+    written is an error.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open as long as the process

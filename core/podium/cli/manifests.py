@@ -1,4 +1,4 @@
-"""`podium manifests`: what to apply to a cluster, made for one's own policy; it applies nothing."""
+"""`podium manifests`: print what to apply to a cluster for a given policy; it applies nothing."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def command(
     API server checks by itself; an install has them. twin: the other rules of which it can check that.
     class-use: naming a PriorityClass takes the verb `use` on it.
     """
-    from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` needs none of it
+    from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` does not need it
 
     options = registration.Options(failure=dict(failure_policies))
     documents = manifests.documents(what, policy_of(config), service, options)

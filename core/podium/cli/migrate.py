@@ -1,7 +1,7 @@
-"""`podium migrate`: groups from Podium's resources to the native ones of the same cluster, or the other way.
+"""`podium migrate`: move groups from Podium's resources to the native ones of the same cluster, or back.
 
-Without --apply it only reads. With it every copy is made before its original is deleted, so a run that is cut
-is finished by the next one.
+Without --apply it only reads. With it every copy is created before its original is deleted, so the next run
+completes an interrupted one.
 """
 
 import sys
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from podium.kube.listing import Watcher
     from podium.ops.migrating import Done
 
-# What has to be read whole for anybody to tell what is in use.
+# The kinds that must be read completely to know which groups are in use.
 _NEEDED = (Kind.POD, Kind.POD_GROUP)
 _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
 
@@ -92,7 +92,7 @@ def command(
 
 
 def _plan(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool) -> tuple[Migration, str]:
-    """Plan, and give the version to move to. Raises PodiumError where the input does not tell enough."""
+    """Return the plan, and the version to move to. Raises PodiumError if the input is not sufficient."""
     state = loaded.state
     for kind in _NEEDED_TO_WRITE if applies else _NEEDED:
         if kind in state.unread and not _is_absent(kind, state.unread[kind]):
@@ -113,17 +113,17 @@ def _plan(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool) -> tuple
 
 
 def _is_absent(kind: Kind, why: str) -> bool:
-    """Whether a kind was not read because there is none of it: then nothing of it uses a group."""
-    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - `--help` needs none of it
+    """Return whether a kind was not read because it is not served, so no object of it uses a group."""
+    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - `--help` does not need it
 
     return kind is not Kind.POD and why == NOT_SERVED
 
 
 def _carry_out(kube: inputs.KubeOptions, migration: Migration) -> "dict[ObjectRef, Done]":
-    """Write what the plan wants. Raises PodiumError where the server does not answer."""
+    """Write the changes of a plan. Raises PodiumError if the server does not answer."""
 
     async def run(connection: "Connection", _: "Scope", watcher: "Watcher") -> "dict[ObjectRef, Done]":
-        from podium.kube.discovery import discover  # noqa: PLC0415 - a plan needs none of it
+        from podium.kube.discovery import discover  # noqa: PLC0415 - a plan does not need it
         from podium.ops.migrating import Migrator  # noqa: PLC0415 - as above
 
         migrator = Migrator(connection, await discover(connection), watcher)

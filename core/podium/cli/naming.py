@@ -1,4 +1,4 @@
-"""How a command line names a pod or a group: NAMESPACE/NAME, or NAME in a namespace as kubectl has it."""
+"""The name of a pod or a group on the command line: NAMESPACE/NAME, or NAME in a namespace as in kubectl."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ import click
 from podium.cli import inputs
 from podium.view import Name
 
-# Not of the flags that choose a cluster: files have namespaces, too.
+# Separate from the flags that select a cluster, because files have namespaces too.
 within_option = inputs.namespace_option("The namespace of a NAME without one, else the context's.", "within")
 
 
 class Naming(NamedTuple):
-    """What names on a command line may rest on: -n, --tenant, and the cluster where no files are read."""
+    """The sources of a namespace for a name: -n, --tenant, and the cluster if no files are read."""
 
     within: str | None
     tenant: str | None
@@ -20,9 +20,9 @@ class Naming(NamedTuple):
     live: bool
 
     def full(self, option: str, text: str) -> Name:
-        """Read [NAMESPACE/]NAME; `option` is what it was given to.
+        """Return [NAMESPACE/]NAME as a full name; `option` is its option.
 
-        Raises click.UsageError, and PodiumError where the context's namespace is meant and there is none.
+        Raises click.UsageError, and PodiumError if the context's namespace is needed and there is none.
         """
         name = full_name(option, text if "/" in text else f"{self._meant(option, text)}/{text}")
         if self.within and name[0] != self.within:
@@ -46,7 +46,7 @@ class Naming(NamedTuple):
 
 
 def full_name(option: str, text: str) -> Name:
-    """Read NAMESPACE/NAME. Raises click.UsageError."""
+    """Return NAMESPACE/NAME as a name. Raises click.UsageError."""
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
         raise click.UsageError(f"{option}: {text!r} is not NAMESPACE/NAME.")

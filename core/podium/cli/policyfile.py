@@ -23,7 +23,7 @@ from podium.rules.own import CLASS_RULES, OWN_RULES
 from podium.rules.policy import Allowance, Level, Policy
 
 _IDS = frozenset(own.cause.rule.id for own in (*OWN_RULES, *CLASS_RULES))
-# The one rule that can mend what it finds.
+# The only rule that can correct what it finds.
 _INHERITS = "member-priority"
 
 
@@ -42,14 +42,14 @@ Levels = Annotated[
 
 
 class AllowanceModel(Strict):
-    """Which classes pods and PodGroups may use in some namespaces."""
+    """The classes that pods and PodGroups may use in some namespaces."""
 
     namespaces: list[str] = pydantic.Field(min_length=1)
-    """Shell patterns of the namespaces that this entry is for."""
+    """Shell patterns of the namespaces for this entry."""
     pods: list[str] | None = None
-    """Shell patterns of the classes that pods may use there; null is any."""
+    """Shell patterns of the classes that pods may use there; null allows any class."""
     groups: list[str] | None = None
-    """The same of PodGroups."""
+    """The same for PodGroups."""
 
 
 class PolicyModel(Strict):
@@ -58,18 +58,18 @@ class PolicyModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["AdmissionPolicy"]
     levels: Levels = pydantic.Field(default={})
-    """By rule (docs/admission.md) what it does, on native and Podium's kinds alike."""
+    """The level of each rule (docs/admission.md), for native and Podium's kinds alike."""
     native: Levels = pydantic.Field(default={})
-    """The same on native kinds only; wins over `levels`."""
+    """The same for native kinds only; has precedence over `levels`."""
     podium: Levels = pydantic.Field(default={})
-    """The same on Podium's kinds only; wins over `levels`."""
+    """The same for Podium's kinds only; has precedence over `levels`."""
     allow: list[AllowanceModel] = pydantic.Field(default=[])
-    """Which classes namespaces may use; the first entry that covers a namespace decides."""
+    """The classes that namespaces may use; the first entry that matches a namespace decides."""
     reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = RESERVED
     """As in SchedulerConfiguration; with null, pods do not get the toleration of reserved nodes."""
 
     def policy(self) -> Policy:
-        """Give the file as the rules take it."""
+        """Return the file as a Policy for the rules."""
         return Policy(
             levels=self.levels,
             native=self.native,
@@ -87,5 +87,8 @@ class PolicyModel(Strict):
 
 
 def read_policy(path: str) -> Policy:
-    """Read a policy file. Raises PodiumError: it is no policy, there are several, a field is wrong."""
+    """Return the policy in a file.
+
+    Raises PodiumError for a wrong kind, several documents or a wrong field.
+    """
     return read_config(path, PolicyModel).policy()

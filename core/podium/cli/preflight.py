@@ -1,6 +1,6 @@
-"""`podium preflight`: what an upgrade of Kubernetes breaks, and the manifests and steps that get over it.
+"""`podium preflight`: what an upgrade of Kubernetes breaks, with the manifests and steps to prepare it.
 
-All is read, judged and converted before a file is written; the folder is there whole, or not at all.
+All input is read, audited and converted before a file is written; the folder is complete, or not written.
 """
 
 import sys
@@ -77,11 +77,11 @@ def command(
 
 
 def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str, str]:
-    """Give the minor of today and how it is known. Raises click.UsageError if it is not below the target."""
+    """Return the present minor and how it is known. Raises click.UsageError if it is not below the target."""
     if asked is not None:
         minor, how = asked, "asked for with --from"
     else:
-        # A manifest does not say for what it was written; who asks is one step before the target.
+        # A manifest does not name its minor; the default is one minor before the target.
         before = f"1.{MINORS[target] - 1}"
         minor, how = choose_minor(loaded.state.nodes.values(), loaded.server, assumed=before)
     if MINORS[minor] >= MINORS[target] or (minor_of(loaded.server) or 0) >= MINORS[target] > MINORS[minor]:
@@ -90,7 +90,7 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
 
 
 def _write(output_dir: str, planned: Planned) -> None:
-    """Write the manifests. Raises PodiumError where one is not whole, or the folder cannot be written."""
+    """Write the manifests. Raises PodiumError if one is incomplete, or the folder cannot be written."""
     missing = [str(each.object) for each in planned.report.remade if not each.manifest]
     if missing:
         raise PodiumError(

@@ -1,4 +1,4 @@
-"""What every process of ours is told alike: which cluster, where its probes are, how it logs."""
+"""The options that all processes share: the cluster, the address of the probes, and logging."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class ObjectName(click.ParamType[tuple[str, str]]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[str, str]:
-        """Split at the slash; what no object can be called is refused here, where a person reads it."""
+        """Return the parts around the slash; an invalid object name is a usage error."""
         if isinstance(value, tuple):
             return value
         namespace, _, name = value.partition("/")
@@ -36,7 +36,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def process_options(metrics_port: int) -> Decorator:
-    """Add --kubeconfig, --context, --bind and --metrics-port; the port is its default."""
+    """Add --kubeconfig, --context, --bind and --metrics-port; the argument is the default port."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         function = click.option(
@@ -58,7 +58,7 @@ def process_options(metrics_port: int) -> Decorator:
 
 
 def leader_options(component: str) -> Decorator:
-    """Add --leader-elect/--no-leader-elect and --lease; `component` names the Lease of who gives none."""
+    """Add --leader-elect/--no-leader-elect and --lease; `component` names the default Lease."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         function = click.option(
@@ -77,13 +77,13 @@ def leader_options(component: str) -> Decorator:
 
 
 def check_lease(*, leader_elect: bool, lease: tuple[str, str] | None) -> None:
-    """Refuse a Lease of somebody who takes none."""
+    """Raise a usage error for a Lease without leader election."""
     if lease is not None and not leader_elect:
         raise click.UsageError("--lease is of no use with --no-leader-elect")
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --log-format and --log-level, which `logger` takes."""
+    """Add --log-format and --log-level, the arguments of `logger`."""
     function = click.option(
         "--log-level",
         type=click.Choice(["debug", "info", "warning", "error"]),
@@ -99,8 +99,8 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def logger(log_format: str | None, log_level: str) -> "FilteringBoundLogger":
-    """Have everything logged as the options say."""
-    from podium.service import logs  # noqa: PLC0415 - `--help` needs none of it
+    """Configure all logging by the options, and return a logger."""
+    from podium.service import logs  # noqa: PLC0415 - `--help` does not need it
 
     match log_format:
         case "json" | "text":

@@ -1,6 +1,6 @@
-"""`podium report`: who lost what to whom, by the history that the scheduler keeps in PreemptionRecords.
+"""`podium report`: who lost pods to whom, from the history that the scheduler keeps in PreemptionRecords.
 
-It is an administrator's command: it reads Podium's own namespace and names everybody's pods and groups.
+This command is for administrators: it reads Podium's own namespace and names the pods and groups of everyone.
 """
 
 import re
@@ -32,14 +32,14 @@ _LIST = f"{RECORD_KIND}List"
 
 
 class Span(click.ParamType[timedelta]):
-    """A length of time: `7d`, `36h`, `1d12h`."""
+    """A time span: `7d`, `36h`, `1d12h`."""
 
     name = "duration"
 
     def convert(
         self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """Read it."""
+        """Return the time span."""
         if isinstance(value, timedelta):
             return value
         found = _SINCE.fullmatch(value)
@@ -83,7 +83,7 @@ def command(
     if output == "table":
         text = history_table(summary, layout(to_file=output_file is not None))
     else:
-        # By way of JSON, which has lists only.
+        # Converted through JSON, which has only lists.
         whole = document(
             "PreemptionReport", plans=summary.plans, **msgspec.json.decode(msgspec.json.encode(summary))
         )
@@ -96,7 +96,7 @@ def command(
 def _from_files(
     filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool
 ) -> list[PreemptionRecord]:
-    """Read the records of files; other kinds are passed over, or refused if `strict`. Raises PodiumError."""
+    """Return the records in files; other kinds are ignored, or refused if `strict`. Raises PodiumError."""
     kube.refuse_with_files()
     records, listed = [], False
     for each in inputs.read_documents(filenames):
@@ -114,9 +114,9 @@ def _from_files(
 
 
 class _Records:
-    """Takes the records of a live cluster."""
+    """Collects the records of a live cluster."""
 
-    def __init__(self, discovery: "Discovery") -> None:  # noqa: ARG002 - as every collector is made
+    def __init__(self, discovery: "Discovery") -> None:  # noqa: ARG002 - every collector has this signature
         self.records: list[PreemptionRecord] = []
 
     def add_page(self, page: "Page") -> None:
@@ -125,7 +125,7 @@ class _Records:
 
 
 def _live(kube: inputs.KubeOptions) -> list[PreemptionRecord]:
-    """Read the records of a live cluster. Raises PodiumError."""
+    """Return the records of a live cluster. Raises PodiumError."""
     whole = kube._replace(all_namespaces=kube.namespace is None)
     found, info = inputs.read_live(whole, _Records, RECORD_READS)
     why = info.unread.get(Kind.PREEMPTION_RECORD)
@@ -137,7 +137,7 @@ def _live(kube: inputs.KubeOptions) -> list[PreemptionRecord]:
 
 
 def _newest(records: Iterable[PreemptionRecord]) -> datetime:
-    """Give the time of the newest plan: a file is of a past moment."""
+    """Return the time of the newest plan, because a file is from the past."""
     from podium.schedulerplugin.scheduling.history import moment_of  # noqa: PLC0415 - as above
 
     times = [at for record in records for plan in record.plans if (at := moment_of(plan)) is not None]

@@ -1,4 +1,4 @@
-"""The field of a configuration file that says what resources weigh when nodes are compared."""
+"""The configuration field with the weights of resources in the comparison of nodes."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -28,7 +28,7 @@ ResourceWeights = Annotated[
 
 
 def weights_of(given: Mapping[str, int], base: Weights = WEIGHTS) -> Weights:
-    """Return the weights that a file gives; those it does not name are those of `base`."""
+    """Return the weights in a file, with those of `base` for resources that it does not name."""
     kinds = {name: weight for name, weight in given.items() if name in _KINDS}
     named = dict(base.named) | {name: weight for name, weight in given.items() if name not in _KINDS}
     return base._replace(**kinds, named=tuple(sorted(named.items())))

@@ -8,14 +8,14 @@ from podium.cli.processoptions import check_lease, leader_options, log_options, 
 
 
 class _Rate(click.ParamType[int | Literal["unlimited"]]):
-    """A number from 1 on, or unlimited."""
+    """A number from 1, or unlimited."""
 
     name = "N|unlimited"
 
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | Literal["unlimited"]:
-        """Take either."""
+        """Return the number or the word."""
         if value == "unlimited":
             return "unlimited"
         return click.IntRange(min=1)(value, param, ctx)
@@ -49,7 +49,7 @@ def command(
     Lower workloads are evicted for higher ones, unless the file says `preemption: observe` or `off`.
     """
     check_lease(leader_elect=leader_elect, lease=lease)
-    import uvloop  # noqa: PLC0415 - `--help` needs none of it
+    import uvloop  # noqa: PLC0415 - `--help` does not need it
 
     from podium.cli.schedulerfile import source  # noqa: PLC0415 - as above
     from podium.schedulerplugin.live import process  # noqa: PLC0415 - as above

@@ -1,8 +1,8 @@
-"""The settings by which an answer is given, and where they come from.
+"""The settings that an answer uses, and their source.
 
-`podium whatif` and `podium why` speak for the scheduler of the pod that they are asked about. Podium's
-scheduler has a file (its ConfigMap, read live or from a dump), else defaults. kube-scheduler has neither.
-Options of the user (a file with --config, a form) override both, field by field.
+`podium whatif` and `podium why` answer for the scheduler of the queried pod. Podium's scheduler has a file
+(its ConfigMap, read live or from a dump), else defaults. kube-scheduler has neither. Options of the user (a
+file with --config, a form) override both, field by field.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """The settings of a scheduler of Podium's, and where they come from."""
+    """The settings of a scheduler of Podium's, and their source."""
 
     live: "LiveSettings"
     source: str
@@ -58,7 +58,7 @@ def of_scheduler(name: str, loaded: Loaded) -> Found | None:
 
 
 class Given(NamedTuple):
-    """Settings that rule over others, and where they come from."""
+    """Settings that override others, and their source."""
 
     source: str
     over: "Callable[[Settings], Settings]"
@@ -77,7 +77,7 @@ def of_file(config: str | None) -> Given | None:
 
 
 def choose_settings(rules: "Rules", scheduler: str, loaded: Loaded, given: Given | None) -> Chosen:
-    """Choose the settings of an answer for a pod or group of that scheduler. Raises PodiumError."""
+    """Return the settings for a pod or group of that scheduler. Raises PodiumError."""
     from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     found = of_scheduler(scheduler, loaded)
@@ -91,7 +91,7 @@ def choose_settings(rules: "Rules", scheduler: str, loaded: Loaded, given: Given
 
 
 def words(settings: "Settings") -> str:
-    """Name the settings as the files do."""
+    """Return the settings in words, with the field names of the files."""
     said = {
         "divergencePolicy": settings.divergence,
         "victims": f"pods of {settings.evict_only} only" if settings.evict_only else "pods of any scheduler",
@@ -105,7 +105,7 @@ def words(settings: "Settings") -> str:
 
 
 def _weights(weights: "Weights") -> str:
-    """Name weights that are not the defaults; empty for those."""
+    """Return the weights that are not the defaults in words; empty for the defaults."""
     from podium.schedulerplugin.settings import WEIGHTS  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     kinds = (("cpu", weights.cpu), ("memory", weights.memory), ("accelerators", weights.accelerators))

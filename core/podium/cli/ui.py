@@ -1,7 +1,7 @@
 """`podium ui`: groups, divergences, preemptions and plans as pages on this machine, for the caller alone.
 
-They say what `why`, `whatif`, `audit` and `report` say, of the same input, linked to each other. Nothing is
-written to a cluster, and nobody but the browser that is given the link is answered.
+The pages have the content of `why`, `whatif`, `audit` and `report` for the same input, linked to each other.
+Nothing is written to a cluster, and only the browser with the link gets an answer.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def command(
     """
     if filenames:
         kube.refuse_with_files()
-        from podium.cli.site.reading import Files  # noqa: PLC0415 - `--help` needs no numpy
+        from podium.cli.site.reading import Files  # noqa: PLC0415 - `--help` does not need numpy
 
         asyncio.run(_serve(Files(filenames, strict=strict), port, opens=opens))
         return

@@ -1,4 +1,4 @@
-"""`podium uninstall`: Podium out of a cluster, in the order in which nothing is refused meanwhile."""
+"""`podium uninstall`: remove Podium from a cluster, in an order in which no write is refused meanwhile."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
     only that they were scheduled stays. Run it again if it is interrupted. Exit code 3 where the server kept
     more of it.
     """
-    import asyncio  # noqa: PLC0415 - `--help` needs none of it
+    import asyncio  # noqa: PLC0415 - `--help` does not need it
 
     from podium.kube.connection import connect  # noqa: PLC0415 - as above
     from podium.ops import uninstalling  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""`podium upgrade`: this version over an older one, one process after the other, or the older one again."""
+"""`podium upgrade`: replace an older version by this one, process by process, or restore the older one."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -26,7 +26,7 @@ def command(*, allow_downgrade: bool, options: Options) -> None:
     """
 
     def planned(inventory: "Sequence[Document]", policy: "Policy") -> Planned:
-        from podium.cli import installpolicies  # noqa: PLC0415 - `--help` needs none of it
+        from podium.cli import installpolicies  # noqa: PLC0415 - `--help` does not need it
         from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
         ours = version("podium-k8s")
@@ -38,5 +38,5 @@ def command(*, allow_downgrade: bool, options: Options) -> None:
         documents = installpolicies.administered(documents, policy)
         return Planned(found.mode, documents, list(upgrade.surplus(inventory, documents)))
 
-    # The mode is known when what is there may be read.
+    # The mode is known only after the existing objects were read.
     carry_out(options, Command("upgraded", "scheduler", "have a cluster-admin do it", planned))

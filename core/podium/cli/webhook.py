@@ -11,12 +11,12 @@ from podium.cli.webhookoptions import policy_of, policy_options
 
 
 class _Url(click.ParamType[str]):
-    """A URL that an API server takes for a webhook: https, and nothing behind the path."""
+    """A URL that an API server accepts for a webhook: https, and nothing after the path."""
 
     name = "URL"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse others here, where a person reads it; a slash at the end goes."""
+        """Return the URL without a final slash; any other URL is a usage error."""
         parts = urlsplit(value)
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
             self.fail(f"{value} is not https://HOST[:PORT][/PATH]", param, ctx)
@@ -79,7 +79,7 @@ def command(
 
     For a cluster on this machine: podium webhook --cert-dir certs --register-url https://127.0.0.1:9443
     """
-    import uvloop  # noqa: PLC0415 - `--help` needs none of it
+    import uvloop  # noqa: PLC0415 - `--help` does not need it
 
     from podium.webhooks import process, registration  # noqa: PLC0415 - as above
 

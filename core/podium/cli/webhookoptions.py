@@ -1,4 +1,4 @@
-"""What `podium webhook` and `podium manifests` are both told: by which policy, and what if we are gone."""
+"""The options that `podium webhook` and `podium manifests` share: the policy, and the failure policies."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ class _FailurePolicy(click.ParamType[tuple[str, str]]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[str, str]:
-        """Split at the equals sign."""
+        """Return the parts around the equals sign."""
         if isinstance(value, tuple):
             return value
         family, _, policy = value.partition("=")
@@ -32,7 +32,7 @@ class _FailurePolicy(click.ParamType[tuple[str, str]]):
 
 
 def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --config and --on-failure, which arrive as `config` and `failure_policies`."""
+    """Add --config and --on-failure, as the parameters `config` and `failure_policies`."""
     function = click.option(
         "--on-failure",
         "failure_policies",
@@ -46,11 +46,11 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def policy_of(path: str | None) -> "Policy":
-    """Read an AdmissionPolicy, or give the one that changes nothing. Raises PodiumError."""
+    """Return the AdmissionPolicy in a file, or the default without a file. Raises PodiumError."""
     if path is None:
-        from podium.rules.policy import Policy  # noqa: PLC0415 - `--help` needs none of it
+        from podium.rules.policy import Policy  # noqa: PLC0415 - `--help` does not need it
 
         return Policy()
-    from podium.cli.policyfile import read_policy  # noqa: PLC0415 - pydantic, only where a file is read
+    from podium.cli.policyfile import read_policy  # noqa: PLC0415 - pydantic is needed only for a file
 
     return read_policy(path)

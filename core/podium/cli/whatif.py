@@ -1,7 +1,7 @@
-"""`podium whatif`: who would be preempted for a pod or group, or the other way round, what threatens one.
+"""`podium whatif`: who would be preempted for a pod or group or, with --victim, what threatens one.
 
-Nothing is written to a cluster. The plan is made by the engine of the scheduler, so that what is answered
-here from a dump is what would happen there; this module only reads, chooses what nobody said, and shows.
+Nothing is written to a cluster. The scheduler's own engine makes the plan, so an answer from a dump is what
+would happen in that cluster. This module only reads, chooses defaults, and shows the result.
 """
 
 import functools
@@ -40,7 +40,7 @@ _GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class Question(NamedTuple):
-    """What is asked, as the flags have it, and of whom: no files are the live cluster."""
+    """The query from the flags, and its input: without files, the live cluster."""
 
     files: Sequence[str]
     pod: Name | None
@@ -130,7 +130,7 @@ def command(
         tenant,
         max_victims,
     )
-    # Whoever reads a part of a cluster sees room where there is none.
+    # A part of a cluster would show free room where there is none.
     kube = kube._replace(all_namespaces=not filenames)
     loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
     whatifinput.check_whole(loaded)
@@ -147,8 +147,8 @@ def command(
 
 
 def _plan(question: Question, loaded: Loaded, moment: Moment, added: Iterable[Target]) -> Answer:
-    """Plan for the preemptor that is meant. Raises PodiumError."""
-    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - `--help` needs no numpy
+    """Return the plan for the preemptor. Raises PodiumError."""
+    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - `--help` does not need numpy
 
     tenant = question.tenant
     target = whatifinput.choose_target(question.pod, question.group, added, loaded.state, tenant)
@@ -170,7 +170,7 @@ def _plan(question: Question, loaded: Loaded, moment: Moment, added: Iterable[Ta
 
 
 def report_of(made: Plan, target: Target, view: View, basis: Basis) -> WhatIf:
-    """Add to a plan what a reader has to know of it: for whom it is, what it costs, what it rests on."""
+    """Return a plan with the preemptor's name, its cost, and the basis of the answer."""
     return WhatIf(
         plan=made,
         preemptor=whatifinput.words(target),
@@ -191,7 +191,7 @@ def _code(report: WhatIf, max_victims: int | None) -> int:
 
 
 def _threat(question: Question, loaded: Loaded, moment: Moment) -> Answer:
-    """Say what threatens the victim that is named. Raises PodiumError."""
+    """Return what threatens the named victim. Raises PodiumError."""
     from podium.cli.render import threat as faces  # noqa: PLC0415 - as above
     from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
     from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
@@ -221,7 +221,7 @@ def _basis(question: Question, rules: Rules, moment: Moment, loaded: Loaded, cho
 
 
 def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded, chosen: Chosen) -> Basis:
-    """Say what an answer rests on; `source` is what was read, in a person's words."""
+    """Return the basis of an answer; `source` is the input in words."""
     return Basis(
         semantics=rules.semantics,
         rules_why=rules.why,
@@ -234,7 +234,7 @@ def basis_of(rules: Rules, moment: Moment, source: str, loaded: Loaded, chosen: 
 
 
 def _add(file: str | None, loaded: Loaded, moment: Moment) -> Sequence[Target]:
-    """Put what --add brings into the state, and give the groups and pods that it is about."""
+    """Add the objects of --add to the state, and return the groups and pods to plan for."""
     if file is None:
         return ()
     expansion = brought(inputs.read_documents([file]), loaded, moment)
@@ -246,8 +246,8 @@ def _add(file: str | None, loaded: Loaded, moment: Moment) -> Sequence[Target]:
 
 
 def brought(documents: Iterable[Document], loaded: Loaded, moment: Moment) -> "Expansion":
-    """Give what documents would add to the cluster, by its own admission. Raises PodiumError."""
-    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add something
+    """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
+    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
     from podium.rules.admission import Profile  # noqa: PLC0415 - as above
 
     minor, _ = whatifinput.server_minor(loaded)
@@ -262,7 +262,7 @@ def _settings(question: Question, rules: Rules, target: Target, loaded: Loaded) 
 
 
 def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:
-    """Count the devices that a plan's victims hold."""
+    """Return the devices of a plan's victims, by resource."""
     from podium.schedulerplugin.devices import devices  # noqa: PLC0415 - as the engine
 
     return devices(pods.get((unit.namespace, named.name)) for unit in plan.victims for named in unit.pods)

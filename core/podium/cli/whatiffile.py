@@ -1,6 +1,6 @@
-"""The file that says what preemption may do, beside the flags of `podium whatif`; docs/whatif.md explains it.
+"""The configuration file of `podium whatif` for preemption, beside its flags; docs/whatif.md explains it.
 
-A field that is absent has the value of the scheduler that is spoken for (`podium.cli.schedulersettings`).
+An absent field has the value of the answering scheduler (`podium.cli.schedulersettings`).
 
 apiVersion: config.podium.dev/v1
 kind: WhatIfConfiguration
@@ -24,21 +24,21 @@ class WhatIfModel(Strict):
     apiVersion: Literal["config.podium.dev/v1"]
     kind: Literal["WhatIfConfiguration"]
     budgets: Budgets | None = None
-    """Whether a PodDisruptionBudget may be violated where nothing else helps."""
+    """Whether a PodDisruptionBudget may be violated if there is no other way."""
     divergencePolicy: DivergencePolicy | None = None
-    """What a group may do whose pods have another priority: docs/preemption.md."""
+    """The permitted actions of a group if its pods have another priority: docs/preemption.md."""
     strategy: Strategy | None = None
-    """Which nodes are best: the emptiest, or the fullest."""
+    """The preferred nodes: the emptiest, or the fullest."""
     weights: ResourceWeights | None = None
     """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """Victims are pods of this scheduler only; null is any scheduler, if it is written."""
+    """Only pods of this scheduler are victims; an explicit null means any scheduler."""
     preemptionPriority: pydantic.StrictBool | None = None
-    """Whether the annotation scheduling.podium.dev/preemption-priority-class counts."""
+    """Whether the annotation scheduling.podium.dev/preemption-priority-class is used."""
 
 
 def read_settings(path: str, base: Settings) -> Settings:
-    """Read a file that rules over `base`, field by field. Raises PodiumError."""
+    """Return a file's settings over `base`, field by field. Raises PodiumError."""
     model = read_config(path, WhatIfModel)
     given = model.model_fields_set
     priority = model.preemptionPriority

@@ -1,7 +1,7 @@
-"""What a plan starts from where nobody says: the time, whose rules, and which pod or group is meant.
+"""The defaults of a plan: its time, the semantics, and the pod or group to plan for.
 
-A dump is a past moment, and a cluster's version and gates decide who preempts whom, so each choice comes with
-the words that tell a reader how it was made.
+A dump is from the past, and a cluster's version and gates decide who preempts whom. Each choice therefore
+comes with words that tell a reader how it was made.
 """
 
 import re
@@ -31,31 +31,31 @@ from podium.wording import some
 Target = Name | GroupKey
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# What a plan reads beside nodes.
+# The kinds that a plan reads beside nodes.
 _PLANNED_WITH = (
     *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
     *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
 )
-# The minor whose arithmetic a kube-scheduler release has.
+# The minor that each kube-scheduler release uses for its arithmetic.
 _NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
-# How many pending groups and pods an error names.
+# Maximum number of pending groups and pods in an error.
 _NAMED = 5
 
 
 class Moment(NamedTuple):
-    """The time of a plan, in UTC, and where it comes from."""
+    """The time of a plan, in UTC, and its source."""
 
     at: datetime
     why: str
 
     @property
     def text(self) -> str:
-        """RFC 3339, as objects carry times."""
+        """Return the time in RFC 3339, as in objects."""
         return written(self.at)
 
 
 class Rules(NamedTuple):
-    """Whose rules decide, how they were chosen, and the minor whose arithmetic counts."""
+    """The semantics, how they were chosen, and the minor for the arithmetic."""
 
     semantics: Semantics
     why: str
@@ -63,9 +63,9 @@ class Rules(NamedTuple):
 
 
 def moment(asked: str | None, view: View, clock: datetime, *, live: bool) -> Moment:
-    """Choose the time: as asked, now for a live cluster, else the newest in the input.
+    """Return the time: as requested, now for a live cluster, else the newest in the input.
 
-    Raises click.UsageError for what is no time.
+    Raises click.UsageError for an invalid time.
     """
     if asked is not None:
         parsed = _parsed(asked)
@@ -82,7 +82,7 @@ def moment(asked: str | None, view: View, clock: datetime, *, live: bool) -> Mom
 
 
 def _times(view: View) -> Iterator[str]:
-    """Give every time that tells of something that has happened, as written."""
+    """Yield every time of a past event in the input, as written."""
     for pod in view.pods.values():
         status = pod.status if isinstance(pod, Schedulable) else None
         yield from _written(pod.metadata.creationTimestamp, status.startTime if status is not None else None)
@@ -97,7 +97,7 @@ def _written(*times: str | None) -> Iterator[str]:
 
 
 def _parsed(text: str) -> datetime | None:
-    """Read a time, None for what is none, or lies in no year of UTC that can be written."""
+    """Return a parsed time, or None if it is invalid or outside the years that can be written in UTC."""
     try:
         return instant(text).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
@@ -105,7 +105,7 @@ def _parsed(text: str) -> datetime | None:
 
 
 def server_minor(loaded: Loaded) -> tuple[int, str]:
-    """Give the minor that serves the Workload API and is nearest to the server's, and how it is known."""
+    """Return the nearest minor to the server's that serves the Workload API, and how it is known."""
     served = minor_of(loaded.server)
     if served is None:
         named, why = choose_minor(loaded.state.nodes.values())
@@ -119,9 +119,9 @@ def server_minor(loaded: Loaded) -> tuple[int, str]:
 
 
 def workload_api(loaded: Loaded, *, live: bool) -> str | None:
-    """Say why the cluster does not serve the native Workload API, or give None where it does.
+    """Return why the cluster does not serve the native Workload API, or None if it does.
 
-    A live server says so itself. A dump shows it by the groups that it has, and pods that name one.
+    A live server says so itself. A dump shows it by its native groups, and by pods that name one.
     """
     state = loaded.state
     if live:
@@ -134,7 +134,7 @@ def workload_api(loaded: Loaded, *, live: bool) -> str | None:
 
 
 def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: bool) -> Rules:
-    """Choose whose rules decide: as asked, Podium's scheduler's for its pods, else the cluster's own."""
+    """Return the semantics: as requested, Podium's scheduler's for its pods, else the cluster's own."""
     minor, version = server_minor(loaded)
     if asked is not None:
         semantics = Semantics(asked)
@@ -152,7 +152,7 @@ def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: boo
 
 
 def scheduler(target: Target, view: View) -> str:
-    """Give the scheduler of a pod, or of the first of a group's pods by name."""
+    """Return the scheduler of a pod, or of the first of a group's pods by name."""
     if isinstance(target, GroupKey):
         members = view.members(target)
         pod = members[min(members)] if members else None
@@ -162,7 +162,7 @@ def scheduler(target: Target, view: View) -> str:
 
 
 def find_group(view: View, name: Name) -> GroupKey | None:
-    """Find a group by its name, the native one first; a group that only pods speak of is one, too."""
+    """Return the key of a group by name, native first, including groups that only pods name, or None."""
     for native in (True, False):
         key = GroupKey(native, *name)
         if key in view.groups or view.members(key):
@@ -173,10 +173,9 @@ def find_group(view: View, name: Name) -> GroupKey | None:
 def choose_target(
     pod: Name | None, group: Name | None, added: Iterable[Target], view: View, tenant: str | None
 ) -> Target:
-    """Find the preemptor: the pod or group that is named, else the one that was added.
+    """Return the preemptor: the named pod or group, else the added one.
 
-    `tenant`'s namespace alone is spoken of, if there is one. Raises PodiumError with what there is to choose
-    from.
+    With a `tenant` only objects in its namespace are named. Raises PodiumError with the possible choices.
     """
     named = pod or group
     if named is not None:
@@ -195,7 +194,7 @@ def choose_target(
 
 
 def find_victim(name: Name, kind: str | None, view: View) -> Target:
-    """Find a pod or group by name. Raises PodiumError, and click.UsageError where it may be either."""
+    """Return a pod or group by name. Raises PodiumError, and click.UsageError if both exist."""
     pod = name if name in view.pods and kind != "group" else None
     group = find_group(view, name) if kind != "pod" else None
     if pod is not None and group is not None:
@@ -208,9 +207,9 @@ def find_victim(name: Name, kind: str | None, view: View) -> Target:
 
 
 def check_group(target: Target, view: View, semantics: Semantics) -> None:
-    """Refuse a plan for members of a group that may exist and was not read. Raises PodiumError.
+    """Raise PodiumError for members of a group that may exist and was not read.
 
-    Where the cluster serves no PodGroups there is none, which the engine says.
+    If the cluster serves no PodGroups, the group does not exist, and the engine reports that.
     """
     if isinstance(target, GroupKey):
         key: GroupKey | None = target
@@ -225,26 +224,26 @@ def check_group(target: Target, view: View, semantics: Semantics) -> None:
 
 
 def _nobody(view: View, name: Name, *kinds: Kind) -> str:
-    """Say that nobody has a name, and of which kinds that is not known, each with why."""
+    """Return that no object of these kinds has the name, with the kinds that were not read and why."""
     unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
     what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
     return f"there is no {what} {'/'.join(name)} in what was read{f' ({unread})' if unread else ''}"
 
 
 def namespace_of(target: Target) -> str:
-    """Give the namespace of a preemptor."""
+    """Return the namespace of a preemptor."""
     return target.namespace if isinstance(target, GroupKey) else target[0]
 
 
 def words(target: Target) -> str:
-    """Name a preemptor as a person does: `PodGroup team-a/train`."""
+    """Return kind and name of a preemptor: `PodGroup team-a/train`."""
     if isinstance(target, GroupKey):
         return f"PodGroup {target.namespace}/{target.name}"
     return f"Pod {target[0]}/{target[1]}"
 
 
 def _pending(view: View, tenant: str | None) -> str:
-    """Name the groups and pods that wait, a few of them."""
+    """Return some of the pending groups and pods in words."""
     groups, pods = set(), set()
     for name, pod in view.pods.items():
         if (tenant is not None and name[0] != tenant) or not _waits(pod):
@@ -267,7 +266,7 @@ def _waits(pod: Pod) -> bool:
 
 
 def check_whole(loaded: Loaded) -> None:
-    """Refuse an input on which a plan would be wrong, as one of a part of the cluster. Raises PodiumError."""
+    """Raise PodiumError if a plan for the input would be wrong, as for a part of the cluster."""
     if loaded.scope.partial:
         part = loaded.scope.partial
         raise PodiumError(f"the input holds {part}; a plan wants all pods of the cluster (podium dump -A)")
@@ -281,6 +280,6 @@ def check_whole(loaded: Loaded) -> None:
 
 
 def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str]:
-    """Name the kinds that an answer goes without, a plan where nothing else is said, each with why."""
+    """Return the kinds that an answer lacks (by default those of a plan), each with the reason."""
     unread = loaded.state.unread
     return [f"{kind}: {unread[kind]}" for kind in kinds if unread.get(kind, NOT_SERVED) != NOT_SERVED]

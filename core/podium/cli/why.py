@@ -1,7 +1,7 @@
-"""`podium why`: why a pod or group waits, which priority counts for it, and who made it go.
+"""`podium why`: why a pod or group waits, its effective priority, and what evicted it.
 
-What is told is worked out by podium.why from values; this module reads, chooses the rules as `podium whatif`
-does, and shows.
+podium.why computes the answer from values. This module reads, chooses the semantics as `podium whatif` does,
+and shows the result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from podium.why.account import Account
     from podium.why.telling import Begin, Reading
 
-# What an account rests on beside pods; a plan wants more.
+# The kinds that an account needs beside pods; a plan needs more.
 _FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS)
-# How many names an error offers.
+# Maximum number of suggested names in an error.
 _OFFERED = 3
 
 
 class Question(NamedTuple):
-    """Who is asked about, and by what; `tenant` is a namespace, None for all names."""
+    """The queried pod or group, and the options; `tenant` is a namespace, None for all names."""
 
     kind: str
     name: Name
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, for whom, by whose rules and settings and for which moment it was made."""
+    """A plan with its target, semantics, settings and time."""
 
     plan: "Plan"
     target: Target
@@ -57,7 +57,7 @@ class Planned(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is told of one pod or group, None where nothing is known; and the plan behind its prospect."""
+    """The account of one pod or group, None if nothing is known, and the plan behind its prospect."""
 
     account: "Account | None"
     planned: Planned | None = None
@@ -99,21 +99,21 @@ def command(
     if account is None:
         raise PodiumError(nobody(question, read))
     if output == "table":
-        from podium.cli.render.why_table import why_table  # noqa: PLC0415 - json and yaml do without
+        from podium.cli.render.why_table import why_table  # noqa: PLC0415 - json and yaml do not need it
 
         now = datetime.now(UTC) if question.live else None
         text = why_table(account, now, layout(to_file=output_file is not None))
     else:
-        # By way of JSON, which has lists only.
+        # Converted through JSON, which has only lists.
         whole = document("WhyReport", **msgspec.json.decode(msgspec.json.encode(account)))
         text = as_json(whole) if output == "json" else as_yaml(whole)
     deliver(text, output_file)
 
 
 def _read(question: Question, filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool) -> "Read":
-    """Read files, or of a cluster what is needed. Raises PodiumError."""
+    """Return the content of files, or the needed part of a cluster. Raises PodiumError."""
     from podium.cli import whyinput  # noqa: PLC0415 - numpy, as below
-    from podium.why import telling  # noqa: PLC0415 - `--help` needs no numpy
+    from podium.why import telling  # noqa: PLC0415 - `--help` does not need numpy
 
     if filenames:
         kube.refuse_with_files()
@@ -133,7 +133,7 @@ def _read(question: Question, filenames: Sequence[str], kube: inputs.KubeOptions
 
 
 def _draft(question: Question, read: "Read", begin: "Begin | None" = None) -> "Account | None":
-    """Tell by what is read so far."""
+    """Return the account from the data read so far."""
     from podium.why import telling  # noqa: PLC0415 - as above
 
     found = reading(question, read, rules_of(question, read.near))
@@ -142,9 +142,9 @@ def _draft(question: Question, read: "Read", begin: "Begin | None" = None) -> "A
 
 
 def tell(question: Question, read: "Read", clock: datetime, begin: "Begin | None" = None) -> Told:
-    """Tell by all that was read, with a plan if that says more; `begin` gives engines, None makes them.
+    """Return the account from all data, with a plan if that adds information.
 
-    Raises PodiumError.
+    `begin` makes engines; without it they are created here. Raises PodiumError.
     """
     from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
     from podium.schedulerplugin.preemption.naming import Veil, plainly  # noqa: PLC0415 - as above
@@ -163,7 +163,7 @@ def tell(question: Question, read: "Read", clock: datetime, begin: "Begin | None
     try:
         made = (begin or Engine)(state, chosen.settings, rules.minor).plan(target, moment.at, said)
     except PodiumError as error:
-        # Between two readings of a live cluster it was bound, or deleted.
+        # Between two readings of a live cluster the pod was bound, or deleted.
         return Told(_without_plan(account, str(error)))
     unknown = dict.fromkeys((*account.unknown, *whatifinput.not_known(read.whole)))
     account = msgspec.structs.replace(account, prospect=telling.prospect(made), unknown=tuple(unknown))
@@ -176,7 +176,7 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
 
 
 def reading(question: Question, read: "Read", rules: Rules) -> "Reading":
-    """Put together what an account is told from."""
+    """Return the input of an account."""
     from podium.explain import Server  # noqa: PLC0415 - as above
     from podium.why.counted import Law  # noqa: PLC0415 - as above
     from podium.why.telling import Reading, names  # noqa: PLC0415 - as above
@@ -200,25 +200,25 @@ def reading(question: Question, read: "Read", rules: Rules) -> "Reading":
 
 
 def rules_of(question: Question, loaded: Loaded) -> Rules:
-    """Choose whose rules decide for who is asked about."""
+    """Return the semantics for the queried object."""
     return whatifinput.choose_rules(None, _target(question, loaded.state), loaded, live=question.live)
 
 
 def _settings(question: Question, rules: Rules, loaded: Loaded) -> Chosen:
-    """Choose the settings of the scheduler of who is asked about."""
+    """Return the settings of the queried object's scheduler."""
     scheduler = whatifinput.scheduler(_target(question, loaded.state), loaded.state)
     return choose_settings(rules, scheduler, loaded, of_file(question.config))
 
 
 def _target(question: Question, view: View) -> Target:
-    """Give who is meant; a group that is not there any more is taken for one of Podium's."""
+    """Return the queried object; a missing group is assumed to be a Podium group."""
     if question.kind == "pod":
         return question.name
     return whatifinput.find_group(view, question.name) or GroupKey(False, *question.name)
 
 
 def nobody(question: Question, read: "Read") -> str:
-    """Say that there is nobody of the name, who may be meant, and what could not be looked at."""
+    """Return an error for an unknown name, with similar names and the data that could not be read."""
     what = {"pod": "pod", "group": "PodGroup"}
     wanted = "/".join(question.name)
     said = f"there is no {what[question.kind]} {wanted}, and nothing is known of one"

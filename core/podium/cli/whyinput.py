@@ -1,7 +1,8 @@
-"""What `podium why` reads: the namespace first, the past, and the whole cluster only if that tells more.
+"""The input of `podium why`: the namespace, events, and the whole cluster only if it adds information.
 
-A tenant may read one namespace, and on a large cluster so much is read in a second. Whatever is refused is
-named, never guessed at: names of other namespaces are told only where the reader's own credentials list pods.
+A tenant may read one namespace, and on a large cluster that much is read in a second. Data that may not be
+read is named, never guessed. Names of other namespaces appear only if the reader's own credentials can list
+pods there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Page, Watcher
 
-# A dump that was taken for an audit has none of it.
+# The reason for a dump that was taken for an audit, without events and records.
 _NO_PAST = f"{NOT_IN_INPUT} (podium dump --events)"
 _PAST_KINDS = (Kind.EVENT, Kind.PREEMPTION_RECORD)
-# Of its namespace, whatever a plan would want beside.
+# The kinds to read in its namespace, whatever else a plan would need.
 _NEAR_KINDS = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.CLAIM, Kind.VOLUME)
 _NEAR: Reads = {key: read for key, read in SCHEDULING_READS.items() if read.kind in _NEAR_KINDS}
 
 
 class Read(NamedTuple):
-    """What was read: `near` has the namespace at least, `whole` the cluster, or is None with `why_not`.
+    """The data that was read: `near` has at least the namespace, `whole` the cluster, or None with `why_not`.
 
-    `unknown` are the kinds of the past that could not be read, each with why.
+    `unknown` lists the kinds of events and records that could not be read, each with the reason.
     """
 
     near: Loaded
@@ -53,14 +54,14 @@ class Read(NamedTuple):
 
 
 class Asks(NamedTuple):
-    """What else is to be read, judged by what is known already: the namespaces of others, and the cluster."""
+    """Further data to read, decided from the data so far: other namespaces, and the whole cluster."""
 
     others: Callable[[Read], set[str]]
     whole: Callable[[Read], bool]
 
 
 class _Heap:
-    """Takes what is about the past: events and records."""
+    """Collects events and records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -69,7 +70,7 @@ class _Heap:
         self.unread: dict[str, str] = {}
 
     def take(self, document: Document) -> bool:
-        """Take a document, or say that it is none of these. Raises ReadError."""
+        """Add a document if it is an event or record, and return whether it is. Raises ReadError."""
         if (document.apiVersion, document.kind) == CLUSTER_INFO:
             self.unread = document.read(ClusterInfo).unread
             return False
@@ -86,19 +87,19 @@ class _Heap:
         return True
 
     def past(self) -> Past:
-        """Give all of it."""
+        """Return the collected events and records."""
         return Past(tuple(self.events), tuple(self.records))
 
 
 class _Live:
-    """Takes the pages of a cluster or a namespace, those of the past apart."""
+    """Collects the pages of a cluster or a namespace, with events and records apart."""
 
     def __init__(self, discovery: "Discovery", reads: Reads = _NEAR) -> None:
         self.rest = inputs.LiveLoader(discovery, reads)
         self.heap = _Heap()
 
     def add_page(self, page: "Page") -> None:
-        """Take a page. Raises ReadError."""
+        """Add a page. Raises ReadError."""
         if page.served.read.kind in _PAST_KINDS:
             for document in page.documents:
                 self.heap.take(document)
@@ -107,7 +108,7 @@ class _Live:
 
 
 def from_files(filenames: Sequence[str], *, strict: bool) -> Read:
-    """Read files: whoever may read them may read all that is in them. Raises PodiumError."""
+    """Return the content of files, whose reader may see all their names. Raises PodiumError."""
     heap = _Heap()
 
     def rest(documents: Iterable[Document]) -> Iterator[Document]:
@@ -120,7 +121,7 @@ def from_files(filenames: Sequence[str], *, strict: bool) -> Read:
 
 
 def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
-    """Read a live cluster, by get and list only. Raises PodiumError."""
+    """Return the data of a live cluster, read by get and list only. Raises PodiumError."""
 
     async def ask(connection: "Connection", scope: Scope, watcher: "Watcher") -> Read:
         from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
@@ -144,9 +145,9 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> Read:
 
 
 async def whole_cluster(connection: "Connection", scope: Scope, watcher: "Watcher") -> Read:
-    """Read all of a cluster, or of a namespace, and Podium's records, for who is asked about many.
+    """Return a whole cluster, or a namespace, and Podium's records, for queries on many objects.
 
-    Events are apart (`past_of`): there are more of them than of all else. Raises PodiumError.
+    Events are read separately (`past_of`), because they outnumber all other objects. Raises PodiumError.
     """
     from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
 
@@ -166,7 +167,7 @@ async def whole_cluster(connection: "Connection", scope: Scope, watcher: "Watche
 async def past_of(
     connection: "Connection", scope: Scope, watcher: "Watcher", reads: Reads
 ) -> tuple[Past, tuple[str, ...]]:
-    """Read events, or records, and why some could not be read. Raises PodiumError."""
+    """Return events or records, and the reasons why some could not be read. Raises PodiumError."""
     from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
 
     taken, info = await read_cluster(connection, scope, watcher, _Live, reads)
@@ -189,7 +190,7 @@ def _check_pods(loaded: Loaded, scope: Scope) -> None:
 
 
 async def _whole(connection: "Connection", watcher: "Watcher", read: Read) -> Read:
-    """Read all of the cluster too; what is known already is worth telling where that fails."""
+    """Read all of the cluster too; if that fails, return the data so far with the reason."""
     from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
 
     def begin(discovery: "Discovery") -> inputs.LiveLoader:
@@ -204,7 +205,7 @@ async def _whole(connection: "Connection", watcher: "Watcher", read: Read) -> Re
 
 
 async def _may_list(connection: "Connection", namespace: str) -> bool:
-    """Say whether the reader may list the pods of a namespace: then no name in it is news to them."""
+    """Return whether the reader may list the pods of a namespace, and so may see its names."""
     from podium.kube.connection import RefusedError  # noqa: PLC0415 - files do without
 
     try:
@@ -217,7 +218,7 @@ async def _may_list(connection: "Connection", namespace: str) -> bool:
 
 
 def _with_whole(read: Read, loaded: Loaded) -> Read:
-    """Add the whole cluster, or why what was read is none."""
+    """Return the data with the whole cluster, or with the reason why it is not whole."""
     try:
         whatifinput.check_whole(loaded)
     except PodiumError as error:

@@ -1,4 +1,4 @@
-"""What a rendering needs beside the report, given by the caller: so every format stays a pure function."""
+"""The arguments of a rendering beside the report, so that every format stays a pure function."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from podium.rules.rule import Rule
 
 
 class Place(NamedTuple):
-    """Where a finding's object stands in the input.
+    """The place of a finding's object in the input.
 
-    The file as it was given and a line counted from 1, or None for what a file as a whole does not have.
+    The file as it was given and a line counted from 1, or None if the place is the whole file.
     """
 
     file: str
@@ -22,9 +22,9 @@ class Place(NamedTuple):
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The surroundings of one report.
 
-    `rules` are those that were asked for, whether they found something or not. `input` names what was read
-    in a person's words. `place` finds a finding in the input's files, or gives None (live, standard input).
-    `version` is Podium's. `made` is RFC 3339 in UTC. `width` is in columns and counts for the table alone.
+    `rules` are the requested rules, with or without findings. `input` names the input in words. `place` finds
+    a finding in the input's files, or returns None (live, standard input). `version` is Podium's. `made` is
+    RFC 3339 in UTC. `width` is in columns and for the table only.
     """
 
     rules: Sequence[Rule]
@@ -37,7 +37,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleFindings(NamedTuple):
-    """The findings of one rule, in the report's order; `rule` is None for an id that nobody defines."""
+    """The findings of one rule, in the report's order; `rule` is None for an unknown id."""
 
     id: str
     severity: Severity
@@ -46,7 +46,7 @@ class RuleFindings(NamedTuple):
 
 
 def by_rule(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[RuleFindings]:
-    """Group findings by rule: worst severity first, then the rule that found most, then its id."""
+    """Return the findings by rule: worst severity first, then the rule with most findings, then its id."""
     known = {rule.id: rule for rule in rules}
     found: dict[str, list[Finding]] = {}
     for finding in findings:

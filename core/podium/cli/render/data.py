@@ -1,7 +1,7 @@
-"""JSON and YAML of every report: one envelope, one order of keys, and a YAML writer made for size.
+"""JSON and YAML of every report: one envelope, one order of keys, and a YAML writer for large reports.
 
-PyYAML's C writer takes 0.9 s for 10,000 findings. What is written here is plain (what JSON can say), so its
-block form comes out in a third of that time; a property test reads it back with PyYAML.
+PyYAML's C writer takes 0.9 s for 10,000 findings. Reports contain only JSON values, so this writer of block
+style takes a third of that time; a property test reads its output with PyYAML.
 """
 
 import functools
@@ -13,17 +13,17 @@ import msgspec
 
 from podium.report import API_VERSION, AuditReport
 
-# Text that every YAML reader, 1.1 or 1.2, takes for text without quotes.
+# Text that every YAML reader, 1.1 or 1.2, reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 _NOT_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
-# A longer key stands on a line of its own, behind a question mark.
+# A longer key needs a line of its own after a question mark.
 _LONGEST_KEY = 1000
-# What msgspec writes as it is but YAML would fold, drop or refuse inside quotes.
+# Characters that msgspec writes unchanged but YAML would fold, drop or refuse inside quotes.
 _UNPRINTABLE = re.compile("[^\x20-\x7e\u00a1-\u1fff\u2100-\ud7ff\uf900-\ufdff]")
 
 
 def audit_document(report: AuditReport) -> dict[str, Any]:
-    """Give the audit's JSON contract as one document."""
+    """Return the audit's JSON contract as one document."""
     return document(
         "AuditReport",
         summary=msgspec.to_builtins(report.summary),
@@ -36,24 +36,24 @@ def audit_document(report: AuditReport) -> dict[str, Any]:
 
 
 def document(kind: str, **body: Any) -> dict[str, Any]:
-    """Put a report's parts into the envelope that every command's JSON and YAML have."""
+    """Return a report's parts in the envelope that every command's JSON and YAML have."""
     return {"apiVersion": API_VERSION, "kind": kind, **body}
 
 
 def as_json(value: dict[str, Any]) -> str:
-    """Write a document as JSON, indented by two, with a newline at the end."""
+    """Return a document as JSON, indented by two, with a newline at the end."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 def as_yaml(value: dict[str, Any]) -> str:
-    """Write a document as YAML in block form; reading it back gives the same value."""
+    """Return a document as YAML in block style; reading it gives the same value."""
     lines: list[str] = []
     _mapping(value, "", lines)
     return "\n".join(lines) + "\n"
 
 
 def as_manifests(documents: Iterable[dict[str, Any]]) -> str:
-    """Write several documents as one stream of YAML."""
+    """Return several documents as one stream of YAML."""
     return "---\n".join(map(as_yaml, documents))
 
 
@@ -68,7 +68,7 @@ def _mapping(value: dict[str, Any], indent: str, lines: list[str]) -> None:
 
 
 def _entry(start: str, value: Any, indent: str, lines: list[str]) -> None:
-    """Write what follows a key or a dash: a scalar on the same line, a collection below."""
+    """Write the value after a key or a dash: a scalar on the same line, a collection below."""
     if isinstance(value, dict) and value:
         lines.append(start)
         _mapping(value, indent + "  ", lines)
@@ -82,7 +82,7 @@ def _entry(start: str, value: Any, indent: str, lines: list[str]) -> None:
 def _sequence(value: list[Any], indent: str, lines: list[str]) -> None:
     for item in value:
         if isinstance(item, dict) and item:
-            # The first key stands beside the dash: write the mapping one step in, then put the dash there.
+            # The first key is beside the dash: write the mapping indented by one step, then insert the dash.
             at = len(lines)
             _mapping(item, indent + "  ", lines)
             lines[at] = f"{indent}- {lines[at][len(indent) + 2 :]}"
@@ -97,12 +97,12 @@ def _scalar(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         mantissa, exponent, power = repr(value).partition("e")
-        # YAML 1.1 takes 1e16 for text: it wants the point and the sign.
+        # In YAML 1.1 1e16 is text: a number needs the point and the sign.
         return f"{mantissa if '.' in mantissa else mantissa + '.0'}{exponent}{power}"
     return msgspec.json.encode(value).decode()
 
 
-@functools.lru_cache(maxsize=4096)  # keys, rules, kinds and fixes come again and again
+@functools.lru_cache(maxsize=4096)  # Keys, rules, kinds and fixes repeat often.
 def _text(value: str) -> str:
     if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return value

@@ -1,4 +1,4 @@
-"""The one way from a report to text: every format by name, all pure functions of the same values."""
+"""Render a report as text: every format by name, all pure functions of the same values."""
 
 from collections.abc import Callable
 
@@ -23,10 +23,10 @@ _RENDERERS: dict[str, Callable[[AuditReport, Context], str]] = {
 }
 
 FORMATS = tuple(_RENDERERS)
-# The formats that ask where a finding stands in the input.
+# The formats that need the place of a finding in the input.
 PLACED_FORMATS = frozenset({"sarif", "junit", "github"})
 
 
 def render(report: AuditReport, output: str, context: Context) -> str:
-    """Give the report in one of FORMATS, whole, with a newline at the end."""
+    """Return the whole report in one of FORMATS, with a newline at the end."""
     return _RENDERERS[output](report, context)

@@ -1,7 +1,7 @@
-"""GitHub's workflow commands: one annotation a finding, beside the file and line when the input was files.
+"""GitHub's workflow commands: one annotation per finding, with file and line if the input was files.
 
-The runner reads any line that starts with `::` as a command, so every text is escaped as its toolkit does
-and nothing from the input stands outside a command.
+The runner reads any line that starts with `::` as a command. Every text is therefore escaped as in GitHub's
+toolkit, and no text from the input is outside a command.
 """
 
 from podium.cli.render.context import Context
@@ -13,7 +13,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 
 
 def render_github(report: AuditReport, context: Context) -> str:
-    """Write the sentences that count, then every finding that counts, then what was not checked."""
+    """Return the summary sentences, then every finding that counts, then what was not checked."""
     lines = [headline(report.summary), *aside_lines(report.summary)]
     lines += [_annotation(finding, context) for finding in report.findings]
     lines += [_notice(missing) for missing in report.summary.notChecked]
@@ -36,7 +36,7 @@ def _notice(missing: NotChecked) -> str:
 
 
 def command(name: str, properties: dict[str, str], message: str) -> str:
-    """Write one workflow command on one line, whatever its properties and message hold."""
+    """Return one workflow command on one line, whatever its properties and message contain."""
     written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     return f"::{name} {written}::{_data(message)}"
 

@@ -1,4 +1,4 @@
-"""`podium report` at a terminal: sentences that count, then who lost, to whom, and where plans differed."""
+"""`podium report` on a terminal: a summary, then who lost pods to whom, and where plans differed."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from podium.cli.render.words import amounts, visible
 from podium.schedulerplugin.scheduling.summary import Amount, ModeSums, Share, Summary
 from podium.wording import count, listed, work
 
-# How much of each list the table shows; docs/history.md names these numbers.
+# Maximum lengths of the lists in the table; docs/history.md states these numbers.
 SHARES = 10
 PLANS = 5
 
@@ -21,7 +21,7 @@ _DID: dict[str, str] = {
 
 
 def history_table(summary: Summary, layout: Layout) -> str:
-    """Write the summary in the layout's width."""
+    """Return the summary in the layout's width."""
     layout.paragraph(f"{count(summary.plans, 'plan')} from {summary.since} to {summary.until}.", style="bold")
     for sums in summary.modes:
         layout.paragraph(visible(mode_line(sums)))
@@ -43,7 +43,7 @@ def history_table(summary: Summary, layout: Layout) -> str:
 
 
 def mode_line(sums: ModeSums) -> str:
-    """Say what all plans of a mode took, or would have."""
+    """Return a sentence on what all plans of a mode evicted, or would have."""
     taken = [count(sums.pods, "pod"), *amounts(sums.accelerators)]
     units = f"{count(sums.units, 'unit')} ({', '.join(taken)})"
     parts = [f"{_DID[sums.mode]} {units} in {count(sums.plans, 'plan')}"]
@@ -57,7 +57,7 @@ def mode_line(sums: ModeSums) -> str:
 
 
 def agreement_line(summary: Summary) -> str:
-    """Say how the shadow's plans compare with what the other schedulers did, in numbers."""
+    """Return how the shadow's plans compare with the actions of other schedulers, in numbers."""
     if not summary.agreements:
         return ""
     parts = [f"{each.plans:,} {each.agreement}" for each in summary.agreements]
@@ -66,7 +66,7 @@ def agreement_line(summary: Summary) -> str:
 
 
 def party(each: Party) -> str:
-    """Name a pod or group."""
+    """Return the name of a pod or group."""
     return f"{each.kind} {each.namespace}/{each.name}"
 
 
@@ -74,7 +74,7 @@ def _shares(layout: Layout, title: str, what: str, shares: Sequence[Share]) -> N
     if not shares:
         return
     layout.heading(title)
-    # A mode that nobody was planned in has no columns.
+    # A mode without plans has no columns.
     modes = [mode for mode in Mode if any(_of(each, mode) != _NOTHING for each in shares)]
     header, rows = [what], [[visible(each.name)] for each in shares[:SHARES]]
     for mode in modes:
@@ -123,7 +123,7 @@ def _differing(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
 
 
 def _units(plan: RecordedPlan) -> str:
-    """Name the first units of a plan, and count the rest."""
+    """Return the names of a plan's first units, and the number of the others."""
     shown = [visible(party(unit)) for unit in plan.units[:2]]
     more = plan.unitCount - len(shown)
     return ", ".join([*shown, f"{more:,} more"] if more > 0 else shown) or "nobody"

@@ -1,10 +1,10 @@
-"""The frame of every HTML page: opened from a disk, mailed or printed, it loads nothing and needs no script.
+"""The frame of every HTML page: it loads nothing and needs no script, whether on disk, in mail or on paper.
 
-A page that `podium ui` serves is the same with a navigation, links and forms, all to where it came from.
+A page that `podium ui` serves is the same with a navigation, links and forms, all to its own server.
 
-The style beside this module, and the script of a page that has one, are put inline, and the page's own
-content security policy allows those texts (by hash) and nothing else: what a hostile name might smuggle past
-the escaping could neither run nor load. Long lists are cut and say so.
+The style beside this module, and the script of a page that has one, are inline. The page's content security
+policy allows these texts (by hash) and nothing else. If a hostile name passed the escaping, it could neither
+run nor load anything. Long lists are cut and say so.
 """
 
 import base64
@@ -17,7 +17,7 @@ from pathlib import Path
 from podium.cli.render.words import visible
 
 _STYLE = Path(__file__).with_name("page.css")
-# What only a page with a navigation has.
+# The style that only a page with a navigation has.
 _SERVED_STYLE = Path(__file__).with_name("served.css")
 
 
@@ -30,9 +30,9 @@ def whole(
     script: str = "",
     navigation: str = "",
 ) -> str:
-    """Write a page; `title` is text, the rest is markup, of which an empty section is left out.
+    """Return a page; `title` is text, the rest is markup, and empty sections are left out.
 
-    One with a `navigation` is served: its forms may be sent to where it comes from, and say so.
+    A page with a `navigation` is served: its policy allows forms to its own server.
     """
     meta = '<meta http-equiv="Content-Security-Policy" content='
     style = _style(served=bool(navigation))
@@ -68,9 +68,9 @@ def whole(
 
 
 def policy(*, script: str = "", served: bool = False) -> str:
-    """Give the content security policy of a page: its own style and script, and nothing from anywhere."""
+    """Return the content security policy of a page: its own style and script, and no external content."""
     scripts = f"script-src '{_hash(script)}'; " if script else ""
-    # A browser asks a server for an icon: a served page has an empty one.
+    # A browser asks a server for an icon, so a served page has an empty one.
     to_self = "img-src data:; form-action 'self'" if served else "form-action 'none'"
     return (
         f"default-src 'none'; style-src '{_hash(_style(served=served))}'; {scripts}base-uri 'none'; {to_self}"
@@ -78,12 +78,12 @@ def policy(*, script: str = "", served: bool = False) -> str:
 
 
 def section(name: str, title: str, body: str) -> str:
-    """Write a part of a page under a heading; `name` is its anchor."""
+    """Return a part of a page under a heading; `name` is its anchor."""
     return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{body}\n</section>'
 
 
 def table(caption: str, head: str, rows: Sequence[str], total: int, limit: int, *, kind: str = "") -> str:
-    """Write a table in a box that scrolls by itself where the window is too narrow; nothing for no rows."""
+    """Return a table in a box that scrolls if the window is too narrow; an empty text for no rows."""
     if not rows:
         return ""
     return (
@@ -96,7 +96,7 @@ def table(caption: str, head: str, rows: Sequence[str], total: int, limit: int, 
 
 
 def tiles(numbers: Sequence[tuple[str, str, str, int]]) -> str:
-    """Write the numbers that count, each as its style, its noun, what follows that, and itself."""
+    """Return tiles for the key numbers: each has a style, a noun, the text after that, and the number."""
     return "\n".join(
         [
             '<dl class="tiles">',
@@ -111,12 +111,12 @@ def tiles(numbers: Sequence[tuple[str, str, str, int]]) -> str:
 
 
 def first_of(total: int, limit: int) -> str:
-    """Say that a list was cut, or nothing where it is whole."""
+    """Return a note that a list was cut, or an empty text if it is complete."""
     return f'<p class="cut">First {limit:,} of {total:,}.</p>' if total > limit else ""
 
 
 def text(words: str) -> str:
-    """Write somebody else's words so that they are words on the page and nothing else."""
+    """Return a text from outside escaped, so that it is only text on the page."""
     return escape(visible(words))
 
 

@@ -1,8 +1,8 @@
-"""JUnit XML for CI servers: a suite a rule, a failing test case a finding, one that passes for a clean rule.
+"""JUnit XML for CI servers: a suite per rule, a failing case per finding, a passing one for a clean rule.
 
-A rule that could not run is skipped, not passed, and so is a finding that does not count. Every other
-finding fails, whatever its severity (it is the failure's type): what should not fail a build is left out
-with --ignore.
+A rule that could not run is skipped, not passed, and so is a finding that does not count. Every other finding
+fails, whatever its severity (which is the failure's type): use --ignore for findings that should not fail a
+build.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from podium.report import AuditReport
 
 
 def render_junit(report: AuditReport, context: Context) -> str:
-    """Write one suite for every rule that was asked for, those that found most first."""
+    """Return one suite for every requested rule, those with most findings first."""
     unchecked = {rule: missing for missing in report.summary.notChecked for rule in missing.rules}
     aside = _aside(report)
     found = by_rule([*report.findings, *aside], context.rules)
@@ -40,7 +40,7 @@ def render_junit(report: AuditReport, context: Context) -> str:
 
 
 def _aside(report: AuditReport) -> dict[Finding, str]:
-    """Give the findings that do not count, each with why."""
+    """Return the findings that do not count, each with the reason."""
     known = "" if report.summary.baseline is None else f"known: it is in {report.summary.baseline.name}"
     why = dict.fromkeys(report.known, known)
     return why | {finding: f"ignored: {finding.reason}" for finding in report.ignored}

@@ -1,4 +1,4 @@
-"""`podium migrate` at a terminal: what moves, what does not, who is in the way and what to do about it."""
+"""`podium migrate` on a terminal: what moves, what does not, which users block it and what to do about it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from podium.findings import group_of
 from podium.ops.migrate import FIELD, HELD, LABEL, Item, State
 from podium.wording import count, some
 
-# How much of the list the table shows of one state; docs/upgrade.md names it.
+# Maximum number of items of one state in the table; docs/upgrade.md states it.
 ITEMS = 20
 USERS = 3
 
@@ -28,9 +28,9 @@ _HEADINGS = {
 def migrate_table(
     items: Sequence[Item], layout: Layout, *, target: str, source: str, folder: str | None
 ) -> str:
-    """Write the items of a migration to a version, planned or carried out, in the layout's width.
+    """Return the items of a migration to a version, planned or carried out, in the layout's width.
 
-    `source` names what was read, `folder` is where the manifests are, if they were written.
+    `source` names the input, `folder` is the place of the manifests, if they were written.
     """
     done = any(each.done for each in items)
     layout.paragraph(_headline(items, target, done=done), style="bold")

@@ -1,4 +1,4 @@
-"""Where a finished report goes: standard output, or a file that is either the old one or all new."""
+"""The output of a finished report: standard output, or a file that is replaced completely or not at all."""
 
 import os
 import shutil
@@ -15,26 +15,29 @@ from podium.cli.render.text import Layout
 from podium.errors import PodiumError
 from podium.wording import some
 
-# A table's width in columns: at least, at most (longer lines are hard to read), and where nobody says.
+# A table's width in columns: minimum, maximum (longer lines are hard to read), and default.
 NARROWEST, WIDEST, USUAL = 60, 140, 100
 
 
 class Terminal(NamedTuple):
-    """How wide a table is, and whether it has colour."""
+    """The width of a table, and whether it has colour."""
 
     width: int
     colour: bool
 
 
 def terminal(*, to_file: bool) -> Terminal:
-    """Ask how a table is to be: as wide as COLUMNS says, or the terminal; coloured where somebody sees it."""
+    """Return the width of a table (from COLUMNS or the terminal), and whether it has colour.
+
+    Only output to a terminal has colour.
+    """
     plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
     columns = shutil.get_terminal_size((USUAL, 0)).columns
     return Terminal(min(max(columns, NARROWEST), WIDEST), colour=not plain and not os.environ.get("NO_COLOR"))
 
 
 def layout(*, to_file: bool) -> Layout:
-    """Give the layout of a table as the terminal is."""
+    """Return a layout for tables on the terminal."""
     width, colour = terminal(to_file=to_file)
     return Layout(width=width, colour=colour)
 
@@ -42,9 +45,9 @@ def layout(*, to_file: bool) -> Layout:
 def deliver(text: str, output_file: str | None) -> None:
     """Write a report as UTF-8 to standard output, or to a file, whose path is then named on stderr.
 
-    Raises PodiumError when the file cannot be written; what was there before is then still there.
+    Raises PodiumError if the file cannot be written; its old content then stays.
     """
-    # A file name from the command line may hold bytes that are no text: they are written as escapes.
+    # A file name from the command line may contain bytes that are not text: they are written as escapes.
     data = text.encode("utf-8", "backslashreplace")
     if output_file is None:
         to_stdout(data)
@@ -52,16 +55,16 @@ def deliver(text: str, output_file: str | None) -> None:
     try:
         files.replace(Path(output_file), lambda file: file.write(data))
     except BrokenPipeError:
-        raise  # the reader went away, which main() takes for what it is
+        raise  # The reader has exited; main() handles that.
     except OSError as error:
         raise _unwritten(output_file, error) from error
     click.echo(f"wrote {output_file}", err=True)
 
 
 def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-    """Write documents as YAML into a new folder, by their file's path in it: all or none; stderr says where.
+    """Write documents as YAML into a new folder, by file path in it, all or none; stderr names the folder.
 
-    Without any there is no folder. Raises PodiumError when it cannot be written, or something is in it.
+    Without documents no folder is created. Raises PodiumError if it cannot be written, or is not empty.
     """
     if not manifests:
         click.echo(f"podium: there is no manifest to write; {folder} is not made", err=True)
@@ -77,14 +80,14 @@ def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]
 
 
 def to_stdout(data: bytes) -> None:
-    """Write to standard output all that is to be there. Raises PodiumError where it takes no more."""
+    """Write all data to standard output. Raises PodiumError if that fails."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise  # as above
     except OSError as error:
-        # What is left in the buffer would fail once more, with a traceback, when the process ends.
+        # Data left in the buffer would fail again, with a traceback, at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise _unwritten("standard output", error) from error
 

@@ -1,6 +1,7 @@
 """The audit's report as one HTML file: the numbers, the groups and the findings in the frame of `html`.
 
-Its script filters findings and sorts groups. Long lists are cut, so that 10,000 findings still open at once.
+Its script filters findings and sorts groups. Long lists are cut, so that a page with 10,000 findings still
+opens at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,19 +34,19 @@ from podium.report import (
 )
 from podium.wording import count, listed, some
 
-# How much of each list the page holds; docs/reports.md names these numbers.
-FINDINGS = 200  # of one rule
+# Maximum lengths of the lists on the page; docs/reports.md states these numbers.
+FINDINGS = 200  # Of one rule.
 GROUPS = 500
-POD_NAMES = 50  # of one integer in one group
-BARS = 12  # priorities, namespaces, owners
+POD_NAMES = 50  # Of one integer in one group.
+BARS = 12  # For priorities, namespaces and owners.
 FIXES = 25
-ASIDE = 200  # known, gone or ignored findings, and ignores
+ASIDE = 200  # For known, gone or ignored findings, and for ignores.
 
 _SCRIPT = Path(__file__).with_name("page.js")
 
 
 def render_page(report: AuditReport, context: Context) -> str:
-    """Write the whole page."""
+    """Return the whole page."""
     summary = report.summary
     sections = [
         _overview(summary),
@@ -134,7 +135,7 @@ def _blocked(what: str, shares: Sequence[BlockedShare]) -> str:
 
 
 def _chart(caption: str, first: str, kind: str, rows: Sequence[tuple[str, str, int]]) -> str:
-    """Draw pods by name as bars in a table: what the bars show is also there to be read."""
+    """Return pods by name as bars in a table, with the numbers as text."""
     most = max((pods for _, _, pods in rows), default=0)
     written = [
         f'<tr><th scope="row">{text(name)} <span class="note">{text(note)}</span>{_bar(pods, most)}</th>'
@@ -163,7 +164,7 @@ def _name(group: DivergentGroup) -> str:
 def groups_section(
     groups: Sequence[DivergentGroup], *, named: Callable[[DivergentGroup], str] = _name
 ) -> str:
-    """List groups whose pods differ from them; nothing for none. `named` writes the name of one."""
+    """Return the groups with divergent pods; empty for none. `named` writes the name of one."""
     rows = [
         f'<tr><th scope="row">{named(group)}</th>'
         f'<td class="number">{group.priority}</td><td class="number">{group.members:,}</td>'
@@ -192,7 +193,7 @@ def _pods(group: DivergentGroup) -> str:
 
 
 def findings_section(title: str, groups: Sequence[RuleFindings]) -> str:
-    """List findings by rule; nothing for none."""
+    """Return findings by rule; empty for none."""
     body = [
         '<div class="filter" hidden>',
         '<label>Filter <input type="search" id="filter" placeholder="namespace, name, rule, text"></label>',
@@ -245,7 +246,7 @@ def _finding(finding: Finding) -> str:
 
 
 def _aside(name: str, title: str, caption: str, findings: Sequence[Finding]) -> str:
-    """List findings that do not count: what they say, and why they do not where somebody wrote it."""
+    """Return findings that do not count, with the reason if there is one."""
     rows = [
         f'<tr><th scope="row">{text(str(finding.object))} '
         f'<span class="note"><code>{text(finding.rule)}</code></span></th>'
@@ -277,7 +278,7 @@ def _ignores(ignores: Sequence[IgnoreShare]) -> str:
 
 
 def left_out_section(summary: Summary) -> str:
-    """List what was not read or not checked; nothing for none."""
+    """Return what was not read or not checked; empty for none."""
     rows = [
         f'<tr><th scope="row">{text(missing.kind)}</th><td>{text(missing.why)}</td>'
         f"<td>{text(listed(missing.rules)) or 'none'}</td></tr>"
@@ -293,7 +294,7 @@ def left_out_section(summary: Summary) -> str:
 
 
 def _bar(value: int, most: int) -> str:
-    """Draw a value as a share of the largest; hidden from screen readers, for the number stands beside it."""
+    """Return a bar for a share of the largest value; hidden from screen readers, which read the number."""
     width = round(100 * value / most, 2) if most else 0
     return (
         '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'

@@ -1,4 +1,4 @@
-"""`podium preflight` at a terminal: what stops, what comes with the upgrade, and what to do, in order."""
+"""`podium preflight` on a terminal: what stops, what is new with the upgrade, and what to do, in order."""
 
 from collections.abc import Sequence
 
@@ -11,21 +11,21 @@ from podium.rules.audit.groups import V1ALPHA2_REMOVED
 from podium.rules.audit.table import RULES
 from podium.wording import count, listed, some
 
-# How much of each list the table shows; docs/upgrade.md names these numbers.
+# Maximum lengths of the lists in the table; docs/upgrade.md states these numbers.
 STOPPED = 20
 REMADE = 20
-STEPS = 20  # before the upgrade, or after it
+STEPS = 20  # Before the upgrade, or after it.
 
 _WHEN = {When.BEFORE: "Before the upgrade", When.UPGRADE: "The upgrade", When.AFTER: "After the upgrade"}
 
 
 def preflight_table(report: Preflight, source: str, layout: Layout) -> str:
-    """Write the report in the layout's width; `source` names what was read."""
+    """Return the report in the layout's width; `source` names the input."""
     layout.paragraph(_headline(report), style="error" if report.breaks else "bold")
     layout.paragraph(_second(report))
     layout.paragraph(f"From {visible(source)}. Kubernetes {report.current}: {visible(report.currentBy)}.")
     _stopped(layout, report.stopped)
-    # What is made anew has a list of its own, which says more.
+    # Recreated objects have a list of their own, with more details.
     others = [each for each in report.findings if each.rule != V1ALPHA2_REMOVED.id]
     findings_by_rule(layout, "Findings by rule", by_rule(others, RULES))
     _remade(layout, sorted(report.remade, key=lambda each: -each.pods))

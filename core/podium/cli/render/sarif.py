@@ -1,9 +1,9 @@
-"""SARIF 2.1.0 for code scanning: rules with their why, results that stay the same alert while objects change.
+"""SARIF 2.1.0 for code scanning: rules with their reasons, and results with stable identities.
 
-A result has a physical location only where the input was files (code scanning refuses results without one);
-what is missing from a file is a result of the whole file. Live results have the logical location alone
-(namespace/kind/name). What could not be checked is a notification of the run, so a viewer does not take its
-silence for a clean cluster.
+A result has a physical location only if the input was files (code scanning refuses results without one). A
+result for a missing object is for the whole file. Live results have only the logical location
+(namespace/kind/name). A kind that could not be checked is a notification of the run, because missing results
+do not mean a clean cluster.
 """
 
 import os
@@ -27,9 +27,9 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 def render_sarif(report: AuditReport, context: Context) -> str:
-    """Write one run with every rule that was asked for and every finding.
+    """Return one run with every requested rule and every finding.
 
-    What is gone is left out: a viewer that does not know `absent` would take it for there.
+    Findings that are gone are left out: a viewer that does not know `absent` would show them as present.
     """
     findings = [*report.findings, *report.known, *report.ignored]
     rules = [_rule(rule) for rule in context.rules]
@@ -75,7 +75,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _standings(report: AuditReport) -> Iterator[tuple[Sequence[Finding], dict[str, Any]]]:
-    """Give the findings with what SARIF calls how they stand to the baseline, and to the ignores."""
+    """Yield the findings with SARIF's terms for their state relative to the baseline and the ignores."""
     compared = report.summary.baseline is not None
     yield report.findings, {"baselineState": "new"} if compared else {}
     yield report.known, {"baselineState": "unchanged"}
@@ -116,7 +116,7 @@ def _notification(missing: NotChecked) -> dict[str, Any]:
 
 
 def file_uri(path: str) -> str:
-    """Give a path as a URI reference: relative paths stay relative to the folder the audit ran in."""
+    """Return a path as a URI reference: relative paths stay relative to the folder the audit ran in."""
     pure = PurePath(path)
     quoted = quote(os.fsencode(pure.as_posix()))
     return f"file://{quoted}" if pure.is_absolute() else quoted

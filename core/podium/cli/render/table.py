@@ -1,7 +1,7 @@
-"""The report for a person at a terminal: `table` fits a screen and says what it left out, `wide` says all.
+"""The report on a terminal: `table` fits a screen and says what it left out, `wide` is complete.
 
-Both have the same sections in the same order. What counts stands first; a list is cut after its first entries
-(they come worst or largest first) and the cut is counted, so 10,000 findings still are a page or two.
+Both have the same sections in the same order. The most important facts come first. A list is cut after its
+first entries (the worst or largest) with a count of the rest. Even 10,000 findings need only a page or two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,22 +39,22 @@ from podium.wording import count, listed, some
 
 T = TypeVar("T")
 
-# How much of each list the table shows.
-FINDINGS = 5  # of one rule
+# Maximum lengths of the lists in the table.
+FINDINGS = 5  # Of one rule.
 GROUPS = 20
-SHARES = 5  # namespaces, owners, fixes
+SHARES = 5  # For namespaces, owners and fixes.
 PRIORITIES = 8
-POD_NAMES = 3  # of one integer in one group
+POD_NAMES = 3  # Of one integer in one group.
 IGNORES = 10
 
 
 def render_table(report: AuditReport, context: Context) -> str:
-    """Write the report in the context's width, each list cut after its first entries."""
+    """Return the report in the context's width, with each list cut after its first entries."""
     return _render(report, context, Layout(width=context.width, colour=context.colour))
 
 
 def render_wide(report: AuditReport, context: Context) -> str:
-    """Write everything, one line an entry and no line wrapped."""
+    """Return the complete report, one line per entry, without wrapped lines."""
     return _render(report, context, Layout(width=None, colour=context.colour))
 
 
@@ -145,7 +145,7 @@ def _divergent(layout: Layout, group: DivergentGroup) -> str:
 
 
 def findings_by_rule(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
-    """Write findings under their rules, the first few of each rule where the layout has a width."""
+    """Write findings under their rules, only the first few of each rule if the layout has a width."""
     if groups:
         layout.heading(title)
     for number, group in enumerate(groups):
@@ -175,7 +175,7 @@ def _finding(layout: Layout, finding: Finding) -> None:
 
 
 def _aside(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
-    """Write findings that do not count: by number and the first objects, for they are not to be acted on."""
+    """Write findings that do not count as a number and the first objects, because they need no action."""
     if layout.width is None:
         findings_by_rule(layout, title, groups)
     elif groups:
@@ -211,7 +211,7 @@ def _left_out(layout: Layout, summary: Summary) -> None:
 
 
 def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
-    """Write which kinds were not read, why, and what therefore is not known; nothing where all were."""
+    """Write the kinds that were not read, the reasons, and the consequences; nothing if all were read."""
     if missing:
         layout.heading("Not checked")
     for each in missing:
@@ -220,11 +220,11 @@ def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
 
 
 def first(layout: Layout, entries: Sequence[T], limit: int) -> Iterable[T]:
-    """Give the entries that a table shows; a layout without a width shows all."""
+    """Return the entries that a table shows; a layout without a width shows all."""
     return entries if layout.width is None else islice(entries, limit)
 
 
 def cut(layout: Layout, total: int, limit: int) -> None:
-    """Say how many entries are left out, if any are."""
+    """Write how many entries are left out, if any are."""
     if layout.width is not None and total > limit:
         layout.paragraph(f"... and {total - limit:,} more (-o wide shows all)", indent="  ", style="dim")

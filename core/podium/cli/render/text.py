@@ -1,7 +1,7 @@
-"""Lines for a terminal: columns that fit a width, wrapped paragraphs, and four styles when colour is wanted.
+"""Lines for a terminal: columns that fit a width, wrapped paragraphs, and four styles if colour is on.
 
-Rich lays out 10,000 rows in five seconds; this does it in a tenth of one, for it knows no markup and measures
-no fonts. A layout without a width (`None`) wraps nothing: every row is one line that grep can find.
+Rich lays out 10,000 rows in five seconds; this module needs a tenth of a second, because it has no markup and
+measures no fonts. A layout without a width (`None`) wraps nothing: every row is one line that grep can find.
 """
 
 import textwrap
@@ -13,7 +13,7 @@ _NARROWEST = 8
 
 
 class Layout:
-    """Where a report's lines come together; `width` is in columns, None for lines as long as they are."""
+    """Collects the lines of a report; `width` is in columns, None for lines of any length."""
 
     def __init__(self, *, width: int | None, colour: bool) -> None:
         self.width = width
@@ -21,11 +21,11 @@ class Layout:
         self.lines: list[str] = []
 
     def text(self) -> str:
-        """Give everything written so far, with a newline at the end."""
+        """Return everything written so far, with a newline at the end."""
         return "\n".join(self.lines) + "\n"
 
     def style(self, text: str, style: str) -> str:
-        """Dress a text when colour is wanted."""
+        """Return a text in a style if colour is on."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
 
     def paragraph(self, text: str, *, indent: str = "", hang: str = "", style: str = "") -> None:
@@ -51,8 +51,8 @@ class Layout:
         widths = [max(map(len, column)) for column in cells]
         room = None if self.width is None else self.width - len(indent) - len(_GAP) * (len(widths) - 1)
         if room is not None and sum(widths) > room:
-            # A name that is broken cannot be copied, so words are broken only where nothing else helps; nor
-            # is one kept whole that wants half of the room.
+            # A broken name cannot be copied, so words are broken only if there is no other way, or if one
+            # would take more than half of the width.
             words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
             _narrow(widths, [max(_NARROWEST, min(longest, room // 2)) for longest in words], room)
             _narrow(widths, [_NARROWEST] * len(widths), room)
@@ -89,7 +89,7 @@ def _line(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> 
 
 
 def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
-    """Take from the widest columns, in place, until all fit the room or none is wider than its least."""
+    """Reduce the widest columns, in place, until all fit the room or none is wider than its least."""
     while sum(widths) > room:
         wide = [number for number, width in enumerate(widths) if width > least[number]]
         if not wide:

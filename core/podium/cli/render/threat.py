@@ -1,6 +1,7 @@
 """`podium whatif --victim`: what would evict a pod or group, for people and for programs.
 
-As the report of a plan it opens with three lines: what priority takes it, what size, and what protects it.
+Like the report of a plan it opens with three lines: the priority that evicts it, the size, and its
+protection.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,12 @@ from podium.cli.render.words import visible
 from podium.schedulerplugin.preemption.threat import Budgeted, Held, Room, Threat
 from podium.wording import count, some
 
-# How much of each list is shown; docs/whatif.md names these numbers.
+# Maximum lengths of the lists; docs/whatif.md states these numbers.
 NODES = 10
 TOLERATIONS = 5
 BUDGETS = 5
 CLASSES = 10
-# The page holds this many times as much.
+# The factor by which the lists on the page are longer.
 PAGE = 20
 
 _BINARY = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -28,7 +29,7 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
 def threat_document(threat: Threat) -> dict[str, Any]:
-    """Give the answer as a ThreatReport, its JSON contract."""
+    """Return the answer as a ThreatReport, its JSON contract."""
     return document(
         "ThreatReport",
         semantics=str(threat.semantics),
@@ -64,7 +65,7 @@ def threat_document(threat: Threat) -> dict[str, Any]:
 
 
 def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
-    """Write the answer in the layout's width."""
+    """Return the answer in the layout's width."""
     layout.paragraph(visible(rules_line(basis)), style="dim")
     layout.paragraph(visible(priority_line(threat)), style="bold")
     layout.paragraph(visible(size_line(threat)))
@@ -83,14 +84,14 @@ def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
 
 
 def threat_page(threat: Threat, basis: Basis, made: Surroundings) -> str:
-    """Write the answer as one HTML page."""
+    """Return the answer as one HTML page."""
     header = f"<header>\n{threat_verdict(threat, basis)}\n</header>"
     footer = f"Made by podium {text(made.version)} on {text(made.made)}, from {text(basis.input)}."
     return whole(f"Podium whatif: {priority_line(threat)}", header, threat_sections(threat), footer)
 
 
 def threat_verdict(threat: Threat, basis: Basis) -> str:
-    """Write the lines that open the answer."""
+    """Return the first lines of the answer."""
     lines = [size_line(threat), shield_line(threat)]
     unknown = unknown_line(basis)
     kind = "clear" if threat.minimal is None else "blocked"
@@ -105,7 +106,7 @@ def threat_verdict(threat: Threat, basis: Basis) -> str:
 
 
 def threat_sections(threat: Threat) -> list[str]:
-    """Write the lists under them, empty where there is nothing in one."""
+    """Return the lists below them, empty for a list without entries."""
     sections = []
     for heading, names, rows, limit, right in _lists(threat):
         ranks = [' class="number"' if at in right else "" for at in range(len(names))]
@@ -121,7 +122,7 @@ def threat_sections(threat: Threat) -> list[str]:
 
 
 def priority_line(threat: Threat) -> str:
-    """Say who it is, and what priority takes it."""
+    """Return the victim's name, and the priority that evicts it."""
     pods = f"{count(len(threat.pods), 'pod')} on {some({pod.node for pod in threat.pods})}"
     who = f"{threat.kind} {threat.namespace}/{threat.name} (priority {threat.priority}, {pods})"
     if threat.minimal is None:
@@ -132,7 +133,7 @@ def priority_line(threat: Threat) -> str:
 
 
 def size_line(threat: Threat) -> str:
-    """Say what size takes it."""
+    """Return the size that evicts it, in words."""
     if threat.minimal is None:
         return f"{threat.protection[:1].upper()}{threat.protection[1:]}."
     first = ""
@@ -146,7 +147,7 @@ def size_line(threat: Threat) -> str:
 
 
 def _size(threat: Threat) -> str:
-    """Return the size that decides on the first node: in accelerators where it holds some, else in cpu."""
+    """Return the size that decides on the first node: in accelerators if it holds some, else in cpu."""
     for room in threat.rooms:
         for name in sorted(room.frees, key=lambda name: ("/" not in name, name)):
             spared, without, frees = room.spared[name], room.without[name], room.frees[name]
@@ -161,7 +162,7 @@ def _size(threat: Threat) -> str:
 
 
 def shield_line(threat: Threat) -> str:
-    """Say what protects it meanwhile."""
+    """Return what protects it at present, in words."""
     parts = []
     if threat.tolerations:
         ends = [each.until for each in threat.tolerations]
@@ -185,7 +186,7 @@ _List = tuple[str, Sequence[str], list[Sequence[str]], int, Sequence[int]]
 
 
 def _lists(threat: Threat) -> Iterator[_List]:
-    """Give each list: heading, names of columns, rows, how many are shown, columns of numbers."""
+    """Yield each list: heading, column names, rows, maximum number of rows, columns of numbers."""
     rooms = list(_rooms(threat.rooms))
     columns = ("Nodes", "Resource", "Spared up to", "Preempted above", "And up to")
     yield "Requests of a pod on its nodes", columns, rooms, NODES, (2, 3, 4)
@@ -198,7 +199,7 @@ def _lists(threat: Threat) -> Iterator[_List]:
 
 
 def _rooms(rooms: Sequence[Room]) -> Iterator[Sequence[str]]:
-    """Give a row a resource; nodes that have the same share their rows."""
+    """Yield one row per resource; nodes with equal values share their rows."""
     alike: dict[tuple[tuple[str, int], ...], list[Room]] = {}
     for room in rooms:
         alike.setdefault((*room.spared.items(), *room.without.items(), *room.frees.items()), []).append(room)
@@ -220,7 +221,7 @@ def _budget(budget: Budgeted) -> Sequence[str]:
 
 
 def amount(resource: str, value: int) -> str:
-    """Write an amount of a resource as a quantity, exactly."""
+    """Return an amount of a resource as an exact quantity."""
     if resource == "cpu":
         return f"{value // 1000}" if value % 1000 == 0 else f"{value}m"
     if resource.startswith(_BYTES):

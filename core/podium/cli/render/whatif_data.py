@@ -1,4 +1,4 @@
-"""The JSON contract of `podium whatif`; docs/whatif.md describes it, and YAML says the same."""
+"""The JSON contract of `podium whatif`; docs/whatif.md describes it, and the YAML has the same content."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from podium.schedulerplugin.preemption.outcome import Plan, UnitVerdict
 
 
 def whatif_document(plan: Plan) -> dict[str, Any]:
-    """Give a plan as a WhatIfReport."""
+    """Return a plan as a WhatIfReport."""
     return document(
         "WhatIfReport",
         semantics=str(plan.semantics),

@@ -1,4 +1,4 @@
-"""`podium whatif` as one HTML file: the domain as nodes, with who comes in and who is struck out on each."""
+"""`podium whatif` as one HTML file: the domain as nodes, each with the pods that come and those evicted."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -18,10 +18,10 @@ from podium.findings import Finding
 from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict
 from podium.wording import count
 
-# How much of each list the page holds; docs/whatif.md names these numbers.
-CARDS = 200  # nodes in the domain view
-PODS = 30  # of one kind on one node
-UNITS = 300  # victims; spared
+# Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
+CARDS = 200  # Nodes in the domain view.
+PODS = 30  # Of one kind on one node.
+UNITS = 300  # Victims and spared units.
 REASONS = 50
 FINDINGS = 50
 
@@ -29,7 +29,7 @@ _BADGE = ' <span class="badge warning">against a budget</span>'
 
 
 def whatif_page(report: WhatIf, made: Surroundings) -> str:
-    """Write the whole page."""
+    """Return the whole page."""
     footer = (
         f"Made by podium {text(made.version)} on {text(made.made)}, from {text(report.basis.input)}.\n"
         "Long lists are cut and say so; <code>podium whatif -o json</code> has everything."
@@ -44,7 +44,7 @@ def _name(unit: UnitVerdict) -> str:
 
 
 def plan_sections(plan: Plan, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
-    """Write what a plan has beside its numbers, empty where it has none; `named` writes a unit's name."""
+    """Return the lists of a plan, empty texts for those without entries; `named` writes a unit's name."""
     spared = "Who could have been preempted, and is not"
     return [
         _domain(plan),
@@ -60,7 +60,7 @@ def _header(report: WhatIf) -> str:
 
 
 def verdict(report: WhatIf, heading: str) -> str:
-    """Write the lines that open a plan, and its numbers; `heading` is the element of the outcome."""
+    """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
     plan, harm = report.plan, report.plan.harm
     unknown = unknown_line(report.basis)
     good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
@@ -84,7 +84,7 @@ def verdict(report: WhatIf, heading: str) -> str:
 
 
 class _Card:
-    """One node: who comes, who goes, who stays although it could have gone."""
+    """A node: pods that are placed, pods that are evicted, and candidates that are spared."""
 
     def __init__(self) -> None:
         self.placed: list[str] = []

@@ -1,4 +1,4 @@
-"""`podium whatif` at a terminal: three lines, then victims, spared, nodes and findings, each list bounded."""
+"""`podium whatif` on a terminal: three lines, then victims, spared, nodes and findings, each list limited."""
 
 from collections.abc import Sequence
 
@@ -18,18 +18,18 @@ from podium.findings import Finding
 from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Placed, UnitVerdict
 from podium.wording import count, some
 
-# How much of each list the table shows; docs/whatif.md names these numbers.
-PLACED = 10  # nodes with pods of the preemptor
+# Maximum lengths of the lists in the table; docs/whatif.md states these numbers.
+PLACED = 10  # Nodes with pods of the preemptor.
 VICTIMS = 20
 SPARED = 10
-NODES = 10  # reasons
+NODES = 10  # Reasons.
 FINDINGS = 5
 
 _STYLES = {Outcome.DOES_NOT_FIT: "error", Outcome.NOT_ELIGIBLE: "error"}
 
 
 def whatif_table(report: WhatIf, layout: Layout) -> str:
-    """Write the report in the layout's width."""
+    """Return the report in the layout's width."""
     plan = report.plan
     layout.paragraph(visible(rules_line(report.basis)), style="dim")
     layout.paragraph(visible(outcome_line(report)), style=_STYLES.get(plan.outcome, "bold"))
@@ -73,7 +73,7 @@ def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int)
         "WHY": [visible(unit.reason) for unit in shown],
     }
     if not any(columns["BUDGET"]):
-        # Most have none, and the others want the room.
+        # Most units have no budget, and the other columns need the width.
         del columns["BUDGET"]
     layout.columns(tuple(columns), list(zip(*columns.values(), strict=True)), right=(2,))
     _cut(layout, len(units), limit)

@@ -1,7 +1,7 @@
-"""What `podium whatif` says to a person, the same in the table and on the page: three lines before any list.
+"""The sentences of `podium whatif`, shared by the table and the page: three lines before any list.
 
-The first tells the outcome and where, the second whom it costs, the third why, or what to do otherwise. Every
-name in them is somebody else's word, so a format passes what it takes from here through its own escaping.
+The first states the outcome and the place, the second the cost for others, the third the reason, or an
+alternative. Every name in them comes from outside, so a format escapes these sentences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from podium.schedulerplugin.preemption.outcome import (
 )
 from podium.wording import count, listed, some, work
 
-# Priorities that the harm line names; those below are summed up.
+# Maximum number of priorities in the harm line; lower ones are added up.
 _LEVELS = 3
 
 SEMANTICS: Mapping[Semantics, str] = {
@@ -36,10 +36,10 @@ _OUTCOMES: Mapping[Outcome, str] = {
 
 
 class Basis(NamedTuple):
-    """What an answer rests on: whose rules and when, each with how it was chosen, and what was read.
+    """The basis of an answer: the semantics and the time, each with how it was chosen, and the input.
 
-    `unknown` names the kinds that were not in the input, each with why. `settings` names the settings and
-    where they come from, in a sentence; empty for kube-scheduler's rules.
+    `unknown` lists the kinds that were not in the input, each with the reason. `settings` is a sentence with
+    the settings and their source; empty for kube-scheduler's rules.
     """
 
     semantics: Semantics
@@ -52,16 +52,16 @@ class Basis(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What the page says of its making: Podium's version, and when (RFC 3339)."""
+    """The origin of a page: Podium's version, and the time (RFC 3339)."""
 
     version: str
     made: str
 
 
 class WhatIf(NamedTuple):
-    """A plan and what a reader has to know of it.
+    """A plan with the additional data for its reader.
 
-    `preemptor` is in a person's words. `held` are the accelerators of the victims, by resource.
+    `preemptor` is a name in words. `held` are the accelerators of the victims, by resource.
     """
 
     plan: Plan
@@ -71,7 +71,7 @@ class WhatIf(NamedTuple):
 
 
 def rules_line(basis: Basis) -> str:
-    """Name the semantics, the time and the settings, and how each was chosen."""
+    """Return the semantics, the time and the settings, and how each was chosen."""
     by = (
         f"By {SEMANTICS[basis.semantics]} (semantics {basis.semantics}: {basis.rules_why}), "
         f"at {basis.now} ({basis.now_why})."
@@ -80,12 +80,12 @@ def rules_line(basis: Basis) -> str:
 
 
 def unknown_line(basis: Basis) -> str:
-    """Say what the answer goes without, or nothing."""
+    """Return the data that the answer lacks, or an empty text."""
     return f"Not known, and so left out: {'; '.join(basis.unknown)}." if basis.unknown else ""
 
 
 def outcome_line(report: WhatIf) -> str:
-    """Say what becomes of the preemptor, and where."""
+    """Return what happens to the preemptor, and where."""
     plan = report.plan
     said = f"{report.preemptor} {_OUTCOMES[plan.outcome]}"
     if not plan.placements:
@@ -98,7 +98,7 @@ def outcome_line(report: WhatIf) -> str:
 
 
 def harm_line(report: WhatIf) -> str:
-    """Say what the plan costs others: units and pods by priority, work, budgets."""
+    """Return the plan's cost for others: units and pods by priority, work, budgets."""
     harm = report.plan.harm
     if harm is None:
         return "No pod is preempted."
@@ -111,7 +111,7 @@ def harm_line(report: WhatIf) -> str:
 
 
 def _levels(levels: Sequence[HarmLevel]) -> str:
-    """Say how many units and pods of each priority; of many priorities the highest."""
+    """Return the number of units and pods of each priority; of many priorities the highest."""
     shown = levels if len(levels) <= _LEVELS + 1 else levels[:_LEVELS]
     parts = [f"{_victims(level.units, level.pods)} of priority {level.priority}" for level in shown]
     if rest := levels[len(shown) :]:
@@ -125,18 +125,18 @@ def _victims(units: int, pods: int) -> str:
 
 
 def nodes_heading(plan: Plan) -> str:
-    """Say what the reasons by node speak of: the cluster as it is, or with all gone that may be preempted."""
+    """Return a heading for the reasons by node: with the present pods, or without all possible victims."""
     if plan.outcome is Outcome.DOES_NOT_FIT:
         return "Why preemption does not help"
     return "Why it does not fit as the cluster is"
 
 
 def unit_name(unit: UnitVerdict) -> str:
-    """Name a unit; one whose namespace may not be told has a UID for a name."""
+    """Return the name of a unit; a unit in a hidden namespace has a UID as its name."""
     return f"{unit.namespace}/{unit.name}" if unit.namespace else unit.name
 
 
 def pods_words(pods: Sequence[UnitPod]) -> str:
-    """Say how many pods a unit has, and on which nodes."""
+    """Return the number of a unit's pods, and their nodes."""
     nodes = {pod.node for pod in pods}
     return f"{len(pods):,} on {some(nodes)}"

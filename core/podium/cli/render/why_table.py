@@ -1,4 +1,4 @@
-"""`podium why` at a terminal: one sentence, then priority, waiting, who made it go, and what is not known."""
+"""`podium why` on a terminal: a summary, then priority, waiting, evictions, and what is not known."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,16 +8,16 @@ from podium.cli.render.why_words import departure_line, prospect_line, source_li
 from podium.cli.render.words import visible
 from podium.why.account import Account, Counted, Gain, Prospect, State, Wait
 
-# How much of each list the table shows; docs/why.md names these numbers.
+# Maximum lengths of the lists in the table; docs/why.md states these numbers.
 DEPARTURES = 5
-GAINS = 5  # preemptions for it
+GAINS = 5  # Preemptions for the object.
 
 _STYLES = {State.WAITING: "error", State.LEAVING: "warning", State.GONE: "warning", State.RUNNING: "bold"}
 _INDENT = "  "
 
 
 def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
-    """Write the account in the layout's width; of a live cluster times are also told as how long ago."""
+    """Return the account in the layout's width; for a live cluster times also have their age."""
     layout.paragraph(visible(account.summary), style=_STYLES.get(account.state, "bold"))
     if account.object.about:
         layout.paragraph(visible(f"{'; '.join(account.object.about)}."))

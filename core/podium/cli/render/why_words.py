@@ -1,7 +1,6 @@
-"""What `podium why` says to a person, the same in the table and on the page of `podium ui`.
+"""The sentences of `podium why`, shared by the table and the page of `podium ui`.
 
-Names and messages in it are other people's words: a format passes what it takes from here through its own
-escaping.
+Names and messages in them come from outside, so a format escapes these sentences.
 """
 
 from datetime import datetime
@@ -27,32 +26,32 @@ _OUTCOMES = {
 
 
 def values(counted: Counted) -> str:
-    """Say which integer counts, or both where they differ."""
+    """Return the effective priority, or both if they differ."""
     if counted.victim == counted.placed:
         return str(counted.placed)
     return f"{counted.placed} when it is placed, {counted.victim} as a victim"
 
 
 def prospect_line(prospect: Prospect) -> str:
-    """Say what a plan for it comes to."""
+    """Return the result of a plan for the object in one sentence."""
     said = _OUTCOMES.get(prospect.outcome, prospect.outcome)
     return f"{said}: {prospect.message.rstrip('.')} (semantics {prospect.semantics})."
 
 
 def departure_line(departure: Departure, account: Account, now: datetime | None) -> str:
-    """Say when who made which pods go, and for whom; of a live cluster also how long ago."""
+    """Return a sentence on an eviction: time, actor, pods and preemptor; for a live cluster also the age."""
     time = when(departure.time, now) if departure.time else "at a time that is not known"
     which = _which(departure, account)
     return f"{time}: {_WHOSE[departure.of]}{departure.words}{_for_whom(departure)}{which}"
 
 
 def source_line(departure: Departure) -> str:
-    """Say where that is known from, and in which words."""
+    """Return the sources of this information, with their messages."""
     return f"told by {listed(departure.told)}{f': {departure.message}' if departure.message else ''}"
 
 
 def when(time: str, now: datetime | None) -> str:
-    """Write a time of an object, and how long ago that was; None is the past of a file."""
+    """Return a time of an object, and its age; `now` is None for the past of a file."""
     if now is None:
         return time
     try:
@@ -63,7 +62,7 @@ def when(time: str, now: datetime | None) -> str:
 
 
 def ago(seconds: int) -> str:
-    """Say how long ago something was, in its largest unit."""
+    """Return an age in its largest unit."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit} ago"

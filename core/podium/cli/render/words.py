@@ -1,7 +1,7 @@
-"""The sentences that every format for people shares, so that a table and a page never say it differently.
+"""The sentences that all formats for people share, so that a table and a page use the same words.
 
-Also `visible`, which every format that a terminal, a browser or an XML parser reads passes its texts through:
-names and annotations come from other people and may hold anything a file can hold.
+Also `visible`, the escaping for every format that a terminal, a browser or an XML parser reads. Names and
+annotations come from outside and may contain any character.
 """
 
 import re
@@ -21,17 +21,18 @@ from podium.report import (
 )
 from podium.wording import count, listed
 
-# What the number of blocked groups, pods and accelerators is counted from.
+# The kinds from which blocked groups, pods and accelerators are counted.
 _COUNTED = (Kind.POD, Kind.POD_GROUP, Kind.NODE)
 
-# Control characters (terminal escapes), what turns the direction of text or breaks lines, what XML forbids.
+# Control characters (terminal escapes), characters that change the direction of text or break lines, and
+# those that XML forbids.
 _INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
 )
 
 
 def visible(text: str) -> str:
-    r"""Write each character that would not show, or would act, as its escape: `\x1b`, `\u202e`."""
+    r"""Return a text with an escape for each invisible or active character: `\x1b`, `\u202e`."""
     return _INVISIBLE.sub(_escape, text) if _INVISIBLE.search(text) else text
 
 
@@ -41,21 +42,21 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """Say the one sentence that counts: what will not schedule on the chosen version."""
+    """Return the most important sentence: what will not be scheduled on the chosen version."""
     if parts := blocked_parts(summary.blocked):
         return f"{listed(parts)} will not schedule on Kubernetes {summary.kubernetes}."
     return f"Nothing that was checked is kept from scheduling on Kubernetes {summary.kubernetes}."
 
 
 def blocked_parts(blocked: Blocked) -> list[str]:
-    """Say how many groups, pods and accelerators; what there is none of is left out."""
+    """Return the numbers of groups, pods and accelerators; zeros are left out."""
     accelerators = sum(blocked.accelerators.values())
     amounts = ((blocked.groups, "group"), (blocked.pods, "pod"), (accelerators, "accelerator"))
     return [count(number, noun) for number, noun in amounts if number]
 
 
 def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:
-    """Count the findings that count by severity, and the divergent groups."""
+    """Return the numbers of findings that count by severity, and of divergent groups."""
     numbers = ((summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info"))
     new = new_to(summary)
     found = [count(number, f"{new}{noun}") for number, noun in numbers if number]
@@ -64,17 +65,17 @@ def findings_line(summary: Summary, groups: Sequence[DivergentGroup]) -> str:
 
 
 def findings_title(summary: Summary) -> str:
-    """Head the list of the findings that count."""
+    """Return the heading of the findings that count."""
     return f"{new_to(summary)}findings by rule".capitalize()
 
 
 def new_to(summary: Summary) -> str:
-    """Give what findings are called that count: `new `, or nothing where they are compared with nothing."""
+    """Return the adjective of findings that count: `new `, or an empty text without a baseline."""
     return "" if summary.baseline is None else "new "
 
 
 def aside_lines(summary: Summary) -> list[str]:
-    """Say what does not count, and where a baseline or an ignore wants somebody's look: a paragraph each."""
+    """Return paragraphs on findings that do not count, and on baselines and ignores that need attention."""
     lines = []
     if summary.baseline is not None:
         lines.append(_compared(summary.baseline, summary.kubernetes))
@@ -103,7 +104,7 @@ def _compared(compared: Compared, kubernetes: str) -> str:
 
 
 def holds(share: IgnoreShare) -> str:
-    """Say how long an ignore holds, or why it does not."""
+    """Return how long an ignore is in effect, or why it is not."""
     match share.state:
         case IgnoreState.EXPIRED:
             return f"expired {share.expires}"
@@ -116,19 +117,19 @@ def holds(share: IgnoreShare) -> str:
 
 
 def by_need(ignores: Iterable[IgnoreShare]) -> list[IgnoreShare]:
-    """Put ignores that want a look first: expired ones, then those that match nothing."""
+    """Return ignores that need attention first: expired ones, then those that match nothing."""
     order = [IgnoreState.EXPIRED, IgnoreState.UNUSED]
     return sorted(ignores, key=lambda share: order.index(share.state) if share.state in order else len(order))
 
 
 def read_line(summary: Summary, source: str) -> str:
-    """Say what was read: kinds by number, and from where."""
+    """Return what was read: the number of objects by kind, and the source."""
     read = ", ".join(amounts(summary.objects)) or "nothing"
     return f"Read {read} from {visible(source)}."
 
 
 def unchecked_line(not_checked: Sequence[NotChecked]) -> str:
-    """Say that the opening numbers rest on kinds that were not read, or nothing where they do not."""
+    """Return a warning if the first numbers depend on kinds that were not read, or an empty text."""
     kinds = dict.fromkeys(missing.kind for missing in not_checked if missing.kind in _COUNTED)
     if not kinds:
         return ""
@@ -136,18 +137,18 @@ def unchecked_line(not_checked: Sequence[NotChecked]) -> str:
 
 
 def amounts(numbers: Mapping[str, int]) -> list[str]:
-    """Write numbers by name, most first: `4,000 Pod`."""
+    """Return numbers with names, largest first: `4,000 Pod`."""
     ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
     return [f"{number:,} {visible(name)}" for name, number in ordered]
 
 
 def accelerators(blocked: Blocked) -> str:
-    """Write the accelerators by resource: `512 nvidia.com/gpu, 8 google.com/tpu`, or `0`."""
+    """Return the accelerators by resource: `512 nvidia.com/gpu, 8 google.com/tpu`, or `0`."""
     return ", ".join(amounts(blocked.accelerators)) or "0"
 
 
 def by_value(pods: Iterable[DivergentPod]) -> list[tuple[int, list[str]]]:
-    """Gather pods, each with its role, under their integers: most pods first, then the smaller integer."""
+    """Return pods, each with its role, by integer: most pods first, then the smaller integer."""
     values: dict[int, list[str]] = {}
     for pod in pods:
         name = f"{pod.pod} ({pod.role})" if pod.role else pod.pod
@@ -156,6 +157,6 @@ def by_value(pods: Iterable[DivergentPod]) -> list[tuple[int, list[str]]]:
 
 
 def group_name(group: DivergentGroup) -> str:
-    """Name a group as people do, and say when it was inferred."""
+    """Return the name of a group, with a note if it was inferred."""
     name = visible(f"{group.namespace}/{group.name}")
     return name if group.source == "PodGroup" else f"{name} ({visible(group.source)})"

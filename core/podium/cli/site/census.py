@@ -1,8 +1,8 @@
-"""The groups of a cluster, and its pods in no group, by priority and state: what `podium ui` opens with.
+"""The groups of a cluster, and its pods in no group, by priority and state: the first page of `podium ui`.
 
-Pure: a view in, rows out, counted once a reading; pages choose among the rows. What a row is at is what
-`podium why` says of it, so the two never disagree. That it was preempted, or that pods of it differ from it,
-is no state of its own: a group that was preempted waits again, or is on its way out.
+Pure: a view in, rows out, counted once per reading; pages select rows. The state of a row is that of `podium
+why`, so the two never disagree. A past preemption or a divergence is not a state: a preempted group waits
+again, or is leaving.
 """
 
 from collections import Counter, defaultdict
@@ -19,16 +19,16 @@ from podium.view import View
 from podium.why.account import State
 from podium.why.telling import group_state, state_of
 
-# As they are listed: what somebody may have to do something about comes first.
+# The order of states in lists: those that may need action come first.
 STATES = (State.WAITING, State.LEAVING, State.RUNNING, State.FINISHED)
 
 
 class Row(NamedTuple):
     """A group, or a pod in no group.
 
-    `pods` counts its pods by what they are at, `differing` those that live and have another priority than
-    the group, `held` the accelerators that they hold, by resource. `exists` is false for a group that pods
-    name and nobody made. `key` is None for a pod.
+    `pods` counts its pods by state, `differing` its live pods with another priority than the group. `held`
+    are the accelerators of its pods, by resource. `exists` is false for a group that pods name but that does
+    not exist. `key` is None for a pod.
     """
 
     key: GroupKey | None
@@ -46,12 +46,12 @@ class Row(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether it is a group."""
+        """Return whether it is a group."""
         return self.key is not None
 
 
 class Level(NamedTuple):
-    """All of one priority: the class names that gave it, groups and lone pods by state, what they hold."""
+    """All of one priority: its class names, groups and lone pods by state, and their accelerators."""
 
     priority: int
     classes: tuple[str, ...]
@@ -61,14 +61,14 @@ class Level(NamedTuple):
 
 
 class Census(NamedTuple):
-    """Everything, the highest priority first."""
+    """The whole cluster, the highest priority first."""
 
     rows: tuple[Row, ...]
     levels: tuple[Level, ...]
 
 
 def census(view: View) -> Census:
-    """Count a cluster, as it was read for scheduling."""
+    """Return the census of a cluster that was read for scheduling."""
     rows = [_group(key, view) for key in {**view.groups, **view.referenced_groups()}]
     rows += [
         _pod(pod)
@@ -128,19 +128,19 @@ def _pod(pod: Schedulable) -> Row:
 
 
 def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
-    """Give the integer of a group; of one that nobody made the highest of those that name it."""
+    """Return the priority of a group; for a missing group, the highest of the pods that name it."""
     if group is not None:
         return group.priority or 0
     return max((pod.spec.priority or 0 for pod in members), default=0)
 
 
 def _told(group: PodGroup) -> bool:
-    """Say whether the group's own condition tells that it was preempted, and not scheduled again since."""
+    """Return whether the group's own condition says that it was preempted, and not scheduled again since."""
     return any(map(preempts, group.conditions))
 
 
 def _holding(pod: Schedulable) -> Schedulable | None:
-    """Give a pod that holds what it asks for: one that has a node and has not run to its end."""
+    """Return a pod that holds its requested resources (it has a node and is not finished), or None."""
     return pod if pod.spec.nodeName and not pod.finished else None
 
 

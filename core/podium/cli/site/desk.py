@@ -1,7 +1,7 @@
-"""What one reading of a cluster answers: the values of every page, by the commands' own ways.
+"""The answers from one reading of a cluster: the values of every page, computed as the commands do.
 
-Nothing is worked out here that a command works out: who waits and why is `podium why`, a plan is `podium
-whatif`, divergences are `podium audit`. What takes long is kept as long as the reading is.
+This module computes nothing that a command computes: waiting is `podium why`, a plan is `podium whatif`,
+divergences are `podium audit`. Slow results are cached as long as the reading.
 """
 
 import functools
@@ -42,15 +42,15 @@ from podium.why.account import State, Wait
 from podium.why.departing import Past
 from podium.why.telling import state_of, tell
 
-# What an account or a plan rests on, and so is said of on every page where it was not read.
+# The kinds that an account or a plan depends on; every page names those that were not read.
 _FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
-# Of a large cluster each takes a hundred megabytes.
+# For a large cluster each engine takes a hundred megabytes.
 _ENGINES = 2
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class Desk:
-    """One reading of files, or of a cluster (`live`), at a time; `source` names it in a person's words."""
+    """A reading of files, or of a cluster (`live`), at a time; `source` names it in words."""
 
     def __init__(self, read: Read, at: datetime, source: str, *, live: bool) -> None:
         self.read = read
@@ -58,29 +58,29 @@ class Desk:
         self.source = source
         self.live = live
         self.state = read.near.state
-        # Events of namespaces that somebody asked about, by namespace; of files they are in `read`.
+        # Events by namespace, for the namespaces of queries; events of files are in `read`.
         self.events: dict[str, tuple[tuple[Event, ...], tuple[str, ...]]] = {}
         self._rules: dict[str, Rules] = {}
         self._engines: dict[tuple[Settings, int], Engine] = {}
 
     @functools.cached_property
     def unknown(self) -> tuple[str, ...]:
-        """The kinds that every page does without, each with why."""
+        """Return the kinds that every page lacks, each with the reason."""
         return tuple(whatifinput.not_known(self.read.near, _FACTS))
 
     @functools.cached_property
     def census(self) -> Census:
-        """Who is there, and at what."""
+        """Return all groups and lone pods with their states."""
         with collector_paused():
             return census(self.state)
 
     def named(self, state: State) -> list[str]:
-        """Name the groups and lone pods that are at this, in order."""
+        """Return the names of groups and lone pods in a state, in order."""
         return sorted({f"{row.namespace}/{row.name}" for row in self.census.rows if row.state is state})
 
     @functools.cached_property
     def divergences(self) -> AuditReport:
-        """The audit's findings about priorities that differ. Raises PodiumError."""
+        """Return the audit's findings on priorities that differ. Raises PodiumError."""
         loaded = self.read.near
         minor, chosen_by = choose_minor(loaded.state.nodes.values(), loaded.server)
         with collector_paused(), loaded.origins.placed():
@@ -95,19 +95,19 @@ class Desk:
 
     @functools.cached_property
     def plans(self) -> list[RecordedPlan]:
-        """All plans that were recorded, the newest first."""
+        """Return all recorded plans, the newest first."""
         return newest_first(self.read.past.records)
 
     @functools.cached_property
     def summary(self) -> Summary:
-        """What the records add up to."""
+        """Return the totals of the records."""
         times = [at for each in self.plans if (at := moment_of(each)) is not None]
         return summarize(self.read.past.records, _EARLIEST, max(times, default=self.at))
 
     def reason(self, row: Row) -> Wait | None:
-        """Say the first reason why a row waits, None for one that does not.
+        """Return the first reason why a row waits, or None if it does not wait.
 
-        Only it and its pods are looked at: there is a page of rows to be told of.
+        Only the object and its pods are read, because a page has many rows.
         """
         if row.state is not State.WAITING:
             return None
@@ -120,7 +120,10 @@ class Desk:
         return account.waiting[0] if account is not None and account.waiting else None
 
     def told(self, kind: str, name: Name, clock: datetime) -> why.Told:
-        """Tell of a pod or group, with a plan if it waits for room. Raises PodiumError: there is none."""
+        """Return the account of an object, with a plan if it waits for room.
+
+        Raises PodiumError if there is no such object.
+        """
         read = self.read
         if name[0] in self.events:
             events, missing = self.events[name[0]]
@@ -133,13 +136,13 @@ class Desk:
         return found
 
     def report(self, planned: why.Planned) -> WhatIf:
-        """Add to the plan of an account what `podium whatif` says with one."""
+        """Return the plan of an account with the additional data of `podium whatif`."""
         loaded, chosen = self.read.near, planned.chosen
         basis = whatif.basis_of(planned.rules, planned.moment, self.source, loaded, chosen)
         return whatif.report_of(planned.plan, planned.target, self.state, basis)
 
     def kin(self, kind: str, name: Name) -> Kin:
-        """Give who belongs to a pod or group."""
+        """Return the group and the members of a pod or group."""
         native = self.state.native_served
         if kind == "pod":
             pod = self.state.pods.get(name)
@@ -149,7 +152,7 @@ class Desk:
         return Kin(members=sorted(self._members(found), key=_order) if found is not None else ())
 
     def plan(self, form: Form, clock: datetime) -> Answer:
-        """Plan for what was entered, in the cluster as it was read.
+        """Return the plan for a form, in the cluster as it was read.
 
         Raises PodiumError and click.UsageError.
         """
@@ -175,7 +178,7 @@ class Desk:
             return Answer(whatif.report_of(made, target, loaded.state, basis), notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
-        """Say what would evict who is named: a `kind` (pod or group), or else a group or a pod of the name.
+        """Return what would evict a victim: a `kind` (pod or group), or else a group or a pod of the name.
 
         Raises PodiumError and click.UsageError.
         """
@@ -193,7 +196,7 @@ class Desk:
         return found, whatif.basis_of(rules, moment, self.source, loaded, chosen)
 
     def _meant(self, form: Form, added: tuple[Target, ...], loaded: Loaded) -> Target:
-        """Find for whom: a group or else a pod of the name, or the one that was added."""
+        """Return the target of a form: a group or else a pod of the name, or the added object."""
         if not form.whom:
             return whatifinput.choose_target(None, None, added, loaded.state, None)
         name = full_name("Pending group or pod", form.whom)
@@ -205,7 +208,7 @@ class Desk:
         return why.Question(kind, name, None, None, live=self.live)
 
     def _engine(self, view: View, settings: Settings, minor: int) -> Engine:
-        """Give an engine of a view; those of this reading are kept, the last few, for they take seconds."""
+        """Return an engine for a view; the last few of this reading are cached, because one takes seconds."""
         if view is not self.state:
             return Engine(view, settings, minor)
         engine = self._engines.pop((settings, minor), None) or Engine(view, settings, minor)
@@ -219,14 +222,14 @@ class Desk:
         return choose_settings(rules, whatifinput.scheduler(target, loaded.state), loaded, given)
 
     def _rules_of(self, target: Target) -> Rules:
-        """Choose whose rules decide, once for each scheduler: nothing else of who is asked about counts."""
+        """Return the semantics for a target, cached by scheduler, because only the scheduler matters."""
         scheduler = whatifinput.scheduler(target, self.state)
         if scheduler not in self._rules:
             self._rules[scheduler] = whatifinput.choose_rules(None, target, self.read.near, live=self.live)
         return self._rules[scheduler]
 
     def _part(self, target: Target) -> Index:
-        """Give a group with its pods, or a pod, and the classes: all that keeps it from being tried."""
+        """Return a group with its pods, or a pod, and the classes: the input for checks before scheduling."""
         whole = self.state
         part = Index(native_served=whole.native_served, unread=whole.unread)
         for each in whole.classes.values():

@@ -1,4 +1,4 @@
-"""The page of divergences: what the audit finds about priorities that differ, with the audit's own parts."""
+"""The page of divergences: the audit's findings on priorities that differ, rendered as in the audit."""
 
 from podium.cli.render.context import by_rule
 from podium.cli.render.html import text, tiles
@@ -10,7 +10,7 @@ from podium.rules.audit import classes, divergent, groups, members, neighbours
 from podium.rules.audit.table import RULES
 from podium.wording import count
 
-# What of the audit is about one priority that is not another's.
+# The rules of the audit on priorities that differ.
 ABOUT = (
     divergent.POD_PRIORITY_DIFFERS,
     divergent.PREEMPTION_POLICY_DIFFERS,
@@ -24,7 +24,7 @@ ABOUT = (
 
 
 def diverging(report: AuditReport, here: Here, around: Surroundings) -> str:
-    """Write the page of a report of these rules."""
+    """Return the page of a report of these rules."""
     summary = report.summary
     divergent_groups = len(report.groups)
     said = count(divergent_groups, "group") if divergent_groups else "No group"
@@ -53,7 +53,7 @@ def diverging(report: AuditReport, here: Here, around: Surroundings) -> str:
 
 
 def _link(group: DivergentGroup) -> str:
-    """Link to a group; one that is only inferred has no page."""
+    """Return a link to a group; an inferred group has no page."""
     if group.source == "inferred":
         return text(group_name(group))
     return object_link("PodGroup", group.namespace, group.name)

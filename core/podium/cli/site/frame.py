@@ -1,6 +1,6 @@
-"""What all pages of `podium ui` have in common: navigation, where numbers are from, links, long lists.
+"""The common parts of all pages of `podium ui`: navigation, source of the numbers, links, long lists.
 
-Every page is a function of values, and a word in it that is somebody else's goes through `text` or `link`.
+Every page is a function of values, and every text from outside goes through `text` or `link`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ PAGES = {
     "/whatif": "What if",
     "/threats": "Threats",
 }
-# How much of a list a page shows; docs/ui.md names these numbers.
+# Maximum length of a list on a page; docs/ui.md states these numbers.
 ROWS = 100
-# No form or link of ours has more fields, or a page of a higher number.
+# No form or link of these pages has more fields, or a higher page number.
 _FIELDS, _LAST_PAGE = 20, 1_000_000
 
 _BARE = "<nav><b>Podium</b></nav>"
@@ -32,9 +32,10 @@ _BADGES = {State.WAITING: "error", State.LEAVING: "warning", State.RUNNING: "goo
 
 
 class Surroundings(NamedTuple):
-    """Of what a page speaks: what was read, when (RFC 3339), how many seconds ago, Podium's version.
+    """The source of a page: the input, its time (RFC 3339), its age in seconds, Podium's version.
 
-    `live` is a cluster, that may be read again. `unknown` are the kinds that were not read, each with why.
+    `live` means a cluster, which can be read again. `unknown` lists the kinds that were not read, each with
+    the reason.
     """
 
     source: str
@@ -46,18 +47,18 @@ class Surroundings(NamedTuple):
 
 
 class Here(NamedTuple):
-    """Where a page is: its path and the fields of its query."""
+    """The location of a page: its path and the fields of its query."""
 
     path: str
     query: Mapping[str, str]
 
     def link(self, words: str, **changes: str) -> str:
-        """Link to this page with other fields."""
+        """Return a link to this page with other fields."""
         return link(words, self.path, **{**self.query, **changes})
 
 
 class Slice(NamedTuple):
-    """Which page of a list is shown, of how many, and where it begins; counted from 1."""
+    """The displayed page of a list, the number of pages, and its first entry; counted from 1."""
 
     number: int
     pages: int
@@ -65,13 +66,13 @@ class Slice(NamedTuple):
 
 
 def fields(query: str) -> dict[str, str]:
-    """Read a query, or a form that was sent: the last value of each field. Raises ValueError for too many."""
+    """Return the fields of a query or a form: the last value of each. Raises ValueError for too many."""
     found = parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=_FIELDS)
     return {name: values[-1] for name, values in found.items()}
 
 
 def page(title: str, here: Here, around: Surroundings, header: str, sections: Sequence[str]) -> str:
-    """Write a whole page; `title` is text, `header` and `sections` are markup."""
+    """Return a whole page; `title` is text, `header` and `sections` are markup."""
     footer = (
         f"Made by podium {text(around.version)} from {text(around.source)}, read at {text(around.read_at)}.\n"
         "Nothing is written to a cluster. Long lists are cut and say so."
@@ -81,20 +82,20 @@ def page(title: str, here: Here, around: Surroundings, header: str, sections: Se
 
 
 def problem(what: str, here: Here, around: Surroundings) -> str:
-    """Write the page of what cannot be shown: an error that says what, where and what to do."""
+    """Return an error page that says what is wrong, where and what to do."""
     return page("Error", here, around, f'<h1 class="blocked long">{text(_sentence(what))}</h1>', [])
 
 
 def refusal(status: int, what: str, fix: str) -> str:
-    """Write the page for who is not served: what is wrong, and what to do."""
+    """Return the page for a refused request: what is wrong, and what to do."""
     said = f'<h1 class="blocked long">{text(_sentence(what))}</h1>\n<p>{text(_sentence(fix))}</p>'
-    # Who has not been let in gets no further there.
+    # A refused browser could not open the overview either.
     onward = f"\n<p>{link('Overview', '/')}</p>" if status != 403 else ""
     return _bare(str(status), said + onward)
 
 
 def entry() -> str:
-    """Write the page that a link opens, for a moment."""
+    """Return the page that a link opens, for a moment."""
     return _bare("Welcome", f"<h1>You are in.</h1>\n<p>{link('Go on', '/')}</p>")
 
 
@@ -107,30 +108,30 @@ def _sentence(words: str) -> str:
 
 
 def link(words: str, path: str, **query: str) -> str:
-    """Link to a page of ours; both words and fields may be anybody's."""
+    """Return a link to a page of `podium ui`; both words and fields may come from outside."""
     given = {name: value for name, value in query.items() if value}
     target = f"{path}?{urlencode(given, errors='replace')}" if given else path
     return f'<a href="{escape(target)}">{text(words)}</a>'
 
 
 def object_link(kind: str, namespace: str, name: str) -> str:
-    """Link to the page of a pod or group, by its name."""
+    """Return a link to the page of a pod or group, by its name."""
     path = "/group" if kind == "PodGroup" else "/pod"
     return link(f"{namespace}/{name}", path, name=f"{namespace}/{name}")
 
 
 def unit_link(unit: UnitVerdict) -> str:
-    """Link to the page of a unit of preemption."""
+    """Return a link to the page of a unit of preemption."""
     return object_link(unit.kind, unit.namespace, unit.name)
 
 
 def badge(state: State) -> str:
-    """Show what something is at."""
+    """Return a badge for a state."""
     return f'<span class="badge {_BADGES.get(state, "plain")}">{state.lower()}</span>'
 
 
 def sliced(items: Sequence[T], asked: str, limit: int = ROWS) -> tuple[Sequence[T], Slice]:
-    """Cut a page out of a list; a number that is none, or beyond the end, is the nearest that is there."""
+    """Return one page of a list; an invalid or too large number selects the nearest page."""
     pages = max(1, -(-len(items) // limit))
     number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < len(str(_LAST_PAGE)) else 1
     number = min(max(number, 1), pages)
@@ -139,7 +140,7 @@ def sliced(items: Sequence[T], asked: str, limit: int = ROWS) -> tuple[Sequence[
 
 
 def pager(here: Here, cut: Slice, shown: int, total: int) -> str:
-    """Say which part of a list is shown, and link to what is before and after; nothing where it is whole."""
+    """Return the displayed range of a list with links to its neighbours; empty if the list is whole."""
     if cut.pages == 1:
         return ""
     steps = [("first", 1), ("previous", cut.number - 1), ("next", cut.number + 1), ("last", cut.pages)]
@@ -149,7 +150,7 @@ def pager(here: Here, cut: Slice, shown: int, total: int) -> str:
 
 
 def select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> str:
-    """Write a list to choose from, each option as its value and its words."""
+    """Return a list to choose from, each option with its value and its words."""
     written = "".join(
         f'<option value="{text(value)}"{" selected" if value == chosen else ""}>{text(words)}</option>'
         for value, words in options

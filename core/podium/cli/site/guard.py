@@ -1,11 +1,11 @@
-"""Who may ask `podium ui` for anything: the browser that was given the link, and its own pages.
+"""Access to `podium ui`: only the browser with the link, and its own pages, get an answer.
 
-The page listens on loopback, which every user and every web site in a browser of this machine can reach. So
-the link holds a token that nobody guesses, and is exchanged for a cookie that scripts cannot read and other
-sites cannot make a browser send; the Host must be the address that was printed (a foreign name that resolves
-to loopback is not); and what is posted must come from our own page.
+The page listens on loopback, which every user and every web site in a browser of this machine can reach. The
+link therefore contains a secret token. It is exchanged for a cookie that scripts cannot read and that other
+sites cannot make a browser send. The Host must be the printed address (a foreign name that resolves to
+loopback is refused), and posts must come from our own page.
 
-Pure: a request in, a verdict out; the secrets come in.
+Pure: a request in, a verdict out; secrets are arguments.
 """
 
 import hmac
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from podium.service.messages import Ask
 
-# What every answer carries, beside the policy of a page: no frame, no copy kept, no guess at what it is.
+# Headers of every answer, beside the policy of a page: no frames, no caching, no content sniffing.
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -27,7 +27,7 @@ _AGAIN = "open the link that podium ui printed in its terminal"
 
 
 class Refusal(NamedTuple):
-    """Why somebody is not served: a status, what is wrong, and what to do."""
+    """The reason for a refused request: a status, what is wrong, and what to do."""
 
     status: int
     why: str
@@ -37,13 +37,14 @@ class Refusal(NamedTuple):
 class Guard:
     """The secrets of one process, and its port.
 
-    `token` is in the link that is printed. `passing` is in the one that a browser is started with, which all
-    users of the machine can read in the list of processes: it opens once. `session` is what either gives.
+    `token` is in the printed link. `passing` is in the link with which a browser is started. All users of the
+    machine can see that link in the process list, so it works once. `session` is the cookie that either link
+    gives.
     """
 
     def __init__(self, port: int, *, token: str, passing: str, session: str) -> None:
         self._name = f"podium-{port}"
-        # A browser leaves out the port that is http's own.
+        # A browser omits the default port of http.
         self._suffix = "" if port == 80 else f":{port}"
         self._token = token
         self._passing = passing
@@ -52,21 +53,21 @@ class Guard:
 
     @property
     def link(self) -> str:
-        """The link to print."""
+        """Return the link to print."""
         return self._link(self._token)
 
     @property
     def passing_link(self) -> str:
-        """The link that opens once."""
+        """Return the link that works once."""
         return self._link(self._passing)
 
     @property
     def cookie(self) -> str:
-        """What a browser is told to keep; cookies know no ports, so the name does."""
+        """Return the cookie for a browser; its name contains the port, because cookies ignore ports."""
         return f"{self._name}={self._session}; HttpOnly; SameSite=Strict; Path=/"
 
     def strange(self, ask: Ask, *, posted: bool) -> Refusal | None:
-        """Refuse who came by another name than ours, or sends a form from another page than ours."""
+        """Return a refusal for a foreign Host, or for a form that was sent from another page."""
         host = ask.headers.get("Host", "").lower()
         if host not in (f"127.0.0.1{self._suffix}", f"localhost{self._suffix}"):
             return Refusal(403, "this address is not the one that podium ui printed", _AGAIN)
@@ -76,8 +77,8 @@ class Guard:
         return None
 
     def known(self, ask: Ask) -> Refusal | None:
-        """Refuse whoever has not come by the link."""
-        # Cookies of other servers on loopback come along, and may hold anything but a semicolon.
+        """Return a refusal for a request without the session cookie."""
+        # Cookies of other servers on loopback are sent too, and may contain anything but a semicolon.
         for each in ask.headers.get("Cookie", "").split(";"):
             name, _, value = each.strip().partition("=")
             if name == self._name and _same(value, self._session):
@@ -85,7 +86,7 @@ class Guard:
         return Refusal(403, "this browser has not been let in", _AGAIN)
 
     def enters(self, token: str) -> Refusal | None:
-        """Let in who has the token of a link."""
+        """Return a refusal unless the token is that of a link."""
         if _same(token, self._token):
             return None
         if not _same(token, self._passing):

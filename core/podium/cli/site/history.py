@@ -1,8 +1,8 @@
-"""The page of the history: what the scheduler wrote down of every preemption, plan by plan, the newest first.
+"""The history page: the scheduler's record of every preemption, plan by plan, the newest first.
 
-Records name everybody's pods and groups. Whoever may not read the pods of a namespace is told none of its
-names, as `podium why` does it: kind and UID stand in their place, and messages, which may hold names, are
-left out where there is such a one.
+Records name the pods and groups of everyone. A reader who may not read the pods of a namespace sees none of
+its names, as in `podium why`. Kind and UID replace them, and messages, which may contain names, are left out
+in that case.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from podium.schedulerplugin.scheduling.summary import Summary
 from podium.why.departing import Known, named
 from podium.wording import count, work
 
-# Units that a row names; docs/ui.md names the number.
+# Maximum number of units in a row; docs/ui.md states the number.
 UNITS = 10
 
 _MODES: Mapping[str, tuple[str, str]] = {
@@ -27,7 +27,7 @@ _MODES: Mapping[str, tuple[str, str]] = {
 
 
 def newest_first(records: Iterable[PreemptionRecord]) -> list[RecordedPlan]:
-    """Give all plans, the newest first."""
+    """Return all plans, the newest first."""
     return sorted(
         (plan for record in records for plan in record.plans), key=lambda plan: plan.time, reverse=True
     )
@@ -36,7 +36,7 @@ def newest_first(records: Iterable[PreemptionRecord]) -> list[RecordedPlan]:
 def history(
     plans: Sequence[RecordedPlan], summary: Summary, known: Known, here: Here, around: Surroundings
 ) -> str:
-    """Write the page; `summary` adds up all plans, and `known` says of which namespaces names may be told."""
+    """Return the page; `summary` has the totals, `known` says for which namespaces names may be shown."""
     mode = here.query.get("mode", "")
     wanted = [plan for plan in plans if mode not in tuple(Mode) or plan.mode == mode]
     shown, part = sliced(wanted, here.query.get("page", ""))

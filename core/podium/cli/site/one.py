@@ -1,4 +1,4 @@
-"""The page of a pod or group: what `podium why` says of it, its members, and the plan for it if it waits."""
+"""The page of a pod or group: the answer of `podium why`, its members, and the plan for it if it waits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,7 +23,7 @@ from podium.cli.site.threatened import PATH
 from podium.why.account import Account, Counted, Departure, Gain, State, Subject, Wait
 from podium.wording import count
 
-# How much of each list the page shows; docs/ui.md names these numbers.
+# Maximum lengths of the lists on the page; docs/ui.md states these numbers.
 DEPARTURES = 20
 GAINS = 20
 
@@ -41,16 +41,16 @@ class Member(NamedTuple):
 
 
 class Kin(NamedTuple):
-    """Who belongs to it: the group of a pod (namespace, name), if it is in one; the members of a group."""
+    """Related objects: the group of a pod (namespace, name), if it is in one; the members of a group."""
 
     group: tuple[str, str] | None = None
     members: Sequence[Member] = ()
 
 
-def one(  # noqa: PLR0917 - what is told, and of what
+def one(  # noqa: PLR0917 - the content, and its frame
     account: Account, kin: Kin, report: WhatIf | None, now: datetime | None, here: Here, around: Surroundings
 ) -> str:
-    """Write the page; `report` is the plan, if one was made, and `now` None for the past of a file."""
+    """Return the page; `report` is the plan, if one was made, and `now` None for the past of a file."""
     sections = [
         _waiting(account.waiting, now),
         *_plan(report),

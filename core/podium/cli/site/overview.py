@@ -1,4 +1,4 @@
-"""The first page: how many groups and pods of each priority wait, run or go, and then which."""
+"""The first page: the numbers of groups and pods that wait, run or leave by priority, and a list of them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +12,18 @@ from podium.why import waiting
 from podium.why.account import State, Wait
 from podium.wording import count, cut, listed
 
-# How many priorities the page shows; docs/ui.md names the number.
+# Maximum number of priorities on the page; docs/ui.md states the number.
 LEVELS = 50
-# Namespaces that the filter offers.
+# Maximum number of namespaces in the filter.
 _OFFERED = 500
-# Bytes of a scheduler's own words in a row: its page has them all.
+# Maximum length of a scheduler's message in a row, in bytes; the object's page has all of it.
 _WORDS = 140
 
 GROUPS, PODS = "groups", "pods"
 PREEMPTED, DIVERGING = "preempted", "diverging"
 _CHOICES = (*(state.lower() for state in STATES), PREEMPTED, DIVERGING)
 
-# Why something waits, in a word.
+# The reason for waiting, in a word.
 _IN_A_WORD: Mapping[str, str] = {
     Cause.GROUP_MISSING: "its group is missing",
     Cause.LEAVING: "being deleted",
@@ -41,7 +41,7 @@ _IN_A_WORD: Mapping[str, str] = {
 
 
 def chosen(census: Census, query: Mapping[str, str]) -> list[Row]:
-    """Give the rows that a query asks for, in order; what it asks for by a word that is none it does not."""
+    """Return the rows that a query selects, in order; invalid values of the query are ignored."""
     groups = _what(census, query) == GROUPS
     namespace, state = query.get("namespace", ""), query.get("state", "")
     return [
@@ -54,7 +54,7 @@ def chosen(census: Census, query: Mapping[str, str]) -> list[Row]:
 
 
 def overview(census: Census, here: Here, around: Surroundings, why: Callable[[Row], Wait | None]) -> str:
-    """Write the page; `why` says of a row that waits why it does, and is asked about rows that are shown."""
+    """Return the page; `why` returns why a row waits, and is called only for displayed rows."""
     rows = chosen(census, here.query)
     shown, part = sliced(rows, here.query.get("page", ""))
     header = f'<p class="eyebrow">{text(around.source)}</p>\n<h1>{_headline(census)}</h1>\n{_numbers(census)}'
@@ -74,7 +74,7 @@ def overview(census: Census, here: Here, around: Surroundings, why: Callable[[Ro
 
 
 def _headline(census: Census) -> str:
-    """Say the one sentence that counts."""
+    """Return the most important sentence."""
     waiting_ = [row for row in census.rows if row.state is State.WAITING]
     groups = sum(row.is_group for row in waiting_)
     parts = [count(groups, "group")] if groups else []
@@ -157,7 +157,7 @@ def _pods(row: Row) -> str:
 
 
 def _what(census: Census, query: Mapping[str, str]) -> str:
-    """Say what is listed: as asked, else groups where there are any."""
+    """Return the type of the listed objects: as requested, else groups if there are any."""
     asked = query.get("what", "")
     if asked in (GROUPS, PODS):
         return asked

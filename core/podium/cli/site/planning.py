@@ -1,7 +1,7 @@
-"""The page that asks `podium whatif`: for a pod or group that waits, or a manifest that nobody has applied.
+"""The page of `podium whatif`: for a pod or group that waits, or for a manifest that is not applied yet.
 
-What was entered stays in the form, and an error stands beside it. Times, rules and settings that nobody
-chooses are those of the command.
+The form keeps its input, and shows errors beside it. Times, semantics and settings have the command's
+defaults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,16 +17,16 @@ from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scores import Strategy
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
-# Bytes of a manifest.
+# Maximum length of a manifest in bytes.
 MANIFEST = 1 << 20
-# Pending groups and pods that the form offers; docs/ui.md names the number.
+# Maximum number of pending groups and pods in the form; docs/ui.md states the number.
 OFFERED = 300
-# Its form is sent here.
+# The path to which its form is sent.
 ACTION = "/whatif/plan"
 
 
 class Form(NamedTuple):
-    """What was entered: for whom (`namespace/name`), objects to be there too, and the options, or nothing."""
+    """The input of the form: the target (`namespace/name`), further objects, and the options, or nothing."""
 
     whom: str = ""
     manifest: str = ""
@@ -39,16 +39,16 @@ class Form(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was asked."""
+        """Return whether the form has no query."""
         return not (self.whom or self.manifest)
 
     @property
     def chooses(self) -> bool:
-        """Whether settings were chosen."""
+        """Return whether settings were chosen."""
         return bool(self.budgets or self.divergence or self.strategy or self.evict_only)
 
     def settings(self, base: Settings) -> Settings:
-        """Return `base` with the settings that were chosen."""
+        """Return `base` with the chosen settings."""
         return base._replace(
             budgets=Budgets(self.budgets) if self.budgets else base.budgets,
             divergence=DivergencePolicy(self.divergence) if self.divergence else base.divergence,
@@ -58,7 +58,7 @@ class Form(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of it: a plan and notes on what was added, or an error."""
+    """The result: a plan and notes on the added objects, or an error."""
 
     report: WhatIf | None = None
     notes: Sequence[str] = ()
@@ -66,14 +66,14 @@ class Answer(NamedTuple):
 
 
 def entered(fields: Mapping[str, str]) -> Form:
-    """Read what was entered."""
+    """Return the input of the form."""
     given = {name: fields.get(name, "").strip() for name in Form._fields}
     # A browser sends every line break as two characters.
     return Form(**given)._replace(manifest=fields.get("manifest", "").replace("\r\n", "\n"))
 
 
 def check(form: Form) -> None:
-    """Raise PodiumError for what the form does not offer, or does not take."""
+    """Raise PodiumError for a value that the form does not offer, or does not accept."""
     for label, given, words in (
         ("Whose rules", form.semantics, tuple(Semantics)),
         ("Budgets", form.budgets, tuple(Budgets)),
@@ -87,7 +87,7 @@ def check(form: Form) -> None:
 
 
 def planning(form: Form, answer: Answer, offered: Sequence[str], here: Here, around: Surroundings) -> str:
-    """Write the page; `offered` are those that wait."""
+    """Return the page; `offered` are the waiting pods and groups."""
     report = answer.report
     header = "<h1>Who would be preempted?</h1>" if report is None else verdict(report, "h1")
     notes = "".join(f'<p class="note">{text(note)}</p>' for note in answer.notes)
@@ -110,7 +110,7 @@ def _form(form: Form, error: str, offered: Sequence[str]) -> str:
         '<input name="whom" list="pending" placeholder="namespace/name" autocomplete="off" '
         f'value="{escape(form.whom)}"{wrong}>'
     )
-    # A browser takes the first line break for its own; what was entered is given back as it was.
+    # A browser drops the first line break, so one more is added.
     manifest = "\n" + escape(form.manifest)
     box = f'<textarea name="manifest" rows="10" spellcheck="false"{wrong}>{manifest}</textarea>'
     return "\n".join(

@@ -1,7 +1,7 @@
-"""When a cluster is read for `podium ui`: as somebody asks for a page, and not again for some seconds.
+"""Cache readings of the cluster for `podium ui`: one is made for a request, and kept for some seconds.
 
-A large cluster takes long to list, so a reading is kept ten times as long as it took; who wants to know now
-asks to read again. Files are read once, and again when asked.
+Listing a large cluster takes long, so a reading is kept for ten times its duration; the user can request a
+new one. Files are read once, and again on request.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from podium.kube.connection import Connection
     from podium.kube.listing import Watcher
 
-# How long a reading of a cluster is kept at least, and how many times as long as it took.
+# The minimum time for which a reading of a cluster is kept, and the multiple of its duration.
 KEPT, KEPT_TIMES = timedelta(seconds=5), 10
 
 Clock = Callable[[], datetime]
 
 
 class Source(Protocol):
-    """What is read: `live` says whether it changes by itself."""
+    """The input; `live` says whether it changes by itself."""
 
     live: bool
 
@@ -35,14 +35,14 @@ class Source(Protocol):
         """Raise PodiumError if there is nothing to read."""
 
     async def read(self, clock: Clock) -> Desk:
-        """Read all of it. Raises PodiumError."""
+        """Return a full reading. Raises PodiumError."""
 
     async def hear(self, desk: Desk, namespace: str) -> None:
-        """Read what events tell of a namespace into a reading, once. Raises PodiumError."""
+        """Add the events of a namespace to a reading, once. Raises PodiumError."""
 
 
 class Files:
-    """Files, with their events if they have some."""
+    """Files, with their events if they contain some."""
 
     live = False
 
@@ -52,10 +52,10 @@ class Files:
         self._begun = False
 
     async def reach(self) -> None:
-        """Do nothing: whether they can be read is known when they are."""
+        """Do nothing: reading the files shows whether they are readable."""
 
     async def read(self, clock: Clock) -> Desk:
-        """Read them, standard input once only."""
+        """Return the content of the files; standard input is read only once."""
         if self._begun and inputs.STDIN_NAME in self._names:
             raise PodiumError("standard input can be read once only; start podium ui anew to read again")
         self._begun = True
@@ -63,7 +63,7 @@ class Files:
         return Desk(read, clock(), inputs.source(self._names, read.near), live=False)
 
     async def hear(self, desk: Desk, namespace: str) -> None:
-        """Do nothing: they were read with the rest."""
+        """Do nothing: their events were read with the rest."""
 
 
 class Cluster:
@@ -77,7 +77,7 @@ class Cluster:
         self._watcher = watcher
 
     async def reach(self) -> None:
-        """Ask what it serves."""
+        """Read the list of served APIs."""
         from podium.kube.discovery import discover  # noqa: PLC0415 - files do without
         from podium.kube.listing import check_namespace  # noqa: PLC0415 - as above
 
@@ -85,12 +85,12 @@ class Cluster:
         await discover(self._connection, SCHEDULING_READS)
 
     async def read(self, clock: Clock) -> Desk:
-        """List it."""
+        """Return the listed objects."""
         read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
         return Desk(read, clock(), inputs.source((), read.near), live=True)
 
     async def hear(self, desk: Desk, namespace: str) -> None:
-        """List them."""
+        """Add the events of a namespace."""
         if namespace not in desk.events:
             scope = Scope(namespace)
             past, missing = await whyinput.past_of(self._connection, scope, self._watcher, EVENT_READS)
@@ -100,8 +100,8 @@ class Cluster:
 class Keeper:
     """Keeps the newest reading of a source.
 
-    A reading goes on when who asked for it has gone: a browser that loads its page again would else begin it
-    anew each time, and never see the end of a long one.
+    A reading continues if its requester has gone. Otherwise a browser that reloads its page would restart a
+    long reading each time, and never see its end.
     """
 
     def __init__(self, source: Source, clock: Clock) -> None:
@@ -112,13 +112,13 @@ class Keeper:
         self._reading: asyncio.Task[Desk] | None = None
 
     async def begin(self) -> None:
-        """See that there is something to read, before anybody asks: files are read. Raises PodiumError."""
+        """Check that there is something to read, before any request; files are read. Raises PodiumError."""
         await self.source.reach()
         if not self.source.live:
             await self.desk()
 
     async def desk(self, *, again: bool = False) -> Desk:
-        """Give a reading that is new enough; who asks while one is under way gets it. Raises PodiumError."""
+        """Return a recent reading; requests during a reading share it. Raises PodiumError."""
         if self._reading is None:
             if self._desk is not None and not again and self._good():
                 return self._desk
@@ -139,4 +139,4 @@ class Keeper:
     def _ended(self, reading: asyncio.Task[Desk]) -> None:
         self._reading = None
         if not reading.cancelled():
-            reading.exception()  # told to whoever still waits for it, who may be nobody
+            reading.exception()  # Marks the exception as retrieved; awaiting requests still get it.

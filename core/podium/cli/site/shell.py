@@ -1,7 +1,7 @@
-"""`podium ui` as a process: a server on loopback that makes each page from a reading of the cluster.
+"""`podium ui` as a process: a server on loopback that renders each page from a reading of the cluster.
 
-It listens on 127.0.0.1 alone and only ever reads. Who may ask is for `guard` to say, what a page says for the
-desk and the pages. Whatever is wrong with an input becomes a page that says what, where and what to do.
+It listens on 127.0.0.1 alone and only reads. `guard` decides on access, the desk and the pages on content.
+Any problem with the input becomes a page that says what, where and what to do.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,9 +32,9 @@ from podium.service.server import Server
 from podium.why.account import State
 
 HOST = "127.0.0.1"
-# A form holds a manifest, percent-encoded.
+# A form contains a manifest, percent-encoded.
 FORM_BYTES = 4 << 20
-# One person's browser; a large cluster takes minutes to list.
+# For one user's browser; a large cluster takes minutes to list.
 LIMITS = Limits(connections=64, waiting=32, default_seconds=900.0, longest_seconds=900.0)
 
 _FORM = "application/x-www-form-urlencoded"
@@ -53,7 +53,7 @@ Make = Callable[[Desk, Here, Surroundings], Awaitable[str]]
 
 
 class Secrets(NamedTuple):
-    """What nobody may guess: see `guard`."""
+    """The secret values; see `guard`."""
 
     token: str
     passing: str
@@ -61,7 +61,7 @@ class Secrets(NamedTuple):
 
 
 class Site:
-    """The pages of one source, and who may see them; `version` is Podium's."""
+    """The pages of one source, and the access to them; `version` is Podium's."""
 
     def __init__(self, source: Source, clock: Clock, version: str) -> None:
         self._keeper = Keeper(source, clock)
@@ -70,14 +70,17 @@ class Site:
         self._guard: Guard
 
     async def serve(self, port: int, secrets: Secrets) -> tuple[Server, Guard]:
-        """Listen (port 0 is any free one), and give the links to it. Raises PodiumError."""
+        """Listen (port 0 is any free one), and return the server and the guard with its links.
+
+        Raises PodiumError.
+        """
         server = Server(self._routes(), LIMITS, lambda _why: None, worded=_unheard)
         await server.start(HOST, port)
         self._guard = Guard(server.port, **secrets._asdict())
         return server, self._guard
 
     async def begin(self) -> None:
-        """See that there is something to show. Raises PodiumError."""
+        """Check that there is something to show. Raises PodiumError."""
         await self._keeper.begin()
 
     def _routes(self) -> dict[str, Route]:
@@ -207,7 +210,7 @@ def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -
 
 
 def _unheard(status: int) -> Reply:
-    """Answer what never came to a page; it tells nothing of a cluster, so whoever asks may have it."""
+    """Return the answer to a request that reached no page; it contains nothing of a cluster."""
     why, fix = _UNHEARD.get(status, (f"this was not answered: {HTTPStatus(status).phrase.lower()}", _BEGIN))
     return _refused(Refusal(status, why, fix))
 

@@ -1,6 +1,6 @@
-"""The page that asks `podium whatif --victim`: what would evict who runs, and what protects it.
+"""The page of `podium whatif --victim`: what would evict a running pod or group, and what protects it.
 
-It is reached from the page of whoever runs; the form is for who comes with a name.
+The page of a running object links here; the form is for users who have only a name.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from podium.cli.render.whatif_words import Basis
 from podium.cli.site.frame import Here, Surroundings, object_link, page
 from podium.schedulerplugin.preemption.threat import Threat
 
-# Running groups and pods that the form offers; docs/ui.md names the number.
+# Maximum number of running groups and pods in the form; docs/ui.md states the number.
 OFFERED = 300
 PATH = "/threats"
 
 
 class Answer(NamedTuple):
-    """What came of it: the threat and what it rests on, or an error; neither where nobody was named."""
+    """The result: the threat and its basis, or an error; neither without a name."""
 
     found: tuple[Threat, Basis] | None = None
     error: str = ""
 
 
 def threatened(answer: Answer, offered: Sequence[str], here: Here, around: Surroundings) -> str:
-    """Write the page; `offered` are those that run."""
+    """Return the page; `offered` are the running pods and groups."""
     asked = _form(here.query.get("name", ""), answer.error, offered)
     if answer.found is None:
         return page("Threats", here, around, "<h1>What would evict it?</h1>", [asked])
