@@ -1,8 +1,8 @@
-"""Binding: the pods of one decision go to their nodes at the same time, and each tells how that went.
+"""Binds the pods of one decision at the same time, and reports the result of each bind.
 
-All of them are assumed where they go, so nothing waits for anything: a gang is bound as fast as the server
-takes bindings. One that fails stops none of the others, for members that are bound stay (a bound member is
-never evicted to undo a decision), and more of them is better than fewer.
+All of the pods are already assumed on their nodes, so nothing waits for a bind. A gang is bound as fast as
+the API server accepts bindings. A bind that fails does not stop the others. Bound members stay bound (they
+are never evicted to undo a decision), and more bound members are better than fewer.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,10 @@ Done = Callable[[PodRef, str, PodiumError | None], None]
 
 
 async def bind_all(writes: Writes, bind: Bind, done: Done) -> None:
-    """Bind the pods; `done` hears of each as soon as it is known: the pod, its node, and what went wrong."""
+    """Bind the pods.
+
+    `done` is called with each pod, its node and the error (None if bound), as soon as they are known.
+    """
 
     def job(pod: PodRef, node: str) -> Job:
         async def work() -> None:

@@ -1,13 +1,13 @@
-"""One preemption carried out, in the order of KEP-4832.
+"""Carries out one preemption, in the order of KEP-4832.
 
-First the announcements are written, all at the same time: they are what a reader needs before the first
-delete, the record included from which the next leader goes on. Then, if the preemption is still wanted, all
-victims but the last are deleted, and then the last: a scheduler that sees room while some victims are not
-yet deleted would take too little for enough.
+First the announcements are written, all at the same time. They are what a reader needs before the first
+delete, and include the record from which the next leader resumes. If the preemption is still wanted then, all
+victims but the last are deleted, and then the last. A scheduler that sees room while some victims are not yet
+deleted would place too few pods.
 
-The first failure ends it. Victims that were not deleted then stay, and their marks are withdrawn. But an API
-server that is away has refused nothing: another plan in place of this one would take more than it needs, so
-deletes are sent again until the server is back.
+The first failure ends the preemption. Victims that were not deleted by then stay, and their marks are
+withdrawn. An API server that does not answer has refused nothing, and another plan in place of this one would
+evict more pods than necessary. So deletes are sent again until the server is back.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,22 +22,23 @@ from podium.schedulerplugin.live.writes import GoneError, Writes
 from podium.schedulerplugin.scheduling.announcements import Announcements
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
 
-# How often a delete is asked for, each time for some seconds, while there is no server: about a minute.
+# How often a delete is sent, for some seconds each time, while the API server is away: about a minute.
 _ROUNDS = 20
-# What stands in for a server that is away; from the first on nobody knows what was done.
+# Status codes of an API server that is away (_AWAY). From _TROUBLE on, the write may or may not have been
+# done.
 _TROUBLE, _AWAY = 500, (502, 503, 504)
 
-# Says why a preemption is not wanted any more, or nothing.
+# Returns the reason why the preemption is no longer wanted; empty if it is still wanted.
 Still = Callable[[], Awaitable[str]]
 
 
 class Carried(NamedTuple):
-    """How it ended: which pods we have told to go, and in one line why no more, or nothing.
+    """The result of one preemption: the deleted pods, and in one line why it stopped (empty if it did not).
 
-    `error` says that a write failed; a preemption that was not wanted any more is none.
-    `unsure` says that others may be going, too, for nobody answered whether they were deleted: here, or in
-    what this goes on with. Asked a second time in vain, there may be another way that costs no more.
-    `untold` are pods that stay and could not be told so.
+    `error` is true if a write failed; it is false for a preemption that was no longer wanted. `unsure` is
+    true if other victims may be terminating too, because a delete got no answer. That delete may be of the
+    attempt that this one repeats. It is false once a delete was sent again in vain, because another plan may
+    then cost no more. `untold` are pods that stay, and whose marks could not be withdrawn.
     """
 
     deleted: tuple[PodRef, ...]
@@ -48,10 +49,11 @@ class Carried(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """What pods are told in this preemption; None where there is nothing to tell, or nobody any more.
+    """The conditions to write in this preemption; None where there is nothing to write or the pod is gone.
 
-    `waiting` goes with a nomination, `target` is DisruptionTarget True (None: the victim has it already),
-    `spared` is its end. `group` marks a group, and returns whether the API server took it.
+    `waiting` goes with a nomination. `target` is DisruptionTarget True (None: the victim has it already), and
+    `spared` is DisruptionTarget False. `group` marks a group, and returns whether the API server took the
+    write.
     """
 
     waiting: Callable[[PodRef], Condition | None]
@@ -63,11 +65,12 @@ class Conditions(NamedTuple):
 async def carry_out(
     evict: Evict, first: Announcements, writes: Writes, told: Conditions, *, still: Still
 ) -> Carried:
-    """Write what comes `first`, and make room; `still` says before the first delete why not to go on.
+    """Write the announcements (`first`) and delete the victims; `still` is asked before the first delete.
 
-    A victim that has gone is done, and so is a lower nomination of a pod that has; a preemptor's pod that has
-    gone is a failure, for nothing is evicted for whoever is no more. Nominations and the marks of groups
-    stay, whatever happens: they are the caller's to end. Cancelled, it leaves the record for the next leader.
+    A victim that is gone counts as deleted. A nomination to be cleared counts as cleared if its pod is gone.
+    A preemptor's pod that is gone is a failure: nothing is evicted for a preemptor that no longer exists.
+    Nominations and the marks of groups stay in every case; the caller removes them. If it is cancelled, the
+    record stays for the next leader.
     """
     return await _Preemption(evict, first, writes, told).carry_out(still)
 
@@ -78,7 +81,7 @@ class _Preemption:
         self._first = first
         self._writes = writes
         self._told = told
-        # Victims that say that they go, and are not known to be told so or to have gone.
+        # Victims with a mark that are not known to be deleted, gone or unmarked.
         self._marked: dict[PodRef, None] = {}
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
@@ -159,7 +162,7 @@ class _Preemption:
                 return
 
     async def _spare(self) -> None:
-        """Take back what victims that stay were told; a server that is away is not waited for."""
+        """Withdraw the marks of the victims that stay, without waiting for a server that is away."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:
@@ -185,7 +188,7 @@ class _Preemption:
 
 
 async def _or_gone(write: Awaitable[None]) -> bool:
-    """Say whether there was somebody to write to."""
+    """Return whether the object of a write still exists."""
     try:
         await write
     except GoneError:

@@ -1,8 +1,8 @@
-"""Where the history is kept: PreemptionRecords in Podium's own namespace, written in the background.
+"""Stores the preemption history: PreemptionRecords in Podium's own namespace, written in the background.
 
-Nothing waits for it. At most one object a second is written, whatever happens meanwhile goes into the next
-write, and what cannot be written is kept for a while and then dropped and said. A cluster without the custom
-resource has no history, and is told so once.
+Nothing waits for these writes. At most one object is written each second, and plans that arrive meanwhile go
+into the next write. Plans that cannot be written are kept for a while, then dropped, and the number of
+dropped plans is logged. A cluster without the custom resource has no history; this is logged once.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from podium.kube.fenced import StaleError, fenced
 from podium.kube.watching import Say
 from podium.schedulerplugin.scheduling.history import Draft, Ring
 
-# Between two writes.
+# The pause between two writes.
 _PAUSE_SECONDS = 1.0
-# How long a new leader waits for the past, and one that stops for its last words.
+# How long a new leader waits for the stored history, and how long a stopping leader writes.
 _RESTORE_SECONDS = 5.0
 _LAST_SECONDS = 2.0
 
@@ -43,7 +43,7 @@ class _Stored(msgspec.Struct):
 
 
 class History:
-    """The history of one scheduler, `name`, in a namespace; `run` writes what `append` takes."""
+    """The history of one scheduler, `name`, in one namespace; `run` writes the plans that `append` takes."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class History:
         random: Callable[[], float],
         say: Say,
     ) -> None:
-        """`remaining` is how many seconds the lease has left; `random` gives numbers from 0 up to 1."""
+        """`remaining` returns the seconds left in the lease; `random` returns numbers from 0 up to 1."""
         self._connection = connection
         self._path = f"/apis/{RECORD_VERSION}/namespaces/{quote(namespace, safe='')}/{RECORD_PLURAL}"
         self._remaining = remaining
@@ -69,7 +69,7 @@ class History:
         self._news = asyncio.Event()
 
     async def restore(self) -> list[PreemptionRecord]:
-        """Give what is stored, and go on after it; nothing where that cannot be read yet (`run` will)."""
+        """Return the stored records and continue after them; empty if the read fails (`run` retries)."""
         try:
             async with asyncio.timeout(_RESTORE_SECONDS):
                 return await self._read()
@@ -78,17 +78,17 @@ class History:
             return []
 
     def append(self, plan: RecordedPlan) -> None:
-        """Take a plan to be written soon; never waits."""
+        """Queue a plan to be written soon, without waiting."""
         if self._ring.append(plan):
             self._news.set()
 
     @property
     def written(self) -> bool:
-        """Whether all that was taken is stored."""
+        """Whether all plans that were appended are stored."""
         return self._ring.draft() is None
 
     async def run(self) -> None:
-        """Write what is taken, until cancelled; what is left then is written in two seconds, or never."""
+        """Write appended plans until cancelled, and then for up to two seconds what is left."""
         try:
             while True:
                 await self._news.wait()
@@ -107,7 +107,7 @@ class History:
             raise
 
     async def _flush(self) -> None:
-        """Write what is left, as far as there is time."""
+        """Write what is left, within _LAST_SECONDS."""
         try:
             async with asyncio.timeout(_LAST_SECONDS):
                 while await self._write():
@@ -116,7 +116,7 @@ class History:
             self._lament(error)
 
     async def _write(self) -> bool:
-        """Write one object; say whether there is more. Raises PodiumError."""
+        """Write one object, and return whether there is more to write. Raises PodiumError."""
         if not self._restored:
             await self._read()
         draft = self._ring.draft()
@@ -137,9 +137,9 @@ class History:
         return await self._connection.send(method, path, draft.document(), patient=False)
 
     async def _meet(self, draft: Draft, error: StaleError) -> None:
-        """Look at what is there instead of what was to be overwritten."""
+        """Read the object that a stale write was meant to replace, and merge it."""
         if error.gone and not draft.version:
-            # What is new is not found where it should go: nothing is served there, or the namespace is gone.
+            # A new object that is "not found": the resource is not served, or the namespace is gone.
             raise error
         try:
             body = await self._connection.get(f"{self._path}/{draft.name}")
@@ -156,7 +156,8 @@ class History:
         except RefusedError as refused:
             if refused.code != 404:
                 raise
-            # Of a namespace that is not there the list is empty.
+            # The list of a namespace that does not exist is empty, so a 404 means that the resource is not
+            # served.
             raise PodiumError(
                 f"{self._connection.server} does not serve PreemptionRecords, so there is no history; "
                 "apply what `podium manifests crds` prints"
@@ -167,7 +168,7 @@ class History:
         return records
 
     def _lament(self, error: PodiumError | TimeoutError) -> None:
-        """Say what is wrong, once until it is not."""
+        """Log an error once, until a write succeeds or the error changes."""
         text = str(error) or "the API server did not answer in time"
         if text != self._said:
             self._said = text

@@ -1,10 +1,10 @@
-"""What the scheduler keeps of each object, so that a large cluster fits in the memory of one process.
+"""Reduces each object to what the scheduler reads, so that a large cluster fits in one process's memory.
 
-Of tens of thousands of pods most are copies of few, yet each is read as a document of its own: containers,
-constraints, labels and owners are the same texts again and again. What is equal is kept once, and what no
-decision reads (nearly all annotations, most conditions, volumes that may be mounted anywhere) not at
-all. A memory of the last few thousand parts finds nearly all that are equal, for lists come sorted by name.
-Hence nothing that is kept may be changed.
+Most of tens of thousands of pods are copies of a few. Yet each is read as a document of its own, with the
+same texts again: containers, constraints, labels and owners. Equal parts are kept once. Fields that no
+decision reads are not kept at all: nearly all annotations, most conditions, volumes that may be mounted
+anywhere. A cache of the last few thousand parts finds nearly all equal ones, because lists come sorted by
+name. Parts are shared, so nothing that is kept may be changed.
 """
 
 from collections.abc import Iterable
@@ -28,20 +28,20 @@ _T = TypeVar("_T")
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()
-# Parts of so many kinds of pods, and names of so many nodes, at a time.
+# The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.
 _KINDS, _TEXTS = 2**12, 2**14
-# Longer parts and texts (bytes, characters) are not shared: gigabytes of pods that are gone would be held.
+# Longer parts (bytes) and texts (characters) are not shared: the cache would hold gigabytes of deleted pods.
 _LONGEST = 2**14
-# The annotations of a group that are read. Of each value so many characters are kept: the name of a class has
-# 253 at most, and a tenant may write 256 KiB.
+# The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a class
+# has 253 at most, and a tenant may write 256 KiB.
 _OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, FOR_ALL, PREEMPTION_CLASS, SHRINK)
 _LONGEST_VALUE = 256
-# Those that are read: for tolerations, for victims, for resizes.
+# The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
 
 def essential(obj: Readable) -> Readable:
-    """Give what is kept of an object that was just read, which is itself made smaller."""
+    """Return what is kept of an object that was just read. The object itself is changed."""
     match obj:
         case Schedulable():
             _metadata(obj.metadata)
@@ -53,7 +53,7 @@ def essential(obj: Readable) -> Readable:
         case PodGroup():
             obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
         case Owner():
-            # Whether it exists is all that matters.
+            # Only its existence matters.
             return Owner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
         case _:
             pass
@@ -70,15 +70,15 @@ def _metadata(metadata: ObjectMeta) -> None:
 
 
 def _annotations(metadata: ObjectMeta, names: Iterable[str]) -> dict[str, str] | None:
-    """Return the annotations that are read, their values cut off."""
+    """Return the annotations in `names`, with their values cut to _LONGEST_VALUE."""
     annotations = metadata.annotations or {}
     return {name: annotations[name][:_LONGEST_VALUE] for name in names if name in annotations} or None
 
 
 def _spec(spec: SchedulableSpec) -> SchedulableSpec:
-    """Give one that shares all but the node with the other copies of the pod."""
+    """Return a spec that shares everything but the node with the other copies of the pod."""
     node, spec.nodeName = spec.nodeName, None
-    # Their names are made up for each pod where it is only the token of its service account.
+    # A volume with only the service account token has a name that is generated for each pod.
     spec.volumes = [each for each in spec.volumes or () if _binds(each)] or None
     shared = _shared(spec)
     return shared if node is None else msgspec.structs.replace(shared, nodeName=_text(node))
@@ -97,19 +97,19 @@ def _status(status: SchedulableStatus) -> None:
 
 
 def _condition(condition: Condition) -> Condition:
-    """Share the long texts; times differ."""
+    """Share the long texts of a condition, and return it."""
     condition.message = _text(condition.message)
     condition.lastTransitionTime = _text(condition.lastTransitionTime)
     return condition
 
 
 def _binds(volume: Volume) -> bool:
-    """Say whether a volume may decide where its pod can go."""
+    """Return whether a volume may decide where its pod can go."""
     return volume != Volume(name=volume.name)
 
 
 def _shared(part: _T) -> _T:
-    """Give the first of all parts that are equal."""
+    """Return the first of all parts that are equal to this one."""
     if part is None:
         return part
     mark = _ENCODER.encode(part)
@@ -123,12 +123,12 @@ def _shared(part: _T) -> _T:
 
 
 @lru_cache(_KINDS)
-def _first(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - they are what tells parts apart
+def _first(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
     return []
 
 
 def _text(text: str | None) -> str | None:
-    """Give the first of all texts that are equal."""
+    """Return the first of all texts that are equal to this one."""
     return text if text is None or len(text) > _LONGEST else _first_text(text)
 
 

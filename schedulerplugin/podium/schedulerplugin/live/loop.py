@@ -1,11 +1,11 @@
-"""The loop that runs the scheduler: time goes in, effects come out, and every one becomes a task.
+"""Runs the scheduler: passes the time in, and makes each effect that comes out a task.
 
-Nothing is decided here, and nothing waits for a write but what must: the scheduler goes on with what it has
-decided as if it were done, and hears of the end of each write. How many writes are under way is bounded, so a
+Nothing is decided here, and only what must wait for a write waits for it. The scheduler continues as if its
+decisions were carried out, and is told when each write ends. The number of writes in flight is bounded, so a
 slow server slows the loop down instead of filling the memory.
 
-Each step of the scheduler runs on the worker's thread. What tells the scheduler something meanwhile, such as
-the end of a write, waits until the step has ended.
+Each step of the scheduler runs on the worker's thread. A call to the scheduler meanwhile, such as for the end
+of a write, waits until the step has ended.
 """
 
 import asyncio
@@ -61,17 +61,18 @@ from podium.schedulerplugin.scheduling.history import STOPPED, ended, planned
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.service.worker import Worker
 
-# Writes under way before nothing more is decided: some seconds of an API server's work. An effect has at most
+# Writes in flight before no further step runs: some seconds of an API server's work. An effect has at most
 # `Writes.limit` of them at a time, however many pods it is about.
 _UNDER_WAY = 2048
 # A step that takes this long names its entry in the Lease, for the next leader to find if this one does not
-# survive it. Half of the default time budget of a decision, so only entries that come near it are written.
+# survive the step. It is half of the default time budget of a decision, so only entries that come near the
+# budget are written.
 _SLOW_SECONDS = 0.5
 _NOT_TAKEN = "the API server did not take all of it"
 
 
 class Loop:
-    """Runs one scheduler as long as this replica leads; `wake` is to be called when the state has changed."""
+    """Runs one scheduler as long as this replica leads; call `wake` when the state has changed."""
 
     def __init__(
         self,
@@ -89,16 +90,16 @@ class Loop:
         deciding: Callable[[Collection[Key]], None],
         suspects: Collection[Key] = (),
     ) -> None:
-        """`clock` gives seconds and never goes back, `now` the time in UTC; `emit` takes events.
+        """`clock` returns steady seconds, `now` the time in UTC; `emit` takes events.
 
-        `deciding` is called with the entries of a slow step, and with none when it has ended. `suspects` are
-        the entries that the leader before this one lost its lease with.
+        `deciding` is called with the entries of a slow step, and with none when the step has ended.
+        `suspects` are the entries that the previous leader was deciding for when it lost its lease.
         """
         self._scheduler = scheduler
         self._worker = worker
         self._deciding = deciding
         self._suspects = suspects
-        # What the scheduler is to be told when the step under way has ended, each with its entry.
+        # Calls to the scheduler that wait for the end of the current step, each with its entry.
         self._told: list[tuple[Key, Callable[[], None]]] = []
         self._switched = False
         self._view = scheduler.engine.view
@@ -114,16 +115,19 @@ class Loop:
         self._under_way = 0
 
     def wake(self) -> None:
-        """Have a look: something has changed."""
+        """Wake the loop, because something has changed."""
         self._news.set()
 
     def switch(self) -> None:
-        """Have all that found no place looked at before the next step: the settings have changed."""
+        """Apply changed settings: before the next step, look at all entries that found no place."""
         self._switched = True
         self.wake()
 
     async def run(self) -> None:
-        """Schedule until cancelled; what is under way then is cancelled too, and who follows finds it."""
+        """Schedule until cancelled.
+
+        Writes in flight are cancelled too, and the next leader finds their state in the cluster.
+        """
         async with asyncio.TaskGroup() as tasks:
             begun = await self._guarded(
                 partial(self._scheduler.begin, suspects=self._suspects), self._moment()
@@ -131,7 +135,8 @@ class Loop:
             for effect in begun:
                 if not isinstance(effect, Spare):
                     self._perform(effect, tasks)
-            # Before anything is planned: who is to go after all must be told so after this.
+            # Before anything is planned: a pod that is chosen as a victim after all must get its mark after
+            # this.
             for effect in begun:
                 if isinstance(effect, Spare):
                     self._statuses.withdraw(effect.groups)
@@ -158,7 +163,7 @@ class Loop:
         return Moment(self._now(), self._clock())
 
     async def _step(self, moment: Moment) -> list[Effect]:
-        """Let the scheduler look at one entry."""
+        """Run one step of the scheduler: it looks at one entry."""
         slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._name_slow)
         try:
             effects = await self._guarded(self._scheduler.step, moment)
@@ -172,15 +177,15 @@ class Loop:
         self._deciding(tuple(self._scheduler.tried))
 
     async def _guarded(self, work: Callable[[Moment], list[Effect]], moment: Moment) -> list[Effect]:
-        """Let the scheduler work; a bug is about one entry, and must not keep the others out."""
+        """Run a call of the scheduler. A bug concerns one entry, and must not stop the others."""
         try:
             return await self._worker.run(partial(work, moment))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next entry may be none the worse
+        except Exception as error:  # noqa: BLE001 - any error: the next entry may be fine
             self._fail(self._scheduler.tried, error)
             return self._scheduler.stumbled(moment)
 
     def _tell(self, key: Key, call: Callable[[], None]) -> None:
-        """Tell the scheduler something about an entry, now or when the step under way has ended."""
+        """Call the scheduler about an entry, now or when the current step has ended."""
         if self._worker.busy:
             self._told.append((key, call))
         else:
@@ -188,7 +193,7 @@ class Loop:
         self.wake()
 
     def _call(self, key: Key, call: Callable[[], None]) -> None:
-        """Tell the scheduler something; a bug is about this entry, which is looked at again."""
+        """Call the scheduler. A bug concerns this entry, which is looked at again."""
         try:
             call()
         except Exception as error:  # noqa: BLE001 - as above
@@ -238,7 +243,7 @@ class Loop:
                 self._say("decision timed out", {"entry": entry_name(key), "seconds": seconds})
 
     def _begin(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
-        """Have so many pods written to beside the loop, counting the writes that are under way at a time."""
+        """Start a task that writes to `pods` pods, and count its writes as in flight until it ends."""
         weight = min(pods, self._writes.limit)
         self._under_way += weight
 
@@ -281,7 +286,8 @@ class Loop:
         try:
             carried = await carry_out(evict, first, self._writes, self._conditions(evict), still=still)
         except asyncio.CancelledError:
-            # Who comes next counts them as gone; which are is known only as far as it has been seen.
+            # The next leader counts these as gone. Only deletes that the watch has shown already are known
+            # here.
             gone = [pod for pod in evict.victims if not self._stays(pod)]
             self._history.append(ended(plan, STOPPED, gone, self._clock() - began))
             raise
@@ -298,7 +304,7 @@ class Loop:
             self._say("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
             self._statuses.spare(carried.untold)
-        # The server's words name victims, which are other tenants' pods.
+        # The server's message names victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
 
         def end() -> None:
@@ -314,13 +320,13 @@ class Loop:
         return pod is not None and pod.metadata.uid == ref.uid and pod.metadata.deletionTimestamp is None
 
     def _conditions(self, evict: Evict) -> Conditions:
-        """Give what pods are told, as they are stored at that moment."""
+        """Return the conditions of a preemption, computed from the pods as stored when they are written."""
         name = self._scheduler.name
 
         def target(pod: Schedulable) -> Condition | None:
             condition = doomed(name, evict.preemptor, pod, self._now())
             stored = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
-            # A process before us may have written it; what we wrote ourselves we may have withdrawn since.
+            # An earlier process may have written it. A mark of our own may have been withdrawn since.
             return None if evict.resumed and same(stored, condition) else condition
 
         return Conditions(
@@ -333,7 +339,7 @@ class Loop:
     def _of(
         self, condition: Callable[[Schedulable], Condition | None]
     ) -> Callable[[PodRef], Condition | None]:
-        """Give what a pod is told if it is there still."""
+        """Return a function that returns the condition of a pod, None if the pod is gone."""
 
         def say(ref: PodRef) -> Condition | None:
             pod = self._view.pods.get(ref.key)
@@ -346,7 +352,7 @@ class Loop:
         return spared(pod, self._now())
 
     async def _spare(self, pods: tuple[PodRef, ...]) -> None:
-        """Tell pods that they stay; who cannot be told now is told later."""
+        """Withdraw the marks of pods. A write that fails is queued for later."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:

@@ -1,10 +1,10 @@
-"""What is counted of the scheduler: kube-scheduler's metrics under our prefix, and what only we have.
+"""The scheduler's metrics: kube-scheduler's under the prefix `podium_scheduler_`, and Podium's own.
 
-Names after `podium_scheduler_`, results and buckets are those of kube-scheduler 1.37 (and of KEP-4832 for the
-two of goroutines, where a task does what a goroutine does there), so a dashboard needs another prefix and
-nothing else; there are no profiles here. Labels are closed sets, never a pod, a group or a node.
+Names after the prefix, results and buckets are those of kube-scheduler 1.37, so a dashboard needs only
+another prefix. The two metrics of goroutines are those of KEP-4832; here a task does what a goroutine does
+there. There are no profiles. Labels are closed sets, never a pod, a group or a node.
 
-Most is read from the effects of a step: they are what was decided.
+Most values are read from the effects of a step, because the effects are what was decided.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,12 +33,13 @@ from podium.service.metrics import Reading, from_zero
 
 _PREFIX = "podium_scheduler"
 _TASK = "preemption"
-# Attempts are told apart up to here.
+# Attempts from this number on share one label.
 _MANY = 15
 _ATTEMPTS = (*map(str, range(1, _MANY)), f"{_MANY}+")
-# Pods of which it is known when they were first tried; of the others it is when they were bound.
+# The most pods whose first attempt is remembered. Of the others, the first attempt counts as the time of the
+# bind.
 _TRIED = 100_000
-# What a kubelet may find too little of besides what devices are called in some cluster.
+# The reasons for which a kubelet rejects a pod, apart from those that name a cluster's devices.
 _REJECTIONS = ("OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods")
 _RESULTS = ("scheduled", "unschedulable", "error")
 _GROUP_RESULTS = (*_RESULTS, "waiting_on_preemption")
@@ -58,7 +59,7 @@ _PER_POD, _PER_GROUP = _doubling(1, 7), _doubling(1, 11)
 
 
 class _Tried(NamedTuple):
-    """The attempts at a pod: how many, and when the first and the last began."""
+    """The attempts at a pod: their number, and when the first and the last began."""
 
     attempts: int
     first: float
@@ -74,7 +75,7 @@ class Metrics:
         self._add_attempts()
         self._add_preemptions()
         self._add_ours()
-        # Finding a series by its labels costs as much as counting, and these are counted for every pod.
+        # Looking up a series by its labels costs as much as counting, and these are counted for every pod.
         self._scheduled = self._attempts.labels("scheduled")
         self._scheduled_seconds = self._durations.labels("scheduled")
         self._since_first_by = [self._since_first.labels(attempts) for attempts in _ATTEMPTS]
@@ -90,12 +91,13 @@ class Metrics:
         leads: Callable[[], bool],
         cache_ages: Callable[[], Mapping[str, float]],
     ) -> None:
-        """Say where to read what others know.
+        """Register the sources of the values that others keep.
 
-        `pending` and `incoming` count what waits by pool, and what ever came into one by pool and event (a
-        group is one). Of `evictions` they say the limit and what is left of it, of the `nominated` pods how
-        many are ours and not; None where nobody knows, or there is no limit. `gang_holds` are the holds that
-        ended, by result. `cache_ages` are in seconds by resource.
+        `pending` returns the number of waiting entries by pool (a group is one entry). `incoming` returns how
+        many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
+        left of it, None if there is no limit. `nominated` returns how many nominated pods are ours and how
+        many are not, None if that is unknown. `gang_holds` returns the holds that ended, by result.
+        `cache_ages` returns seconds by resource.
         """
         for reading in (
             Reading(
@@ -144,7 +146,7 @@ class Metrics:
     def stepped(self, effects: Iterable[Effect], began: float, ended: float) -> None:
         """Count what a step of the scheduler decided."""
         seconds = ended - began
-        # Whether each that was not placed at once had a preemption planned.
+        # For each entry that was not placed at once: whether a preemption was planned for it.
         planned: dict[Key, bool] = {}
         for effect in effects:
             match effect:
@@ -187,20 +189,20 @@ class Metrics:
         self._since_first_by[min(tried.attempts, _MANY) - 1].observe(now - tried.first)
 
     def not_bound(self, pod: PodRef, now: float) -> None:
-        """Count a pod that was to be bound, and was not."""
+        """Count a pod whose bind failed."""
         tried = self._tried.get(pod.uid, _Tried(1, now, now))
         self._attempts.labels("error").inc()
         self._durations.labels("error").observe(now - tried.last)
 
     def carried_out(self, evict: Evict, seconds: float, *, error: bool) -> None:
-        """Count a preemption that has ended, well or by an error of the API server."""
+        """Count a preemption that has ended, successfully or with an error of the API server."""
         result = "error" if error else "success"
         self._execution.labels(evict.preemptor.kind, result).observe(seconds)
         self._tasks.labels(_TASK, result).inc()
         self._task_seconds.labels(_TASK).observe(seconds)
 
     def shadowed(self, agreement: str) -> None:
-        """Count a plan for a pod of another scheduler, by how that one agreed."""
+        """Count a shadow plan for a pod of another scheduler, by its agreement with that scheduler."""
         self._shadow.labels(agreement).inc()
 
     def differed(self, differences: int) -> None:
@@ -228,7 +230,7 @@ class Metrics:
         self._events.labels(result).inc()
 
     def _try(self, pods: Iterable[PodRef], began: float) -> None:
-        """Note an attempt at each of some pods."""
+        """Record an attempt at each of some pods."""
         for pod in pods:
             before = self._tried.pop(pod.uid, None)
             attempts, first = (before.attempts, before.first) if before is not None else (0, began)
@@ -237,7 +239,7 @@ class Metrics:
             del self._tried[next(iter(self._tried))]
 
     def _refuse(self, pods: Collection[PodRef], result: str, began: float, seconds: float) -> None:
-        """Count an attempt after which pods wait on; its time counts once, for they were tried together."""
+        """Count a failed attempt at pods. Its duration counts once, because the pods were tried together."""
         self._try(pods, began)
         self._attempts.labels(result).inc(len(pods))
         self._durations.labels(result).observe(seconds)
@@ -247,7 +249,7 @@ class Metrics:
         self._group_durations.labels(result).observe(seconds)
 
     def _plan(self, preemptor: str, seconds: float, *, found: bool) -> None:
-        """Count a search for room; as it follows an attempt that found none, that one's time is included."""
+        """Count a search for victims. It follows a failed attempt, so the duration includes that attempt."""
         result = "Success" if found else "Unschedulable"
         self._evaluation.labels(preemptor, result).observe(seconds)
         if preemptor == "pod":
@@ -386,7 +388,7 @@ class Metrics:
         )
         self._events = self._counter("events", "Events by what became of them.", result=events.RESULTS)
 
-    # Both take each label with the values that it may have.
+    # Both methods take each label with all of its possible values.
 
     def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
         made = Counter(f"{_PREFIX}_{name}", told, tuple(labels), registry=self._registry)

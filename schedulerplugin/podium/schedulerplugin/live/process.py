@@ -1,7 +1,8 @@
-"""The scheduler process: what is wired to what. Nothing is decided here.
+"""The scheduler process: creates the parts and connects them. Nothing is decided here.
 
-What only a leader needs (the engine and all that follows it) is made when it begins to lead, from lists of
-its own: a standby costs no more than its cache, and nothing of what another has done is missed.
+The parts that only a leader needs (the engine and all that follows it) are created when the replica begins to
+lead, after a relist. So a standby costs no more than its cache, and a new leader misses nothing that the
+previous one did.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ from podium.service.signals import Stop, stopping
 from podium.service.worker import Worker
 
 COMPONENT = "podium-scheduler"
-# What decides where a pod may go, and who may be evicted for it.
+# The kinds that decide where a pod may go, and which pods may be evicted for it.
 KINDS = (
     Kind.POD,
     Kind.NODE,
@@ -61,20 +62,26 @@ KINDS = (
     Kind.VOLUME,
     Kind.OWNER,
 )
-# A backlog of thousands is bound in seconds; one event for each would be as much to write as the binds.
+# A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
-# As far back as it matters who evicted whom.
+# How far back evictions matter for cycles and limits.
 _PAST = timedelta(minutes=30)
 _DROPPED_FIRST = ("Scheduled",)
 
 
 def wanted(served: Served) -> bool:
-    """Return whether a kind is followed as it is served: of owners DaemonSets, for their pods never go."""
+    """Return whether a served kind is watched.
+
+    Of owners, only DaemonSets are, because their pods are never evicted.
+    """
     return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) == DAEMON_SET
 
 
 async def run(options: Options, source: Source, log: FilteringBoundLogger) -> None:
-    """Schedule until told to stop. Raises PodiumError when it cannot begin, and when the lease is lost."""
+    """Schedule until asked to stop.
+
+    Raises PodiumError when it cannot begin, and when the lease is lost.
+    """
     switch = Switch(source, sleep=asyncio.sleep, say=logs.teller(log))
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
@@ -86,7 +93,7 @@ async def run(options: Options, source: Source, log: FilteringBoundLogger) -> No
 
 
 class _Process:
-    """The parts that every replica has, once each."""
+    """The parts that every replica has, each created once."""
 
     def __init__(self, connection: Connection, replica: Replica, switch: Switch, worker: Worker) -> None:
         self._connection = connection
@@ -137,7 +144,7 @@ class _Process:
         )
 
     async def serve(self, stop: Stop) -> None:
-        """Work until asked to stop. Raises PodiumError."""
+        """Run the replica until asked to stop. Raises PodiumError."""
         await self._replica.serve(
             stop,
             self._lead,
@@ -169,7 +176,7 @@ class _Process:
         return self._switch.now
 
     async def _lead(self) -> None:
-        """Schedule for as long as this replica leads; begin again when the engine is out of step."""
+        """Schedule for as long as this replica leads; start again when the engine is out of step."""
         check = SelfCheck(
             self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, say=self._replica.say
         )
@@ -179,8 +186,8 @@ class _Process:
             suspects = []
 
     async def _schedule(self, check: SelfCheck, suspects: Collection[Key]) -> None:
-        """Schedule from what the server says now, until the engine is out of step with it."""
-        # Stopped before it has begun, it knows no more than the one before.
+        """Schedule from the server's current objects, until the engine is out of step with them."""
+        # A replica that is stopped before it has begun knows no more than the previous leader.
         self._end_in_order(known=self._replica.orderly)
         if self._replica.elects or self._scheduler is not None:
             await self._cluster.relist()
@@ -192,13 +199,13 @@ class _Process:
 
         def new_scheduler() -> Scheduler:
             engine = LiveEngine(state, live.engine, minor)
-            # Else the first decision would have to, within its time budget.
+            # Compute the units now. Otherwise the first decision computes them, within its time budget.
             for for_group in (False, True):
                 engine.units(for_group=for_group, now=epoch_seconds(utc_now()))
             return Scheduler(engine, self._live, restraint, clock=steady)
 
-        # A large engine takes seconds. From its end until all observe the state nothing is awaited: no change
-        # may get lost in between.
+        # Creating a large engine takes seconds. Between its end and the registration of all observers nothing
+        # is awaited, so no change is lost.
         scheduler = await self._worker.run(new_scheduler)
         self._writes = writes = Writes(
             self._connection,
@@ -234,7 +241,7 @@ class _Process:
             worker=self._worker,
         )
         check.watch(scheduler)
-        # The engine first, for the others ask it.
+        # The engine comes first, because the others query it.
         observers = (
             check.observing(scheduler.engine.apply),
             check.observing(scheduler.apply),
@@ -254,7 +261,7 @@ class _Process:
         finally:
             for observer in observers:
                 state.unobserve(observer)
-            # Who follows takes what is stored for all that went lately.
+            # The next leader learns of recent evictions from the stored history.
             known = history.written and not restraint.doubts(steady())
             self._end_in_order(known=known)
 
@@ -266,18 +273,18 @@ class _Process:
         return suspects
 
     def _end_in_order(self, *, known: bool) -> None:
-        """Give the lease back at the end if all is known of what went lately, or no limit asks for it."""
+        """Record whether the lease ends in order: recent evictions are `known`, or no limit needs them."""
         self._replica.end_in_order(orderly=known or self._live().evictions_a_minute is None)
 
     async def _new_restraint(self, history: History) -> Restraint:
-        """Begin with what an earlier leader has evicted lately."""
+        """Return the eviction limits, restored from the evictions of earlier leaders."""
         restraint = Restraint(self._live)
         records = await history.restore()
         now, seconds = utc_now(), steady()
         since = now - _PAST
 
         def steadily(at: datetime) -> float:
-            # The wall's clock may have been set back since.
+            # The wall clock may have been set back since.
             return seconds - max(0.0, (now - at).total_seconds())
 
         past = [(steadily(at), by, of) for at, by, of in recent(records, since)]
@@ -290,7 +297,7 @@ class _Process:
         return restraint
 
     def _doubt(self, *, evicted: bool) -> str:
-        """Give why nobody knows whom one before us has `evicted` in the end; empty where that is known."""
+        """Return why it is not known which pods an earlier leader evicted last; empty if it is known."""
         if not self._replica.elects:
             return "there is no lease to say how a process before ended"
         if not self._replica.orderly:
@@ -298,7 +305,7 @@ class _Process:
         return "there was no lease, though somebody has led before" if self._replica.first and evicted else ""
 
     def _say_doubt(self, why: str) -> None:
-        """Say why nobody is evicted at first; without a limit there is nothing to say."""
+        """Log why nothing is evicted at first, if there is a limit."""
         limit = self._live().evictions_a_minute
         if limit is not None:
             self._replica.say("nothing is evicted for a minute", {"why": why, "evictionsPerMinute": limit})
@@ -337,9 +344,9 @@ class _Process:
 
 
 async def ending_last(last: Work, *others: Work) -> None:
-    """Do all until cancelled or one fails; `last` goes on until the others have ended.
+    """Run all until cancelled or until one fails; `last` runs until the others have ended.
 
-    What they say of their end, it still hears.
+    So `last` still receives what the others report at their end.
     """
     async with asyncio.TaskGroup() as outer:
         outer.create_task(last())

@@ -1,8 +1,8 @@
-"""The self-check of a running scheduler: its arrays against the cluster state, a few nodes every second.
+"""Compares a running scheduler's arrays with the cluster state, a few nodes every second.
 
-A difference is a bug, and every later decision may be wrong by it. So it is logged with all that is known of
-it, counted, and the engine is built again from what the API server says. A bug that shows again at once must
-not keep the scheduler from scheduling, so it is built again only now and then.
+A difference is a bug, and may make every later decision wrong. So it is logged with all details and counted,
+and the engine is rebuilt from the objects of the API server. A bug that shows again at once must not keep the
+scheduler from scheduling, so rebuilds are limited to one per _REBUILD_SECONDS.
 """
 
 import traceback
@@ -19,18 +19,18 @@ from podium.service.worker import Worker
 from podium.state import Observer, Readable
 
 _PAUSE_SECONDS = 1.0
-# 5,000 nodes take 17 minutes, and a step 5 ms of the worker's thread.
+# At this rate 5,000 nodes take 17 minutes, and a step takes 5 ms of the worker's thread.
 _NODES = 5
-# Building takes up to ten seconds in a large cluster, in which nothing is decided.
+# A rebuild takes up to ten seconds in a large cluster, and nothing is decided meanwhile.
 _REBUILD_SECONDS = 600.0
 
 
 class DriftError(PodiumError):
-    """The engine is not in step with the cluster state: it must be built again."""
+    """The engine is out of step with the cluster state, and must be rebuilt."""
 
 
 class SelfCheck:
-    """Checks one process for as long as it leads; `watch` gives it the scheduler of the moment."""
+    """Checks one process for as long as it leads; `watch` sets the current scheduler."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SelfCheck:
         sleep: Sleep,
         say: Say,
     ) -> None:
-        """`clock` gives seconds and never goes back."""
+        """`clock` returns steady seconds."""
         self._worker = worker
         self._metrics = metrics
         self._clock = clock
@@ -57,7 +57,7 @@ class SelfCheck:
         self._failed = ""
 
     def observing(self, observer: Observer) -> Observer:
-        """Return an observer of the state whose failure means that the arrays may have missed a change."""
+        """Return an observer of the state that records a failure: the arrays may have missed a change."""
 
         def observe(before: Readable | None, after: Readable | None) -> None:
             try:
@@ -69,7 +69,7 @@ class SelfCheck:
         return observe
 
     async def run(self) -> None:
-        """Compare until cancelled. Raises DriftError when the engine is to be built again."""
+        """Compare until cancelled. Raises DriftError when the engine must be rebuilt."""
         assert self._comparer is not None
         while True:
             await self._sleep(_PAUSE_SECONDS)

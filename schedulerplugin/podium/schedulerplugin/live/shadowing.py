@@ -1,7 +1,7 @@
-"""Runs the shadow while it is wanted: made when it is switched on, and let go when it is switched off.
+"""Runs the shadow: creates it when the settings switch it on, and drops it when they switch it off.
 
-It plans on the worker's thread, between the steps of the scheduler, and what it plans is only told. A bug in
-it is said, and it stays away until it is switched on anew.
+The shadow plans on the worker's thread, between the steps of the scheduler, and its plans are only recorded.
+A bug in the shadow is logged, and the shadow stays off until it is switched off and on again.
 """
 
 import traceback
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Shadowing:
-    """Keeps one shadow, or none; give `apply` to State.observe."""
+    """Keeps one shadow or none; pass `apply` to State.observe."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Shadowing:
         say: Say,
         worker: Worker,
     ) -> None:
-        """`new` makes a shadow that is in step with the state; `clock` is steady, `now` the time in UTC."""
+        """`new` creates a shadow from the current state; `clock` is steady, `now` the time in UTC."""
         self._new = new
         self._wanted = wanted
         self._history = history
@@ -51,23 +51,23 @@ class Shadowing:
         self._broken = False
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
-        """Follow one change of an object."""
+        """Pass one change of an object to the shadow."""
         if self._shadow is not None:
             self._shadow.apply(before, after)
 
     async def run(self) -> None:
-        """Plan, and tell what came of it, until cancelled."""
+        """Run the shadow and record its plans, until cancelled."""
         while True:
             await self._sleep(await self._turn())
 
     async def _turn(self) -> float:
-        """Do what is due; give the seconds until the next look."""
+        """Do what is due, and return the seconds until the next look."""
         if not self._wanted():
             self._shadow, self._broken = None, False
         elif not self._broken:
             try:
                 return await self._step()
-            except Exception as error:  # noqa: BLE001 - whatever it is, scheduling goes on without a shadow
+            except Exception as error:  # noqa: BLE001 - any error: scheduling goes on without a shadow
                 self._shadow, self._broken = None, True
                 self._metrics.failed()
                 said = "".join(traceback.format_exception(error))

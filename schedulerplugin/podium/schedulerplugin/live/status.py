@@ -1,20 +1,20 @@
-"""Tells pods and groups why they wait or go, in their status: on a lane of its own that hot writes overtake.
+"""Writes to the status of pods and groups why they wait or are evicted; hot writes go first.
 
-A full cluster has thousands of pods that wait for the same reason, and one node more changes the sentence
-for all of them. Nobody schedules anything by these sentences. So of what a pod shall be told only the last
-counts, what it was told already is not told again, what has become pointless is dropped, and the rest is
-written a few at a time at a bounded rate, while the writes that bind and evict have no use for the server.
+A full cluster has thousands of pods that wait for the same reason, and one more node changes the message of
+all of them. Nothing is scheduled by these messages. So only the last message for a pod is written. A message
+that the pod has already is not written again, and pointless ones are dropped. The rest is written a few at a
+time at a bounded rate, while no bind or eviction needs the server.
 
-A preemption that is over within half a second is not told of at all. If it lasts, autoscalers read the node
-that is reserved for the preemptor, and people read on a victim why it goes. What a preemption must announce
-before its first delete is the evictor's to write, but for the conditions of groups: an apply gives all of
-them, so every write to a group goes through here, one at a time.
+A preemption that is over within half a second is not reported at all. If it lasts, autoscalers read the node
+that is reserved for the preemptor, and people read on a victim why it is evicted. The evictor writes what
+must be announced before the first delete, except for the conditions of groups. An apply contains all
+conditions of a group, so every write to a group goes through this module, one at a time.
 
-What was written is believed here for some seconds, for the state shows it only when the watch brings it: a
+What was written is remembered here for some seconds, because the state shows it only after the watch event. A
 status that is compared with an older one would be left wrong.
 
-A pod that was told to go, and stays, is told so here when the evictor could not reach the server. By then it
-may be to go for another preemption. So what it is told names the version of the pod that was looked at, and
+This module also withdraws the mark of a pod that stays, when the evictor could not reach the server. By then
+the pod may be the victim of another preemption. So the write names the version of the pod that was read, and
 cannot undo what was written since.
 """
 
@@ -60,34 +60,36 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _WORKERS = 4
-# A tenth of what an API server on two cores writes.
+# A tenth of the writes that an API server on two cores does.
 _BURST, _SECONDS = 25, 0.01
-# What one attempt at everything that waits in a large cluster may say; a later attempt says what had no room.
+# Room for the messages of one attempt at every waiting entry of a large cluster. A later attempt repeats
+# messages for which there was no room.
 _ROOM = 20_000
-# Hot writes are let pass for so long, looked at so often: under load a trickle goes on.
+# How long a write waits for hot writes, and how often it looks (seconds). Under load a few writes still go
+# out.
 _PATIENCE, _GLANCE = 5.0, 0.02
-# A preemption that lasts longer than this is told of: most victims without a grace period are gone by then.
-# Cluster Autoscaler and Karpenter look at pending pods every ten seconds, and after one that is calm.
+# A preemption that lasts longer than this is reported: most victims without a grace period are gone by then.
+# Cluster Autoscaler looks at pending pods every ten seconds, Karpenter after one quiet second.
 LASTING_SECONDS = 0.5
 # A watch that is later than this has other troubles.
 _LAG = 10.0
 
 
 class _News(NamedTuple):
-    """What a group has to be told; None of either is no news, an empty target one that is over."""
+    """The content for a group's conditions: None is no change, an empty target ends the old target."""
 
     attempt: Attempt | None = None
     target: str | None = None
 
     def then(self, later: "_News") -> "_News":
-        """Give both as one; that a group was scheduled is true whatever became of a later attempt."""
+        """Return both merged; that a group was scheduled stays true whatever a later attempt finds."""
         scheduled = self.attempt is not None and self.attempt.reason == SCHEDULED
         attempt = self.attempt if scheduled or later.attempt is None else later.attempt
         return _News(attempt, self.target if later.target is None else later.target)
 
 
 class _Told(NamedTuple):
-    """What a pod is told: why it waits, and which node is reserved for it (none if empty)."""
+    """The content for a pod's status: why the pod waits, and its reserved node (empty for none)."""
 
     pod: PodRef
     reason: str
@@ -96,7 +98,7 @@ class _Told(NamedTuple):
 
 
 class _Doomed(NamedTuple):
-    """A pod that goes without having been told for whom."""
+    """A pod that is being evicted and whose status does not name the preemptor."""
 
     pod: PodRef
     preemptor: Preemptor
@@ -110,50 +112,50 @@ class _Applied(NamedTuple):
 
 
 class _Memory(Generic[K, V]):
-    """What was written of objects and the state may not show yet."""
+    """Values written to objects that the cluster state may not show yet."""
 
     def __init__(self) -> None:
         self._known: dict[K, tuple[V, float]] = {}
         self._doubted: set[K] = set()
 
     def begin(self, key: K, value: V) -> None:
-        """Believe what is being written, until something else is said."""
+        """Assume that `value` is stored until another call says otherwise, because its write is in flight."""
         self._known[key] = value, inf
 
     def keep(self, key: K, value: V, now: float) -> None:
-        """Believe what was written, for a while; what is not believed any more is forgotten."""
+        """Assume that `value` is stored for some seconds, and drop assumptions that have expired."""
         self.drop(key)
         self._known[key] = value, now + _LAG
         while (oldest := next(iter(self._known))) and self._known[oldest][1] <= now:
             self.drop(oldest)
 
     def doubt(self, key: K, value: V, now: float) -> None:
-        """Believe for a while that something else may have been written since; all is to be written again."""
+        """Assume `value` for some seconds, but mark it as doubtful: everything is written again."""
         self.keep(key, value, now)
         self._doubted.add(key)
 
     def sure(self, key: K) -> bool:
-        """Say whether what is believed is all that may have been written."""
+        """Return whether the assumed value is certain."""
         return key not in self._doubted
 
     def drop(self, key: K) -> None:
-        """Believe the state."""
+        """Use the cluster state again."""
         self._known.pop(key, None)
         self._doubted.discard(key)
 
     def writes(self, key: K) -> bool:
-        """Say whether a write is on its way."""
+        """Return whether a write is in flight."""
         known = self._known.get(key)
         return known is not None and known[1] == inf
 
     def get(self, key: K, now: float) -> V | None:
-        """Give what is believed."""
+        """Return the assumed value, None if there is none."""
         known = self._known.get(key)
         return known[0] if known is not None and known[1] > now else None
 
 
 class Statuses:
-    """Keeps what pods and groups are told; every method but `run` returns at once."""
+    """Keeps the status of pods and groups up to date; every method but `run` returns at once."""
 
     def __init__(
         self,
@@ -170,7 +172,7 @@ class Statuses:
     ) -> None:
         """`view` holds what scheduling reads, `emit` takes events; `scheduler` is our schedulerName.
 
-        `clock` gives seconds and never goes back, `now` the time in UTC; `queue` is nobody else's.
+        `clock` returns steady seconds, `now` the time in UTC. No other object may use `queue`.
         """
         self._view = view
         self._writes = writes
@@ -189,16 +191,16 @@ class Statuses:
         self._pods = _Memory[Name, _Told]()
         self._groups = _Memory[GroupKey, _Applied]()
         self._said: set[int] = set()
-        # Of groups that are being written, so that no apply takes away what another one gave.
+        # One lock for each group that is being written: an apply must not remove what another one set.
         self._locks = WeakValueDictionary[GroupKey, asyncio.Lock]()
 
     @property
     def depth(self) -> int:
-        """How many pods and groups have something to be told."""
+        """The number of pods and groups with a status to write."""
         return len(self._wanted) + len(self._spared) + len(self._doomed) + len(self._news)
 
     def submit(self, report: Report) -> None:
-        """Tell pods why they wait, and their group."""
+        """Report to pods, and to their group, why they wait."""
         nominated = dict(report.nominated)
         attempt = Attempt(report.reason, report.message)
         self._tell_group(report.key, _News(attempt))
@@ -206,14 +208,13 @@ class Statuses:
             self._tell(_Told(pod, *attempt, nominated.get(pod, "")))
 
     def placed(self, key: GroupKey, message: str) -> None:
-        """Tell a group that it was scheduled; it is nobody's target any more."""
+        """Report to a group that it was scheduled; it is no preemption target any more."""
         self._tell_group(key, _News(Attempt(SCHEDULED, message), ""))
 
     def began(self, evict: Evict, first: Announcements) -> None:
-        """Take note of a preemption: its pods and groups are told of it if it lasts.
+        """Register a preemption: its pods and groups are told of it if it lasts.
 
-        Nominations that come `first`, and clearings, are the evictor's to write, and no older report undoes
-        them.
+        The evictor writes the nominations in `first` and the clearings, and no older report undoes them.
         """
         now = self._clock()
         for pod in evict.victims:
@@ -238,7 +239,7 @@ class Statuses:
         )
 
     async def target(self, evict: Evict, unit: Unit) -> bool:
-        """Tell a group at once that it goes; return False if the API server does not take it.
+        """Report to a group at once that it is evicted; return whether the API server took the write.
 
         Raises LeaseOverError.
         """
@@ -252,12 +253,12 @@ class Statuses:
         except LeaseOverError:
             raise
         except PodiumError:
-            # The group is told later, whatever comes of this preemption.
+            # The group is told later, whatever the outcome of this preemption.
             self._queue.add(key)
             return False
 
     def evicted(self, evict: Evict, first: Announcements, deleted: Iterable[PodRef]) -> None:
-        """Have those `deleted` that were not told before be told for whom they go, if they take long."""
+        """Report the preemptor to `deleted` pods that have no mark yet, if they take long to terminate."""
         told = {pod for unit in first.groups for pod in unit.pods}.union(first.marks)
         for pod in deleted:
             if pod not in told and len(self._doomed) < _ROOM:
@@ -265,24 +266,24 @@ class Statuses:
                 self._queue.add(pod.key, LASTING_SECONDS)
 
     def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:
-        """Tell the groups that a preemption was to evict that they stay, but for those that lost pods."""
+        """Report to the target groups of a failed preemption that they stay, except those that lost pods."""
         lost = set(deleted)
         self._tell_targets((unit for unit in evict.units if lost.isdisjoint(unit.pods)), "")
 
     def withdraw(self, groups: Iterable[GroupKey]) -> None:
-        """Tell groups that they stay."""
+        """Report to groups that they stay."""
         for key in groups:
             self._tell_group(key, _News(target=""))
 
     def spare(self, pods: Iterable[PodRef]) -> None:
-        """Tell pods that were told to go that they stay, as soon as the server takes it."""
+        """Withdraw the marks of pods that stay, as soon as the server takes the write."""
         for pod in pods:
             if len(self._spared) < _ROOM:
                 self._spared[pod.key] = pod
                 self._queue.add(pod.key)
 
     async def run(self) -> None:
-        """Write what has to be told, until cancelled; what is not told by then never is."""
+        """Write what is queued, until cancelled; what is left then is never written."""
         await self._queue.work(self._write, _WORKERS)
 
     def _tell(self, told: _Told, after: float = 0.0) -> None:
@@ -308,7 +309,7 @@ class Statuses:
                 self._tell_group(key_of(group), _News(target=target))
 
     async def _write(self, key: Key) -> None:
-        """Write what one pod or group has to be told, if that still matters. Raises PodiumError."""
+        """Write the queued status of one pod or group, if it still matters. Raises PodiumError."""
         if isinstance(key, GroupKey):
             if key in self._news and key in self._view.groups:
                 await self._turn()
@@ -327,7 +328,7 @@ class Statuses:
         self._queue.forget(key)
 
     async def _turn(self) -> None:
-        """Wait until hot writes let one pass, and the rate does."""
+        """Wait until hot writes leave room, and the rate allows a write."""
         patience = self._clock() + _PATIENCE
         while self._writes.busy and self._clock() < patience:
             await self._sleep(_GLANCE)
@@ -371,7 +372,7 @@ class Statuses:
             del self._doomed[key]
 
     async def _mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
-        """Write whether a pod is a target, if the pod is still there."""
+        """Write the DisruptionTarget condition of a pod, if the pod still exists."""
         try:
             await self._writes.mark(pod, condition, version)
         except GoneError:
@@ -380,7 +381,7 @@ class Statuses:
             self._give_up(error)
 
     async def _write_group(self, key: GroupKey) -> bool:
-        """Write what a group has to be told; return whether it has been told that."""
+        """Write the queued conditions of a group; return whether the group has them."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             return await self._write_group_alone(key)
@@ -405,7 +406,10 @@ class Statuses:
     async def _settle(
         self, memory: _Memory[K, V], key: K, change: tuple[V, V], write: Awaitable[None]
     ) -> bool:
-        """Write a change; say whether it was. Raises PodiumError where asking again may help."""
+        """Write a change, and return whether it was written.
+
+        Raises PodiumError if a retry may help.
+        """
         before, after = change
         memory.begin(key, after)
         try:
@@ -422,35 +426,35 @@ class Statuses:
         return True
 
     def _give_up(self, error: PodiumError) -> None:
-        """Say once why something is not written. Raises it where asking again may help."""
+        """Log once why a status is not written. Raises the error if a retry may help."""
         if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
             raise error
-        # A right is missing, or what we say is not taken.
+        # A permission is missing, or the API server rejects the status.
         if error.code not in self._said:
             self._said.add(error.code)
             self._say("status not written", {"error": str(error)})
 
     def _lament(self, told: _Told, shown: _Told) -> None:
-        """Tell of a failure in an event, if it is another than was told."""
+        """Emit an event for a failure, if its reason or message differs from the last."""
         if (told.reason, told.message) != (shown.reason, shown.message):
             self._emit(notes.failed(told.pod, told.message))
 
     def _silent(self, pod: PodRef) -> Schedulable | None:
-        """Give a pod as it is stored, if it is the same, runs still and does not say that it is preempted."""
+        """Return the stored pod if it is the same, still runs and has no mark of a preemption; else None."""
         stored = self._view.pods.get(pod.key)
         if not isinstance(stored, Schedulable) or stored.metadata.uid != pod.uid:
             return None
         return None if stored.finished or is_preempted(stored) else stored
 
     def _waiting(self, pod: PodRef) -> Schedulable | None:
-        """Give a pod as it is stored, if it is the same and waits still."""
+        """Return the stored pod if it is the same and still waits; else None."""
         stored = self._view.pods.get(pod.key)
         if not isinstance(stored, Schedulable) or stored.metadata.uid != pod.uid or stored.spec.nodeName:
             return None
         return None if stored.finished or stored.metadata.deletionTimestamp is not None else stored
 
     def _shown(self, pod: PodRef) -> _Told:
-        """Give what a pod was told last, all empty for nothing."""
+        """Return the status a pod was given last, with empty fields if none."""
         known = self._pods.get(pod.key, self._clock())
         if known is not None and known.pod == pod:
             return known
@@ -466,7 +470,7 @@ class Statuses:
 
 
 def _alike(shown: Iterable[Condition], wanted: Collection[Condition]) -> bool:
-    """Say whether a group is told nothing new."""
+    """Return whether the conditions to write equal those that are shown."""
     had = {condition.type: condition for condition in shown}
     return had.keys() == {condition.type for condition in wanted} and all(
         same(had[condition.type], condition) for condition in wanted

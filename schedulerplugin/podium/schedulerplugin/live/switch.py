@@ -1,7 +1,8 @@
-"""The settings as they are now: a file is looked at every second, and what can change at once does.
+"""The current settings: a file is read every second, and what a running process can change is applied.
 
-Its bytes are compared, for a ConfigMap's file is swapped by a link and its times say nothing. A file that is
-gone or wrong changes nothing: a slip while somebody ends an emergency must not undo what was in force.
+The file's bytes are compared: a ConfigMap's file is replaced by a symbolic link, so its times mean nothing. A
+file that is missing or wrong changes nothing: a typing error during an emergency must not undo the settings
+in force.
 """
 
 from collections.abc import Callable
@@ -17,34 +18,34 @@ _LOOK_SECONDS = 1.0
 
 
 class Source(NamedTuple):
-    """Where settings come from: `read` gives them or raises PodiumError; they change with the file."""
+    """The source of settings: `read` returns them or raises PodiumError, `path` is the file to watch."""
 
     read: Callable[[], LiveSettings]
     path: Path | None = None
 
 
 class Switch:
-    """Keeps `now`, which begins with what the source says; `run` follows the file."""
+    """Keeps the current settings, `now`, first read from the source; `run` follows the file."""
 
     def __init__(self, source: Source, *, sleep: Sleep, say: Say) -> None:
-        """Raises PodiumError when the file is wrong from the beginning."""
-        # What is to be called after a change; nothing until somebody schedules.
+        """Read the settings. Raises PodiumError if the file is wrong."""
+        # Called after a change; does nothing until a scheduler runs.
         self.changed: Callable[[], None] = lambda: None
         self._source = source
         self._sleep = sleep
         self._say = say
-        # Before the settings are read: what comes in between is seen at the first look.
+        # Before the settings are read, so that a change in between is seen at the first look.
         self._seen = self._bytes()
         self.now = source.read()
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Look at the file every second, until cancelled."""
         while True:
             await self._sleep(_LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """Take what has changed. A small local file is read without leaving the loop."""
+        """Apply changes of the file. A small local file is read without leaving the event loop."""
         found = self._bytes()
         if found == self._seen:
             return
@@ -70,7 +71,7 @@ class Switch:
             self._say("configuration not taken", {"error": f"{names}: restart the scheduler to change this"})
 
     def _bytes(self) -> bytes | None:
-        """Give what the file holds, None where it cannot be read."""
+        """Return the bytes of the file, None if it cannot be read."""
         if self._source.path is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Writes at the same time, never more than may be under way, so that a thousand are not a thousand tasks."""
+"""Runs writes at the same time with a bounded width, so that a thousand writes are not a thousand tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,9 +9,9 @@ Job = Callable[[], Awaitable[None]]
 
 
 async def together(jobs: Sequence[Job], width: int) -> PodiumError | None:
-    """Do jobs, up to `width` at a time, in their order; give the first error, behind which no job is begun.
+    """Run jobs in order, up to `width` at a time; return the first error, after which no job starts.
 
-    Those that are under way by then are waited for: what they did is known only at their end.
+    Jobs that are running by then are awaited, because their result is known only at their end.
     """
     left = iter(jobs)
     failed: PodiumError | None = None

@@ -1,11 +1,11 @@
-"""All that the scheduler writes, one method a write: fenced by the lease, bounded, and about one pod only.
+"""All writes of the scheduler, one method each: fenced by the lease, bounded, about one pod or group.
 
-Every write names the pod's UID, so it cannot hit a later pod of the same name, and every write may be sent
-twice without harm: what a busy or silent server leaves open is asked again. A binding is the exception, for a
-second one is refused; there the pod itself is read, which says whether the first one was heard.
+Every write names the UID, so it cannot hit a later pod of the same name. Every write may be sent twice
+without harm, so it is repeated if a busy or silent server leaves the result open. The exception is a binding,
+because the second one is refused; there the pod is read to learn whether the first one succeeded.
 
-Deleting, marking and nominating are in the way of nobody's decision; a failure that lasts is told as it is,
-and what follows from it is the caller's business.
+No decision waits for a delete, a mark or a nomination. A failure that lasts is raised as it is, and the
+caller handles it.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from podium.kube.reading import decode
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 _ATTEMPTS = 5
-# What a server may answer that is in trouble or too busy; all else it means.
+# Status codes of a server that is in trouble or too busy. Every other answer is final.
 _AGAIN = (429, 500, 502, 503, 504)
 _INVALID = 422
 _STRATEGIC = "application/strategic-merge-patch+json"
 
-# What is written, and how that may end, as it is counted.
+# The kinds of writes, and their possible results, as the metrics count them.
 WRITES = ("bind", "nominate", "mark", "delete", "group")
 _EVICTING = ("mark", "delete")
 RESULTS = ("written", "gone", "taken", "failed")
@@ -47,11 +47,11 @@ Counted = Callable[[str, str], None]
 
 
 class GoneError(PodiumError):
-    """The pod or group is no more, is about to go, another has its name, or the write came too late."""
+    """The pod or group is gone, terminating or replaced by a namesake, or the write came too late."""
 
 
 class TakenError(PodiumError):
-    """The pod is bound already, to `node`, which is another than was wanted."""
+    """The pod is already bound to `node`, which is not the wanted one."""
 
     def __init__(self, pod: PodRef, node: str) -> None:
         super().__init__(f"pod {pod.namespace}/{pod.name} is bound already, to node {node}")
@@ -59,7 +59,7 @@ class TakenError(PodiumError):
 
 
 class ChangedError(PodiumError):
-    """The pod is not as it was when this was decided."""
+    """The pod has changed since this was decided."""
 
 
 class _Meta(msgspec.Struct):
@@ -77,10 +77,10 @@ class _Pod(msgspec.Struct):
 
 
 class Writes:
-    """Writes for as long as `remaining` (seconds) says that we may, at most `limit` at the same time.
+    """Writes for as long as `remaining` (seconds) allows, at most `limit` at the same time.
 
-    Each method raises LeaseOverError when the lease ended first, GoneError as it says, RefusedError when the
-    server refuses, and PodiumError when it gives no answer, the last two once asking again has not helped.
+    Each method raises LeaseOverError if the lease ended first, and GoneError as its docstring says. It raises
+    RefusedError if the server refuses, and PodiumError if the server gives no answer, both after retries.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class Writes:
         random: Callable[[], float],
         counted: Counted,
     ) -> None:
-        """`random` gives numbers from 0 up to 1; `counted` hears of WRITES and RESULTS."""
+        """`random` returns numbers from 0 up to 1; `counted` takes one of WRITES and one of RESULTS."""
         assert limit > 1
         self.limit = limit
         self._connection = connection
         self._remaining = remaining
         self._slots = asyncio.Semaphore(limit)
-        # An eviction of thousands of pods leaves slots for binds: at most three quarters are its.
+        # An eviction of thousands of pods leaves slots for binds: it gets at most three quarters.
         self._eviction_slots = asyncio.Semaphore(limit - max(1, limit // 4))
         self._sleep = sleep
         self._random = random
@@ -107,11 +107,14 @@ class Writes:
 
     @property
     def busy(self) -> bool:
-        """Whether a write would have to wait for others now."""
+        """Whether a write would have to wait for a slot now."""
         return self._slots.locked() or self._eviction_slots.locked()
 
     async def bind(self, pod: PodRef, node: str) -> None:
-        """Bind a pod to a node. Raises GoneError, also when it is being deleted, and TakenError."""
+        """Bind a pod to a node.
+
+        Raises GoneError, also when the pod is being deleted, and TakenError.
+        """
         path = _path(pod)
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         document = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
@@ -125,7 +128,7 @@ class Writes:
             except LeaseOverError:
                 raise
             except PodiumError as error:
-                # Of a 429 nothing was done; of all else only the pod knows.
+                # A 429 means that nothing was done. After any other answer only the pod shows the result.
                 if isinstance(error, RefusedError) and error.code not in _AGAIN[1:]:
                     raise
                 if not await self._stands(pod, node):
@@ -134,7 +137,7 @@ class Writes:
         await self._perform("bind", attempt)
 
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:
-        """Say which node is reserved for a pod, None for none any more, and a condition.
+        """Set the nominated node of a pod (None clears it) and a condition.
 
         Raises GoneError, also when the pod was bound meanwhile: the API server refuses a nomination then.
         """
@@ -153,7 +156,7 @@ class Writes:
         await self._perform("nominate", attempt)
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
-        """Set a condition of a pod, if it is of that version still. Raises GoneError and ChangedError."""
+        """Set a condition of a pod, if the pod still has that version. Raises GoneError and ChangedError."""
         status = {"conditions": [condition_value(condition)]}
 
         async def attempt() -> None:
@@ -167,7 +170,7 @@ class Writes:
         await self._perform("mark", attempt)
 
     async def delete(self, pod: PodRef) -> None:
-        """Delete a pod, in the time that its own grace period gives it; one that has gone is done."""
+        """Delete a pod with its own grace period; a pod that is gone counts as deleted."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
 
         async def attempt() -> None:
@@ -213,7 +216,7 @@ class Writes:
         self._counted(what, "written")
 
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Ask again for a while where the server may answer differently, as late as it says."""
+        """Repeat a write for a while if the server may answer differently, after the pause it asks for."""
         backoff = Backoff(self._random)
         for _ in range(_ATTEMPTS - 1):
             try:
@@ -224,12 +227,13 @@ class Writes:
             except StaleError as error:
                 if error.gone:
                     raise
-                # The write names no resourceVersion: the server has met too many others' writes.
+                # The write names no resourceVersion, so the conflict is between the server and too many other
+                # writes.
                 pause = backoff.next()
             except RefusedError as error:
                 if error.code not in _AGAIN:
                     raise
-                # Never longer than the longest pause of ours, whatever the server said: see Connection.
+                # Never longer than our longest pause, whatever the server asks for: see Connection.
                 pause = error.retry_after or backoff.next()
             except PodiumError:
                 pause = backoff.next()
@@ -239,7 +243,7 @@ class Writes:
 
     @asynccontextmanager
     async def _slot(self, what: str) -> AsyncIterator[None]:
-        """Wait for a slot of those that this kind of write may take."""
+        """Hold one of the slots that this kind of write may use."""
         async with self._eviction_slots if what in _EVICTING else nullcontext(), self._slots:
             yield
 
@@ -260,13 +264,13 @@ class Writes:
                 content_type=content_type,
                 patient=False,
                 fieldManager=SCHEDULER_MANAGER,
-                # It would only warn of unknown fields, and that is a twentieth of what a patch costs it.
+                # Validation would only warn of unknown fields, and costs a twentieth of a patch.
                 fieldValidation="Ignore",
             ),
         )
 
     async def _stands(self, pod: PodRef, node: str) -> bool:
-        """Say whether a pod is bound to a node, as it is now. Raises GoneError and TakenError."""
+        """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
         body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
         stored: _Pod = decode(body, _Pod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
