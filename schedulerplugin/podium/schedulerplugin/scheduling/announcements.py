@@ -1,13 +1,14 @@
-"""What of a preemption is written before the first delete, each write with its reader.
+"""Chooses the writes that a preemption needs before its first delete, each with its reader.
 
-An API server takes milliseconds for a write, so a preemption is as quick as its writes are few. Two readers
-cannot wait. The next leader goes on from a record if this process ends between two deletes. A controller
-decides by the condition DisruptionTarget of a pod that ends: a Job's podFailurePolicy does not count it as a
-failure. All else only informs, and `live.status` writes it if the preemption lasts.
+An API server takes milliseconds for a write, so a preemption with fewer writes is faster. Two readers cannot
+wait. The next leader resumes from a record if this process ends between two deletes. A controller decides by
+the condition DisruptionTarget of a pod that ends: a Job's podFailurePolicy does not count it as a failure.
+All other writes only inform, and `live.status` makes them if the preemption lasts.
 
-A lone pod that preempts lone pods needs no record under the spec's rule. The room of the pods that went
-counts as free for the next leader, and no other plan costs less than the rest of this one. The rules of
-kube-scheduler's releases do not have this property, so there all is announced as kube-scheduler does.
+A lone pod that preempts lone pods needs no record under the spec's rule. The room of the deleted pods counts
+as free for the next leader, and no other plan costs less than the rest of this one. The rules of
+kube-scheduler's releases do not have this property, so under those rules everything is announced as
+kube-scheduler does.
 """
 
 from typing import NamedTuple
@@ -19,8 +20,8 @@ from podium.schedulerplugin.scheduling.conditions import group_of
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
 from podium.view import View
 
-# The API groups of controllers that never read a pod's conditions but Ready: ReplicaSet, StatefulSet,
-# DaemonSet and ReplicationController. Of any other controller it is not known.
+# The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
+# and ReplicationController. Any other controller may read others.
 _INDIFFERENT = ("apps/v1", "v1")
 
 
@@ -49,7 +50,7 @@ def announcements(view: View, evict: Evict, semantics: Semantics) -> Announcemen
 
 
 def _is_read(view: View, ref: PodRef) -> bool:
-    """Say whether something decides by the mark of a pod: its controller, or we, if it takes long to end."""
+    """Return whether a reader decides by the mark of a pod: its controller, or Podium if it ends slowly."""
     pod = view.pods.get(ref.key)
     if not isinstance(pod, Schedulable):
         return False

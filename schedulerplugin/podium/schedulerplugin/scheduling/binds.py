@@ -1,8 +1,8 @@
-"""Binds: what one stands for as long as it is under way, and how one that failed is made up for.
+"""Tracks binds: their effect on the engine while they are in flight, and the retry after a failure.
 
-A pod to be bound stands on its node from the decision on. When the API server does not take it, the node is
-reserved for the pod instead, and the pod is tried first: its group may be waiting for this one alone. One
-that fails again and again is tried less and less often.
+A pod is assumed on its node from the decision on. If the API server rejects the bind, the node is reserved
+for the pod instead. The pod is then tried first, because its group may be waiting for this pod alone. An
+entry whose binds fail repeatedly is tried less and less often.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from podium.schedulerplugin.scheduling.reservations import Reservations
 
 
 class Binds:
-    """Those of one scheduler."""
+    """The binds of one scheduler."""
 
     def __init__(
         self, engine: LiveEngine, entries: Entries, *, changes: Changes, reservations: Reservations
@@ -26,12 +26,12 @@ class Binds:
         self._entries = entries
         self._changes = changes
         self._reservations = reservations
-        # How often in a row binds of an entry failed, and which are to be tried again.
+        # How many binds of an entry failed in a row, and the entries to be retried.
         self._failures: dict[Key, int] = {}
         self._retried: set[Key] = set()
 
     def begin(self, key: Key, placed: Mapping[int, int]) -> Bind:
-        """Count pods (rows) of an entry on their nodes (rows); give what is to be done for it."""
+        """Assume pods (rows) of an entry on nodes (rows), and return the bind to be carried out."""
         engine = self._engine
         names = engine.snapshot.names
         pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
@@ -43,23 +43,24 @@ class Binds:
         return Bind(key, pods)
 
     def done(self, key: Key) -> None:
-        """Note that a pod of an entry was bound."""
+        """Record that a pod of an entry was bound."""
         self._failures.pop(key, None)
 
     def failed(self, key: Key, pod: PodRef, node: str, *, settled: bool) -> None:
-        """Note that a bind failed: `settled` if there is nothing to repeat, for the pod is gone or bound.
+        """Record that a bind failed; `settled` means that no retry is needed (the pod is gone or bound).
 
-        It stood on its node until now; from now on the node is reserved for it, and it is tried first.
+        The pod was assumed on its node until now. From now on the node is reserved for it, and it is tried
+        first.
         """
         row, snapshot = self._entries.row(pod), self._engine.snapshot
         if row is not None:
             self._changes.returned(pod.key, node)
         if row is None or snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
-            # Its node went meanwhile, and it is on the way to another.
+            # Its node was deleted meanwhile, and the pod is assumed on another.
             return
         self._engine.forget(row)
         if settled:
-            # What became of it is on its way here; to try again before would be to fail again.
+            # The watch will deliver the pod's new state. A retry before that would fail again.
             self._failures.pop(key, None)
             self._reservations.end((row,))
             self._changes.mean(pod.key, "")
@@ -70,15 +71,15 @@ class Binds:
         self._retried.add(key)
 
     def again(self, key: Key) -> int:
-        """Give how often binds of an entry failed that is to be tried again for that; 0 for another."""
+        """Return how many binds of an entry to be retried failed in a row; 0 for any other entry."""
         if key not in self._retried:
             return 0
         self._retried.discard(key)
-        # Another of its pods may have been bound since.
+        # Another of its pods may have been bound since, which resets the count.
         return self._failures.get(key, 1)
 
     def forget(self, key: Key) -> None:
-        """Let go of an entry of which nothing waits; how often it failed counts as long as it has pods."""
+        """Forget an entry with no waiting pod. Its failures are kept as long as it has pods."""
         self._retried.discard(key)
         if not any(True for _ in self._entries.pods(key)):
             self._failures.pop(key, None)

@@ -1,8 +1,8 @@
-"""From a change in the cluster to the entries that it is about, and to what it could help.
+"""Maps a change in the cluster to the entries it concerns, and to the entries it could help.
 
 A large cluster changes hundreds of times a second, mostly in ways that decide nothing (a kubelet's reports,
-our own conditions), so what a change means is told from before and after, at once and cheaply; whoever it
-could help is worked out later, once for many changes.
+our own conditions). So a change is classified at once and cheaply, from the object before and after. Which
+entries it could help is computed later, once for many changes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,15 +31,15 @@ from podium.view import Name, group_of
 
 
 class Changes:
-    """What changed since somebody looked: `touched` entries, and `rejected` pods of ours.
+    """The changes since the last look: `touched` entries, and our `rejected` pods.
 
-    `gated` says that all entries that are held back are to be looked at.
+    `gated` says that all entries that are held back must be looked at.
     """
 
     def __init__(
         self, engine: LiveEngine, hints: Hints, entries: Entries, *, waits: Callable[[Key], bool]
     ) -> None:
-        """`waits` says of an entry that it is in the queue."""
+        """`waits` returns whether an entry is in the queue."""
         self.touched: set[Key] = set()
         self.rejected: list[Schedulable] = []
         self.gated = False
@@ -47,18 +47,19 @@ class Changes:
         self._hints = hints
         self._entries = entries
         self._waits = waits
-        # Where pods without a node count, for they are being bound to it, or it is reserved for them.
+        # The nodes on which pods without a node count: the bind is in flight, or the node is reserved.
         self._meant: dict[Name, str] = {}
-        # Those of them whose binds are under way, which may succeed whatever becomes of the node meanwhile.
+        # Those of them whose binds are in flight. Such a bind may succeed even if the node is deleted
+        # meanwhile.
         self._binding: dict[Name, str] = {}
 
     @property
     def binding(self) -> Mapping[Name, str]:
-        """The pods whose binds are under way, each with its node."""
+        """The pods whose binds are in flight, each with its node."""
         return self._binding
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
-        """Note one change of an object, of which the engine knows already; give this to State.observe."""
+        """Record one change of an object, after the engine has applied it; pass this to State.observe."""
         match before if after is None else after:
             case Schedulable():
                 self._pod(_as_pod(before), _as_pod(after))
@@ -81,7 +82,7 @@ class Changes:
                 pass
 
     def mean(self, pod: Name, node: str) -> None:
-        """Note on which node a pod counts that the server shows on none, empty for no node any more."""
+        """Record the node on which a pod counts that has none in the API server; empty ends this."""
         left = self._meant.pop(pod, "")
         if node:
             self._meant[pod] = node
@@ -89,12 +90,12 @@ class Changes:
             self._room(left, None)
 
     def sent(self, pod: Name, node: str) -> None:
-        """Note a bind that is under way: the pod counts on whatever node has that name then."""
+        """Record a bind in flight: the pod counts on any node that has that name by then."""
         self._binding[pod] = node
         self.mean(pod, node)
 
     def returned(self, pod: Name, node: str) -> None:
-        """Note that a bind failed: until now the pod stood in everybody's way, and nobody could evict it."""
+        """Record a failed bind: until now the pod took room from all others, and could not be evicted."""
         if self._binding.get(pod) == node:
             del self._binding[pod]
         row = self._engine.snapshot.row.get(node)
@@ -102,19 +103,19 @@ class Changes:
             self._hints.note_outranked(row, self._engine.priority_of(self._engine.snapshot.pod_row[pod]))
 
     def doomed(self, rows: Iterable[int]) -> None:
-        """Note pods (rows) that are told to go."""
+        """Record pods (rows) that are marked for deletion."""
         for row in rows:
             pod = self._engine.snapshot.pods[row]
             if pod is not None:
                 self._leaving(pod)
 
     def spared(self, rows: Collection[int]) -> None:
-        """Note pods (rows) that stay after all: each counts toward its group again, and may be evicted."""
+        """Record pods (rows) that stay after all: each counts toward its group again, and may be evicted."""
         self.touched.update(self._entries.keys(rows))
         self._hints.note_rules()
 
     def unanswered(self, rows: Iterable[int]) -> bool:
-        """Say whether a bind of one of these pods, which count on no node, is under way: its node went."""
+        """Return whether a bind is in flight for one of these pods, whose node was deleted."""
         pods = self._engine.snapshot.pods
         return any(
             pod is not None and pod_ref(pod).key in self._binding for pod in map(pods.__getitem__, rows)
@@ -126,7 +127,7 @@ class Changes:
         elif (
             before is not None
             and _nomination(before) not in ("", _place(after))
-            # What we mean rules over what a status says.
+            # Our own decision takes precedence over the status.
             and pod_ref(before).key not in self._meant
         ):
             self._room(_nomination(before), before)
@@ -141,12 +142,12 @@ class Changes:
                 self._member(pod)
         if not same or (after is not None and self._was_nominated(after)):
             keys = {self._entries.key(pod) for pod in pods if self._entries.is_ours(pod)}
-            # What has become of pods that have a node, or need none, matters only where others wait.
+            # Changes of a pod that has a node, or needs none, matter only if other pods of its entry wait.
             begins = after is not None and not _is_bound(after) and not after.finished
             self.touched.update(key for key in keys if begins or self._waits(key))
 
     def _member(self, pod: Schedulable) -> None:
-        """Note that one without a node came, changed or went: what its group withstands may hang on it."""
+        """Record a change of a pod without a node: its group's effective priority may depend on it."""
         group = None if _is_bound(pod) else group_of(self._engine.view, pod)
         if group is not None and (pod.spec.priority or 0) < (group.priority or 0):
             members = self._engine.view.members(key_of(group)).values()
@@ -154,7 +155,7 @@ class Changes:
                 self._hints.note_rules()
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
-        """Forget where a pod was meant to be that is somewhere now, or gone."""
+        """Forget the assumed node of a pod that is bound or gone now."""
         pod = before if after is None else after
         name = pod_ref(pod).key if pod is not None else None
         if name is None or (name not in self._meant and name not in self._binding):
@@ -168,11 +169,14 @@ class Changes:
             del self._meant[name]
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
             if row is not None:
-                # Until its binding was there it was nobody's victim.
+                # Until the bind was in the API server, no preemptor could evict the pod.
                 self._hints.note_victim(row, _lowest(self._engine, after))
 
     def _was_nominated(self, pod: Schedulable) -> bool:
-        """Say whether somebody else has reserved a node for a pod: it counts until we have looked at that."""
+        """Return whether another writer nominated a node for a pod.
+
+        The nomination counts until we have looked at the pod.
+        """
         node, name = _nomination(pod), pod_ref(pod).key
         if not node or self._meant.get(name) == node:
             return False
@@ -180,7 +184,7 @@ class Changes:
         return row is not None and self._engine.nomination(row) == node
 
     def _bound_changed(self, before: Schedulable, after: Schedulable | None) -> None:
-        """Note what a pod frees that leaves its node, or asks for less."""
+        """Record the room that a bound pod frees: it leaves its node, or requests less."""
         if after is None or after.finished or not _same_pod(before, after):
             self._hints.note_gone(before.metadata.uid or "")
             if not before.finished:
@@ -203,9 +207,9 @@ class Changes:
             self.touched.add(self._entries.key(after))
 
     def _group(self, key: GroupKey) -> None:
-        """Note a group that changed: its pods wait for it, or run and may be evicted now.
+        """Record a group that changed: its pods wait for it, or run and may be evicted now.
 
-        Those that hold nodes reserved may hold them at a lower priority, against fewer others.
+        Its pods with reserved nodes may hold them at a lower priority, against fewer other pods.
         """
         self.touched.add(key)
         pods, rows = self._engine.view.members(key), self._engine.snapshot.pod_row
@@ -217,27 +221,27 @@ class Changes:
                 self._room(held, None)
 
     def _room(self, node: str, pod: Schedulable | None) -> None:
-        """Note that a pod leaves room on a node; None for one that nobody could have evicted."""
+        """Record that a pod frees room on a node; None for a pod that no preemptor could have evicted."""
         row = self._engine.snapshot.row.get(node)
         if row is not None:
             level = None if pod is None else withstood(self._engine, pod)
             self._hints.note_room(row, level or 0, protected=level is None)
 
     def _leaving(self, pod: Schedulable) -> None:
-        """Note that a pod will leave its node."""
+        """Record that a pod will leave its node."""
         row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
         if row is not None:
             level = withstood(self._engine, pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
             self._hints.note_leaving(row, level or 0, protected=level is None)
 
     def _taken(self, pod: Schedulable) -> None:
-        """Note that a pod takes room on its node that it was not given here."""
+        """Record that a pod takes room on its node that this scheduler did not give it."""
         row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
         if row is not None:
             self._hints.note_taken(row)
 
     def _node(self, before: Readable | None, after: Readable | None) -> None:
-        """Note a node that came or offers something else; one that went takes with it what counted on it."""
+        """Record a node that came or changed its offer; touch the entries that counted on a deleted node."""
         if isinstance(after, SchedulableNode):
             row = self._engine.snapshot.row.get(after.metadata.name or "")
             if row is not None and before is None:
@@ -254,7 +258,7 @@ class Changes:
                     self.touched.add(self._entries.key(pod))
 
     def _return(self, name: str, node_row: int) -> None:
-        """Count on a node that is made anew those whose binds to its namesake are under way."""
+        """Assume pods again on a node that was recreated, if their binds to that name are in flight."""
         snapshot = self._engine.snapshot
         for pod in [pod for pod, node in self._binding.items() if node == name]:
             row = snapshot.pod_row.get(pod)
@@ -264,7 +268,7 @@ class Changes:
 
 
 def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
-    """Give the lowest priority that a pod may count as when it is to be a victim: of a group any member's."""
+    """Return the lowest priority that a pod may have as a victim: for a group, the lowest of any member."""
     group = group_of(engine.view, pod)
     if group is None:
         return pod.spec.priority or 0
@@ -273,9 +277,10 @@ def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
 
 
 def withstood(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
-    """Give the highest priority that a pod may have withstood, None for all; who is above counted on it.
+    """Return the highest priority that a pod may have withstood as a preemptor's; None for every priority.
 
-    Of a lone pod that is there still (`row`) it is known whether any budget protected it.
+    Higher preemptors have counted on its room. For a lone pod that still exists (`row`), it is known whether
+    a budget protected it.
     """
     view, settings = engine.view, engine.settings
     group = group_of(engine.view, pod)
@@ -304,7 +309,7 @@ def _is_bound(pod: Schedulable) -> bool:
 
 
 def _place(pod: Schedulable | None) -> str:
-    """Give the node that a pod has, or that is reserved for it."""
+    """Return the node that a pod has, or that is reserved for it."""
     return "" if pod is None else pod.spec.nodeName or _nomination(pod)
 
 
@@ -314,7 +319,7 @@ def _nomination(pod: Schedulable) -> str:
 
 
 def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> bool:
-    """Say whether a change leaves all as it was that decides when and where a pod may be scheduled."""
+    """Return whether a change leaves all as it was that decides when and where a pod may be scheduled."""
     if before is None or after is None:
         return False
     was, now = before.metadata, after.metadata
@@ -326,7 +331,7 @@ def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> boo
 
 
 def _same_group(before: Readable | None, after: Readable | None) -> bool:
-    """Return whether nothing of a group changed but its status, and not what that says of its priority."""
+    """Return whether nothing of a group changed but its status, and not the priority its status reports."""
     if not isinstance(before, PodGroup) or not isinstance(after, PodGroup):
         return False
     was, now = before.metadata, after.metadata

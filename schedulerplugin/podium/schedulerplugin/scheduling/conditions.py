@@ -1,11 +1,12 @@
-"""What a scheduler says in the status of pods and groups, in the words and shapes of kube-scheduler.
+"""Builds the conditions of pods and groups, in the words and shapes of kube-scheduler.
 
-Tools read these conditions: autoscalers PodScheduled, the Job controller DisruptionTarget. So their types and
-reasons are upstream's (core/v1; scheduling v1alpha2 and v1beta1), and where upstream says nothing, nothing is
-said: a pod that is gated before it is queued keeps what the API server wrote.
+Tools read these conditions: autoscalers read PodScheduled, the Job controller reads DisruptionTarget. So
+types and reasons are upstream's (core/v1; scheduling v1alpha2 and v1beta1). Where upstream writes no
+condition, this scheduler writes none: a pod that is gated before it is queued keeps what the API server
+wrote.
 
-A group's conditions are given all together, for one server-side apply that leaves out a condition takes it
-away.
+A group's conditions are always given all together, because a server-side apply that leaves out a condition
+removes it.
 """
 
 from collections.abc import Iterable
@@ -28,19 +29,19 @@ POD_SCHEDULED = "PodScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
-# Not the cluster's want of room, but something that cannot be judged.
+# The cluster may have room, but the pod or group could not be evaluated.
 SCHEDULER_ERROR = "SchedulerError"
 
 
 class Attempt(NamedTuple):
-    """How an attempt at a group ended: `reason` is one of the three above."""
+    """The result of an attempt at a group: `reason` is one of the three above."""
 
     reason: str
     message: str
 
 
 def same(stored: Condition | None, wanted: Condition) -> bool:
-    """Say whether a stored condition says what is wanted; upstream rewrites it for nothing else."""
+    """Return whether a stored condition says what is wanted; upstream rewrites it for no other reason."""
     return stored is not None and (stored.status, stored.reason, stored.message) == (
         wanted.status,
         wanted.reason,
@@ -49,24 +50,27 @@ def same(stored: Condition | None, wanted: Condition) -> bool:
 
 
 def unscheduled(reason: str, message: str, pod: Schedulable, now: datetime) -> Condition:
-    """Say of a pod as it is stored why it waits."""
+    """Return the condition PodScheduled False for a stored pod, with the reason why it waits."""
     return _of_pod(Condition(POD_SCHEDULED, "False", reason, message), pod, now)
 
 
 def doomed(scheduler: str, preemptor: Preemptor, pod: Schedulable, now: datetime) -> Condition:
-    """Say of a victim that it goes: `scheduler` is our schedulerName."""
+    """Return the condition DisruptionTarget True of a victim; `scheduler` is our schedulerName."""
     message = target_message(scheduler, preemptor)
     return _of_pod(Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message), pod, now)
 
 
 def spared(pod: Schedulable, now: datetime) -> Condition:
-    """Say of a pod that was to go that it stays after all."""
+    """Return the condition DisruptionTarget False of a pod that was a victim and stays."""
     message = "The preemption was given up before this pod was deleted."
     return _of_pod(Condition(DISRUPTION_TARGET, "False", BY_SCHEDULER, message), pod, now)
 
 
 def target_message(scheduler: str, preemptor: Preemptor) -> str:
-    """Give kube-scheduler's words and the preemptor's UID; whose it is, a victim's owner need not know."""
+    """Return kube-scheduler's message with the preemptor's UID.
+
+    A victim's owner need not know whose preemptor it is.
+    """
     return f"{scheduler}: preempting to accommodate a higher priority {preemptor.kind} (UID {preemptor.uid})"
 
 
@@ -78,11 +82,11 @@ def group_conditions(
     attempt: Attempt | None = None,
     target: str | None = None,
 ) -> tuple[Condition, ...]:
-    """Give all conditions of ours that a group shall have, where `stored` are those that it has.
+    """Return all conditions of ours that a group shall have; `stored` are those that it has.
 
-    Without an `attempt` or a `target` (a message, or empty for one that is over) what is stored of it stays.
-    A group that was scheduled once stays so, whatever becomes of its pods; one that is scheduled anew is no
-    target any more.
+    Without an `attempt` or a `target` (a message; empty ends the old one), the stored condition stays. A
+    group that was scheduled once stays scheduled, whatever happens to its pods. A group that is scheduled
+    again is no target any more.
     """
     kind = _initially(group)
     had = {condition.type: condition for condition in stored}
@@ -99,13 +103,13 @@ def group_conditions(
 
 
 def ours(group: PodGroup) -> tuple[Condition, ...]:
-    """Give the conditions of a group that are this scheduler's to say."""
+    """Return the conditions of a group that this scheduler owns."""
     kinds = (_initially(group), DISRUPTION_TARGET)
     return tuple(condition for condition in group.conditions if condition.type in kinds)
 
 
 def group_of(view: View, unit: Unit) -> PodGroup | None:
-    """Find the group that a unit is, if it is one, and is still there."""
+    """Return the group of a unit, None if the unit is a pod or the group is gone."""
     if unit.kind != "PodGroup":
         return None
     for native in (True, False):
@@ -125,7 +129,7 @@ def _of_pod(wanted: Condition, pod: Schedulable, now: datetime) -> Condition:
 
 
 def _settled(wanted: Condition, meta: ObjectMeta, stored: Condition | None, now: datetime) -> Condition:
-    """Give a condition as it is written; native groups have no generation that it could have seen."""
+    """Return a condition as it is written. Native groups have no generation to observe."""
     message = cut(wanted.message or "", MAX_MESSAGE)
     settled = msgspec.structs.replace(wanted, message=message, observedGeneration=meta.generation)
     return timed(settled, stored, now)

@@ -1,6 +1,6 @@
-"""What the scheduler wants done in the cluster, as values: deciding is pure, and a shell only carries it out.
+"""The scheduler's effects as values: deciding is pure, and only a shell carries the effects out.
 
-Everything names pods by UID, so that nothing can hit a pod of the same name that came later.
+Every effect names pods by UID, so it cannot hit a later pod of the same name.
 """
 
 from datetime import datetime
@@ -10,7 +10,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.view import Name
 
-# What is scheduled as one: a lone pod, or a group with all its pods.
+# An entry, which is scheduled as one: a lone pod, or a group with all its pods.
 Key = Name | GroupKey
 _GROUPS = {True: NATIVE_GROUP, False: PODIUM_GROUP}
 
@@ -23,7 +23,7 @@ def entry_name(key: Key) -> str:
 
 
 def entry_of(name: str) -> Key | None:
-    """Return the entry of a name that `entry_name` gave; None for any other text."""
+    """Return the entry of a name that `entry_name` returned; None for any other text."""
     kind, _, rest = name.partition("/")
     namespace, slash, own = rest.partition("/")
     if not slash or not namespace or not own:
@@ -35,14 +35,14 @@ def entry_of(name: str) -> Key | None:
 
 
 class Moment(NamedTuple):
-    """Now: `now` is the wall's time in UTC, `seconds` a clock that nobody sets."""
+    """The present: `now` is the wall clock in UTC, `seconds` a steady clock."""
 
     now: datetime
     seconds: float
 
 
 class PodRef(NamedTuple):
-    """One pod, and no later one of its name."""
+    """A pod, identified by its UID."""
 
     namespace: str
     name: str
@@ -50,19 +50,19 @@ class PodRef(NamedTuple):
 
     @property
     def key(self) -> Name:
-        """Give how a State finds it."""
+        """Return the key of this pod in a State."""
         return self.namespace, self.name
 
 
 class Bind(NamedTuple):
-    """Put pods on nodes: all of them are assumed there already."""
+    """Bind pods to nodes; all of them are assumed there already."""
 
     key: Key
     pods: tuple[tuple[PodRef, str], ...]
 
 
 class Preemptor(NamedTuple):
-    """For whom room is made; `kind` is `pod` or `podgroup`, the words of kube-scheduler's messages."""
+    """The pod or group that needs room; `kind` is `pod` or `podgroup`, as in kube-scheduler's messages."""
 
     kind: str
     namespace: str
@@ -72,7 +72,7 @@ class Preemptor(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What is evicted together: `kind` is Pod or PodGroup, `pods` its members that go."""
+    """Pods that are evicted together: `kind` is Pod or PodGroup, `pods` its members to be deleted."""
 
     kind: str
     namespace: str
@@ -83,11 +83,12 @@ class Unit(NamedTuple):
 
 
 class Evict(NamedTuple):
-    """One preemption: the nodes reserved for the preemptor's pods, and whose room they take.
+    """A preemption: the nominations of the preemptor's pods, and the units to evict.
 
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
     name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
-    earlier process of ours began it, `again` that this one did, and does not know who is going already.
+    earlier process began it. `again` says that this process began it, and does not know which victims are
+    terminating already.
     """
 
     key: Key
@@ -104,14 +105,15 @@ class Evict(NamedTuple):
 
     @property
     def victims(self) -> tuple[PodRef, ...]:
-        """Give all pods that go, unit by unit."""
+        """Return all pods to be deleted, unit by unit."""
         return tuple(pod for unit in self.units for pod in unit.pods)
 
 
 class Report(NamedTuple):
-    """Tell pods, or all pods of a group, why they wait; `nominated` gives nodes that are reserved for some.
+    """Report to pods, or all pods of a group, why they wait; `nominated` are the nodes reserved for some.
 
-    A pod that is not in `nominated` has no reserved node any more. `gated` says that no place was looked for.
+    A pod that is not in `nominated` has no reserved node any more. `gated` says that no attempt was made to
+    place the pods.
     """
 
     key: Key
@@ -123,41 +125,41 @@ class Report(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A preemption that would be carried out if that were not only observed."""
+    """A preemption that would be carried out if preemption were not only observed."""
 
     evict: Evict
 
 
 class Held(NamedTuple):
-    """A preemption that has to wait: for the rate of evictions, or (`circle`) for a war to cool down."""
+    """A preemption that has to wait: for the eviction rate, or (`circle`) until an eviction cycle cools."""
 
     evict: Evict
     circle: bool
 
 
 class Spare(NamedTuple):
-    """Withdraw the marks of pods and groups: an earlier process wrote them, and no preemption needs them."""
+    """Withdraw marks of pods and groups that an earlier process wrote, and that no preemption needs."""
 
     pods: tuple[PodRef, ...]
     groups: tuple[GroupKey, ...] = ()
 
 
 class Rejected(NamedTuple):
-    """A kubelet failed a pod of ours, for its node had no room for it; `reason` is such as OutOfcpu."""
+    """A pod of ours that a kubelet rejected for lack of room; `reason` is such as OutOfcpu."""
 
     pod: PodRef
     reason: str
 
 
 class TimedOut(NamedTuple):
-    """A decision that was given up: it took longer than the time budget of so many seconds."""
+    """A decision that was aborted because it exceeded the time budget, in seconds."""
 
     key: Key
     seconds: float
 
 
 class Disagreed(NamedTuple):
-    """The condition PodsNotMatchingPriority of a group, of this status, began to contradict its pods."""
+    """The condition PodsNotMatchingPriority of a group, with this status, began to contradict its pods."""
 
     key: Key
     condition: str

@@ -1,8 +1,7 @@
-"""What an entry of the queue is made of: its pods, which of them wait for us, and how it stands to others.
+"""Answers which pods an entry of the queue has, which of them wait, and its priority and age.
 
-A lone pod is an entry, and a group is one with all its pods, whether it exists yet or not. What a pod waits
-for is told from the cluster and from what was decided and is not there yet: a pod that is on the way to a
-node waits no more.
+A lone pod is an entry, and a group is one with all its pods, even before the group exists. The answers come
+from the cluster and from decisions that are not written yet: an assumed pod does not wait.
 """
 
 from collections.abc import Iterable
@@ -19,70 +18,70 @@ from podium.view import Name
 
 
 class Entries:
-    """Answers about the entries of one scheduler, of that schedulerName, in the cluster of an engine."""
+    """The entries of one scheduler, of that schedulerName, in the cluster of an engine."""
 
     def __init__(self, engine: LiveEngine, scheduler: str) -> None:
         self._engine = engine
         self._scheduler = scheduler
 
     def is_ours(self, pod: Schedulable) -> bool:
-        """Say whether a pod is ours to schedule."""
+        """Return whether this scheduler schedules a pod."""
         return pod.scheduler == self._scheduler
 
     def key(self, pod: Schedulable) -> Key:
-        """Give the entry that a pod waits in: its group's, or its own."""
+        """Return the entry of a pod: its group's, or its own."""
         found = membership(pod, native_served=self._engine.view.native_served)
         return found if found is not None else pod_ref(pod).key
 
     def keys(self, rows: Iterable[int]) -> set[Key]:
-        """Give the entries of those pods (rows) that are ours."""
+        """Return the entries of those pods (rows) that are ours."""
         pods = (self._engine.snapshot.pods[row] for row in rows)
         return {self.key(pod) for pod in pods if pod is not None and self.is_ours(pod)}
 
     def pods(self, key: Key) -> Iterable[Schedulable]:
-        """Give the pods of an entry, whatever has become of them."""
+        """Return the pods of an entry, bound and finished ones included."""
         view = self._engine.view
         found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
-        # A lone pod may have been made anew as a member of a group.
+        # A lone pod may have been recreated as a member of a group.
         return (pod for pod in found if isinstance(pod, Schedulable) and self.key(pod) == key)
 
     def waits(self, pod: Schedulable) -> bool:
-        """Say whether a pod is one of ours that has no node, and is on the way to none."""
+        """Return whether a pod is ours, unfinished, and neither bound nor assumed."""
         if pod.spec.nodeName or pod.finished or not self.is_ours(pod):
             return False
         row = self.row(pod_ref(pod))
         return row is not None and self._engine.snapshot.node.item(row) < 0
 
     def waiting_rows(self, key: Key) -> list[int]:
-        """Give the rows of the pods of an entry that wait."""
+        """Return the rows of the waiting pods of an entry."""
         return self.rows(pod_ref(pod) for pod in self.pods(key) if self.waits(pod))
 
     def waiting(self) -> Iterable[tuple[Key, Schedulable]]:
-        """Give all pods that wait, each with its entry."""
+        """Yield all waiting pods, each with its entry."""
         for pod in self._engine.view.pods.values():
             if isinstance(pod, Schedulable) and self.waits(pod):
                 yield self.key(pod), pod
 
     def wanted(self, key: Key) -> Wanted | Refused | None:
-        """Say who of an entry is to be placed, None if nobody of it waits for us."""
+        """Return the pods of an entry to be placed, or why it cannot be; None if none of them waits."""
         waiting = next((pod for pod in self.pods(key) if self.waits(pod)), None)
         if waiting is None:
             return None
         try:
-            # Of a group that does not exist its members know what they wait for.
+            # If the group does not exist, its members tell what they wait for.
             exists = not isinstance(key, GroupKey) or key in self._engine.view.groups
             return self._engine.wanted(key if exists else pod_ref(waiting).key)
         except PodiumError:
             return None
 
     def satisfied(self, key: GroupKey) -> bool:
-        """Say whether as many members of a group have a node as it needs, or are on the way to one."""
+        """Return whether at least minCount members of a group have a node or are assumed on one."""
         group = self._engine.view.groups.get(key)
         least = 1 if group is None or group.min_count is None else group.min_count
         return sum(not pod.finished and not self.waits(pod) for pod in self.pods(key)) >= least
 
     def since(self, key: Key) -> float:
-        """Give when an entry began to wait, in seconds since 1970: its group's time, or its own."""
+        """Return when an entry began to wait, in seconds since 1970: when its group or pod was created."""
         view = self._engine.view
         obj = view.groups.get(key) if isinstance(key, GroupKey) else view.pods.get(key)
         if obj is None:
@@ -91,31 +90,31 @@ class Entries:
         return instant(written).timestamp() if written else 0.0
 
     def priority(self, key: Name) -> int:
-        """Give the priority of a lone pod."""
+        """Return the priority of a lone pod."""
         return self._engine.view.pods[key].spec.priority or 0
 
     def reserved(self, key: Name) -> bool:
-        """Say whether a lone pod has a node reserved."""
+        """Return whether a lone pod has a reserved node."""
         row = self._engine.snapshot.pod_row.get(key)
         return row is not None and bool(self._engine.nomination(row))
 
     def nominated(self) -> tuple[int, int]:
-        """Count the pending pods for which a node is reserved: ours, and those of other schedulers."""
+        """Return the number of pending pods with a reserved node: ours, and those of other schedulers."""
         pods = (self._engine.snapshot.pods[row] for row in self._engine.nominated().tolist())
         ours = [self.is_ours(pod) for pod in pods if pod is not None]
         return sum(ours), len(ours) - sum(ours)
 
     def row(self, pod: PodRef) -> int | None:
-        """Give the row of a pod, None if it is gone, or another has its name."""
+        """Return the row of a pod, None if it is gone or another pod has its name."""
         snapshot = self._engine.snapshot
         row = snapshot.pod_row.get(pod.key)
         return row if row is not None and snapshot.uids[row] == pod.uid else None
 
     def rows(self, pods: Iterable[PodRef]) -> list[int]:
-        """Give the rows of those pods that are there still."""
+        """Return the rows of those pods that still exist."""
         rows = map(self.row, pods)
         return [row for row in rows if row is not None]
 
     def preemptors(self, evict: Evict) -> list[int]:
-        """Give the rows of a preemptor's pods that are there still."""
+        """Return the rows of a preemptor's pods that still exist."""
         return self.rows(pod for pod, _ in evict.nominations)

@@ -1,10 +1,11 @@
-"""What could help those that found no place: who is worth trying again after the changes so far.
+"""Selects the unschedulable entries that are worth another attempt after the changes so far.
 
-Ten thousand pods may wait for room while the cluster changes hundreds of times a second. Trying all of them
-on each change would take all the time there is, trying them now and then would leave room unused; so each is
-kept with what refused it, and a change is held against that. Pods that are alike in what decides are asked
-about once, and all changes since the last look at once. Who has nodes reserved waits for these: what becomes
-free there is nobody else's, and he is asked about by himself.
+Ten thousand pods may wait for room while the cluster changes hundreds of times a second. An attempt for each
+of them on each change would take all the time there is. Periodic attempts would leave room unused. So each
+entry is kept with the reason why it was refused, and changes are compared with that. Pods that are alike in
+what decides are checked once, for all changes since the last look. An entry with reserved nodes waits for
+room on these nodes. Room that becomes free there is for no other entry, so such an entry is checked
+separately.
 """
 
 from collections.abc import Collection, Hashable, Iterable
@@ -28,11 +29,12 @@ class Place(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What could help an entry that found no place.
+    """The changes that could help an entry that found no place.
 
-    `shapes` are those of its pods. `may_preempt` says that it counted on the room of whom it may evict, of
-    lower priority; who could not be evicted is in its way until he is told to go. `awaited` are the UIDs of
-    leaving pods: once all are gone it is to be tried at once. `reserved` are the nodes that its pods hold.
+    `shapes` are those of its pods. `may_preempt` says that it counted on the room of every victim of lower
+    priority that it may evict. Pods that could not be evicted block it until they are marked for deletion.
+    `awaited` are the UIDs of terminating pods: once all are gone, the entry is tried at once. `reserved` are
+    the nodes that its pods hold.
     """
 
     shapes: tuple[Shape, ...]
@@ -43,7 +45,7 @@ class Waiting(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How many changes were noted, by what they may help."""
+    """The number of changes recorded, by what they may help."""
 
     places: int = 0
     neighbours: int = 0
@@ -53,14 +55,14 @@ class Seen(NamedTuple):
 
 
 class Helped(NamedTuple):
-    """Entries whose awaited pods are all gone, which are to be tried at once, and those that may fit now."""
+    """Entries whose awaited pods are all gone, to be tried at once, and entries that may fit now."""
 
     ready: list[Key]
     helped: list[Key]
 
 
 class _Held:
-    """The nodes that pods of one entry hold, and one of them that had no room when somebody looked last."""
+    """The nodes that pods of one entry hold, and one of them that had no room at the last look."""
 
     __slots__ = ("_full", "_own", "_places", "_priority")
 
@@ -68,11 +70,11 @@ class _Held:
         self._places = waiting.reserved
         self._priority = waiting.priority
         self._own = frozenset(place.pod for place in waiting.reserved)
-        # Which place that is; None before the first look, and when all had room.
+        # The index of that place; None before the first look, and when all had room.
         self._full: int | None = None
 
     def lands(self, rooms: Collection[int], ground: Ground) -> bool:
-        """Say whether there is room now for each pod on its node; `rooms` are nodes that got some since."""
+        """Return whether each pod fits on its node now; `rooms` are nodes that gained room since."""
         places, first = self._places, self._full or 0
         if self._full is not None and places[first].node not in rooms:
             return False
@@ -86,10 +88,10 @@ class _Held:
 
 
 class Hints:
-    """Who waits for what, and what has changed; the `note_` methods are for observers of a cluster."""
+    """The changes that each entry waits for, and the changes so far; observers call the `note_` methods."""
 
     def __init__(self) -> None:
-        """Nobody waits and nothing has changed."""
+        """Start with no waiting entry and no change."""
         self._waiting: dict[Key, Waiting] = {}
         self._kinds: dict[Kind, dict[Key, None]] = {}
         self._left: dict[Key, set[str]] = {}
@@ -102,7 +104,7 @@ class Hints:
 
     @property
     def news(self) -> bool:
-        """Whether anything was noted since the last look."""
+        """Whether anything was recorded since the last look."""
         return self.seen != self._looked
 
     def changed_nodes(self) -> set[int]:
@@ -110,7 +112,7 @@ class Hints:
         return {*self._news.rooms, *self._news.nodes, *self._news.taken}
 
     def wait(self, key: Key, waiting: Waiting) -> None:
-        """Keep what an entry waits for."""
+        """Record the changes that an entry waits for."""
         self.drop(key)
         self._waiting[key] = waiting
         for kind in _kinds(waiting):
@@ -125,7 +127,7 @@ class Hints:
                 self._awaiting.setdefault(uid, {})[key] = None
 
     def drop(self, key: Key) -> None:
-        """Note that an entry waits no more."""
+        """Record that an entry waits no more."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             return
@@ -138,68 +140,68 @@ class Hints:
             _remove(self._awaiting, uid, key)
 
     def note_node(self, row: int) -> None:
-        """Note a node that came, or changed in what it offers, its labels or its taints."""
+        """Record a node that came, or changed in its capacity, its labels or its taints."""
         self._news.nodes.add(row)
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_room(self, row: int, priority: int, *, protected: bool = False) -> None:
-        """Note that on a node a pod of that priority takes less room than before, or holds none any more.
+        """Record that a pod of that priority uses less room on a node than before, or none.
 
-        `protected` says that nobody could have evicted it.
+        `protected` says that no preemptor could have evicted it.
         """
         self._note_level(self._news.rooms, row, priority, protected)
 
     def note_leaving(self, row: int, priority: int, *, protected: bool = False) -> None:
-        """Note that on a node a pod of that priority, or `protected`, was told to go.
+        """Record that a pod on a node, of that priority or `protected`, was marked for deletion.
 
-        Whoever may evict others counts on its room from now on; those who could have evicted it did before.
+        Every preemptor counts on its room from now on. Those that could have evicted it did so before.
         """
         self._note_level(self._news.leaving, row, priority, protected)
 
     def note_taken(self, row: int) -> None:
-        """Note that on a node others take more room than before: who has it reserved has to look again."""
+        """Record that others use more room on a node than before: entries that hold the node look again."""
         self._news.taken.add(row)
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_victim(self, row: int, priority: int) -> None:
-        """Note that a pod of that priority came to a node whom nobody could have evicted until now."""
+        """Record that a pod of that priority, which no preemptor could evict until now, came to a node."""
         victims = self._news.victims
         victims[row] = min(priority, victims.get(row, priority))
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_outranked(self, row: int, priority: int) -> None:
-        """Note that a node is only reserved for a pod of that priority, whom nobody could evict so far."""
+        """Record that a pod of that priority, so far not evictable, now only has a node reserved."""
         self.note_victim(row, priority)
-        # Who may evict nobody is asked whether it fits.
+        # Entries that may not preempt are checked for a fit.
         self._news.rooms.setdefault(row, float("-inf"))
 
     def note_gone(self, uid: str) -> None:
-        """Note that a pod is gone for good."""
+        """Record that a pod is gone for good."""
         self._news.gone.add(uid)
         self.seen = self.seen._replace(gone=self.seen.gone + 1)
 
     def note_neighbour(self, pod: Schedulable, *, left: bool) -> None:
-        """Note a pod that came to a node or left one, or (both) whose labels changed."""
+        """Record a pod that came to a node or left one, or (both) whose labels changed."""
         self._news.met(pod, left=left)
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_neighbours(self) -> None:
-        """Note that any pods may count as other neighbours than before: labels of a namespace changed."""
+        """Record that any pods may be neighbours now that were none: labels of a namespace changed."""
         self._news.anyone = True
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_volumes(self) -> None:
-        """Note a change of a claim or a volume."""
+        """Record a change of a claim or a volume."""
         self._news.volumes = True
         self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
 
     def note_rules(self) -> None:
-        """Note a change in who may be evicted: a class, a budget, a group."""
+        """Record a change in the rules of who may be evicted: a class, a budget, a group."""
         self._news.rules = True
         self.seen = self.seen._replace(rules=self.seen.rules + 1)
 
     def helped(self, ground: Ground) -> Helped:
-        """Give the entries that what was noted since the last look may have helped."""
+        """Return the entries that the changes since the last look may have helped."""
         if not self.news:
             return Helped([], [])
         news, self._news = self._news, News()
@@ -211,7 +213,7 @@ class Hints:
             if self._is_last(key, uid)
         )
         helped: dict[Key, None] = {}
-        # The shapes that are kept here may say less than those that the pods have now.
+        # The shapes kept here may be out of date: pending pods may have other shapes now.
         unsure, self._reshaped = ground.reshaped != self._reshaped, ground.reshaped
         for kind, keys in self._kinds.items():
             if unsure or helps(news, kind, ground):
@@ -223,7 +225,7 @@ class Hints:
         return Helped(list(ready), [key for key in helped if key not in ready])
 
     def missed(self, waiting: Waiting, seen: Seen) -> bool:
-        """Say whether anything was noted since `seen` that such an entry might have had to hear of."""
+        """Return whether any change since `seen` might concern an entry that waits like this."""
         now = self.seen
         return (
             (now.places != seen.places and bool(waiting.shapes))
@@ -239,12 +241,12 @@ class Hints:
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def _holding(self, rows: Iterable[int]) -> Iterable[Key]:
-        """Give the entries, each once, that hold any of some nodes."""
+        """Return the entries, each once, that hold any of some nodes."""
         holders = (self._holders[row] for row in rows if row in self._holders)
         return dict.fromkeys(chain.from_iterable(holders))
 
     def _is_last(self, key: Key, uid: str) -> bool:
-        """Take a pod off those that an entry awaits; say whether it was the last."""
+        """Remove a pod from those that an entry awaits; return whether it was the last."""
         left = self._left[key]
         left.remove(uid)
         if not left:
@@ -257,7 +259,7 @@ def _kinds(waiting: Waiting) -> list[Kind]:
 
 
 def _remove(index: dict[_At, dict[Key, None]], at: _At, key: Key) -> None:
-    """Take a key out of one entry of an index, and the entry with the last."""
+    """Remove a key from one entry of an index, and the entry with its last key."""
     keys = index[at]
     del keys[key]
     if not keys:

@@ -1,15 +1,15 @@
-"""What was preempted for whom: written down for people, in a ring of objects that overwrites the oldest.
+"""Keeps a history of preemptions for people, in a ring of objects that overwrites the oldest.
 
-An object a plan would be thousands of objects, and one object for all of them outgrows what an API server
-stores. So an object holds many plans and is filled one after the other; when the last of the ring is full the
-first begins anew. A plan that is only observed comes out again at every look at its preemptor, and is told
-once.
+One object for each plan would be thousands of objects, and one object for all plans would exceed what an API
+server stores. So an object holds many plans, and objects are filled one after the other. When the last of the
+ring is full, the first is overwritten. A plan that is only observed is made again at every look at its
+preemptor, and is recorded once.
 
-This is no record to go by: nothing that decides reads it, but for a new leader that wants to know how many
-units were evicted lately, and by whom.
+No decision reads this history, except that a new leader reads how many units were evicted lately, and by
+whom.
 
-A preemption in which a process is told to stop is written down as far as it came. Who follows goes on with
-it, and writes down the whole of it in the place of that: it is one preemption, and counts once.
+If a process is stopped during a preemption, the preemption is recorded as far as it came. The next leader
+resumes it, and replaces that record by the record of the whole: it is one preemption, and counts once.
 """
 
 from collections.abc import Collection, Iterable
@@ -41,19 +41,19 @@ from podium.schedulerplugin.scheduling.loops import Identity, identity_of_group,
 from podium.view import View
 from podium.wording import cut
 
-# The ring: so many objects of at most so many bytes of plans.
+# The number of objects in the ring, and the most bytes of plans in each.
 OBJECTS = 64
 MAX_BYTES = 128 * 1024
-# Of objects that cannot be written so many are kept, the newest.
+# The number of objects that are kept, newest first, while they cannot be written.
 KEPT = 8
-# Why a preemption was not ended by who began it.
+# The message of a preemption whose process was stopped before it ended.
 STOPPED = "the scheduler stopped before it was done"
-# Plans that were only observed, remembered to be told once.
+# The most observed plans that are remembered, so that each is recorded once.
 _TOLD = 4096
 
 
 class Draft(NamedTuple):
-    """An object to be written: over the resourceVersion `version`, or anew where that is empty."""
+    """An object to be written: replaces the resourceVersion `version`, or is created if that is empty."""
 
     name: str
     version: str
@@ -62,7 +62,7 @@ class Draft(NamedTuple):
     changes: int
 
     def document(self) -> dict[str, Any]:
-        """Give it as it is sent."""
+        """Return the object as it is sent."""
         metadata = {"name": self.name, **({"resourceVersion": self.version} if self.version else {})}
         return {
             "apiVersion": RECORD_VERSION,
@@ -74,7 +74,7 @@ class Draft(NamedTuple):
 
 
 class _Page:
-    """One object: its plans and their sizes, how often it changed, and how often when it was written."""
+    """An object of the ring: its plans, their sizes, its number of changes, and that number when written."""
 
     def __init__(self, number: int, sequence: int) -> None:
         self.number = number
@@ -104,15 +104,15 @@ class Ring:
         self.dropped = 0
         self._name = name
         self._names = [f"{name}-{number:02d}" for number in range(OBJECTS)]
-        # The last one is being filled; those before it wait to be written.
+        # The last page is being filled; those before it wait to be written.
         self._pages = [_Page(0, 1)]
         self._versions: dict[int, str] = {}
         self._told: dict[tuple[object, ...], None] = {}
-        # What was left, and is part of another plan now.
+        # Earlier parts of preemptions that are merged into another plan now.
         self._ended: set[tuple[object, ...]] = set()
 
     def restore(self, records: Iterable[PreemptionRecord]) -> None:
-        """Go on where the stored ones end; what was appended before this comes after it."""
+        """Continue after the stored records. Plans that were appended before this call come after them."""
         waiting = [plan for page in self._pages for plan in page.plans]
         newest: tuple[int, int, PreemptionRecord] | None = None
         for record in records:
@@ -135,14 +135,14 @@ class Ring:
                 self._take(plan)
 
     def append(self, plan: RecordedPlan) -> bool:
-        """Take a plan to be written; False for one that was only observed, and told before."""
+        """Queue a plan to be written; return False for an observed plan that is recorded already."""
         if not self._remember(plan):
             return False
         self._take(plan)
         return True
 
     def draft(self) -> Draft | None:
-        """Give the first object that is to be written, None where all are."""
+        """Return the first object to be written, None if all are written."""
         page = next((page for page in self._pages if page.changes != page.saved), None)
         if page is None:
             return None
@@ -150,7 +150,7 @@ class Ring:
         return Draft(self._names[page.number], version, page.sequence, tuple(page.plans), page.changes)
 
     def saved(self, draft: Draft, version: str) -> None:
-        """Note that an object was written, and the resourceVersion that it has now."""
+        """Record that an object was written, and the resourceVersion that it has now."""
         page = self._page(draft)
         self._versions[self._names.index(draft.name)] = version
         if page is not None:
@@ -159,9 +159,10 @@ class Ring:
                 self._pages.remove(page)
 
     def met(self, draft: Draft, stored: PreemptionRecord | None) -> None:
-        """Note what is stored in the place of an object that was to be written; None is nothing.
+        """Record the object that is stored where another was to be written; None if there is none.
 
-        What an earlier leader wrote last is kept. Where a later one went on already, this is not written.
+        The last plans of an earlier leader are kept. If a later leader has continued already, our object is
+        dropped.
         """
         self._versions[self._names.index(draft.name)] = (
             "" if stored is None else stored.metadata.resourceVersion or ""
@@ -179,7 +180,7 @@ class Ring:
             page.keep(sorted([*theirs, *ours], key=lambda plan: plan.time)[-MAX_PLANS:])
 
     def _take(self, plan: RecordedPlan) -> None:
-        """Put a plan behind all others, in the place of the one that it goes on with."""
+        """Add a plan at the end, or merge it into the plan that it resumes."""
         for page in self._pages:
             before = list(page.plans)
             whole = self._joined(before, plan)
@@ -190,7 +191,10 @@ class Ring:
         self._put(plan)
 
     def _joined(self, others: list[RecordedPlan], plan: RecordedPlan) -> RecordedPlan:
-        """Give the whole of a plan that goes on with one of others, which that is taken from; else itself."""
+        """Return a plan merged with the one in `others` that it resumes; the plan itself if there is none.
+
+        The merged one is removed from `others`.
+        """
         earlier = next((each for each in others if _goes_on(each, plan)), None)
         if earlier is None:
             return plan
@@ -211,7 +215,7 @@ class Ring:
         page.put(plan, size)
 
     def _remember(self, plan: RecordedPlan) -> bool:
-        """Say whether a plan is news: one that was carried out always is."""
+        """Return whether a plan is new; one that was carried out always is."""
         if plan.mode == Mode.ENFORCED:
             return True
         key = (plan.mode, plan.agreement, plan.preemptor.uid, frozenset(unit.uid for unit in plan.units))
@@ -231,7 +235,7 @@ class Ring:
 
 
 def planned(evict: Evict, view: View, at: datetime, mode: Mode) -> RecordedPlan:
-    """Write down a preemption when it is decided, for when its victims are gone nobody knows what they were.
+    """Return the record of a preemption at its decision; later its victims are gone and unknown.
 
     `at` is in UTC.
     """
@@ -254,9 +258,9 @@ def planned(evict: Evict, view: View, at: datetime, mode: Mode) -> RecordedPlan:
 
 
 def ended(plan: RecordedPlan, failed: str, deleted: Collection[PodRef], seconds: float) -> RecordedPlan:
-    """Note how a preemption ended, after so many seconds, and which victims were told to go.
+    """Return the record of a preemption that has ended, with its duration and its deleted victims.
 
-    `failed` says why not all of them were, and is empty where they were.
+    `failed` says why not all of them were deleted, and is empty if all were.
     """
     return msgspec.structs.replace(
         plan,
@@ -268,9 +272,9 @@ def ended(plan: RecordedPlan, failed: str, deleted: Collection[PodRef], seconds:
 
 
 def recent(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[datetime, Identity, Identity]]:
-    """Give the units that were evicted since a time (UTC), oldest first: when, by whom, who.
+    """Return the units that were evicted since a time (UTC), oldest first: when, by whom, which.
 
-    Those of a preemption that failed in the middle are among them: some of them are gone.
+    The units of a preemption that failed in the middle are included, because some of them are gone.
     """
     return [
         (at, identity(plan.preemptor), identity(unit))
@@ -280,14 +284,14 @@ def recent(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[d
 
 
 def counted(records: Iterable[PreemptionRecord], since: datetime) -> list[datetime]:
-    """Give when each of these was evicted, oldest first: of large plans also those that are not named."""
+    """Return when each unit was evicted, oldest first, with the units of large plans that are not named."""
     return [at for at, plan in _carried_out(records, since) for _ in range(plan.unitCount)]
 
 
 def unfinished(
     records: Iterable[PreemptionRecord], since: datetime
 ) -> list[tuple[datetime, str, frozenset[str]]]:
-    """Give what earlier leaders had to leave since a time, oldest first: when, for whom, who (by UIDs)."""
+    """Return what earlier leaders left unfinished, oldest first: time, preemptor, units (by UID)."""
     return [
         (at, plan.preemptor.uid, _uids(plan))
         for at, plan in _carried_out(records, since)
@@ -296,14 +300,14 @@ def unfinished(
 
 
 def identity(party: Party) -> Identity:
-    """Give what stays the same of a pod or group when it is made anew."""
+    """Return the part of a pod's or group's identity that stays the same when it is recreated."""
     if party.owner is None:
         return Identity(party.kind, party.namespace, party.name)
     return Identity(party.owner.kind, party.namespace, party.owner.name, party.owner.uid)
 
 
 def moment_of(plan: RecordedPlan) -> datetime | None:
-    """Read the time of a plan; None for what is no time, which only somebody else can have written."""
+    """Return the time of a plan; None if it is no time, which another writer must have written."""
     try:
         return instant(plan.time)
     except msgspec.ValidationError:
@@ -337,16 +341,16 @@ def _unit(unit: Unit, view: View) -> Party:
 
 
 def _owner(found: Identity | None, kind: str, name: str) -> Owner | None:
-    """Give the owner that an identity names; none where it is the object itself."""
+    """Return the owner that an identity names; None if that is the object itself."""
     if found is None or (found.kind, found.name) == (kind, name):
         return None
     return Owner(found.kind, found.name, found.uid)
 
 
 def _goes_on(earlier: RecordedPlan, later: RecordedPlan) -> bool:
-    """Say whether a plan ends what an earlier one, in which its process was stopped, had begun.
+    """Return whether a plan resumes an earlier one whose process was stopped.
 
-    Of plans with more units than are named that is not known.
+    For plans with more units than are named, this is unknown.
     """
     return (
         earlier.message == STOPPED
@@ -358,7 +362,7 @@ def _goes_on(earlier: RecordedPlan, later: RecordedPlan) -> bool:
 
 
 def _whole(earlier: RecordedPlan, later: RecordedPlan) -> RecordedPlan:
-    """Give both as the one preemption that they are; all of it counts from when it was resumed."""
+    """Return both plans as the one preemption that they are, with the time and result of the later one."""
     return msgspec.structs.replace(
         later,
         units=earlier.units,

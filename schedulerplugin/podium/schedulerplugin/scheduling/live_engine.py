@@ -1,9 +1,9 @@
-"""The engine of a scheduler that acts: what it has decided counts, and small questions have quick answers.
+"""The engine of a scheduler that acts: its decisions count at once, and small questions have quick answers.
 
-Between a decision and the API server's account of it lie writes. So a live engine has intents, which rule
-over statuses: whose bind is on the way, who holds which node, who was told to go. And it is asked thousands
-of times a second about one pod or one node, where a whole decision would cost a hundred times as much; each
-of these answers is what a decision would come to.
+The writes of a decision take time until the API server shows them. So a live engine has intents, which take
+precedence over statuses: binds in flight, reserved nodes, pods marked for deletion. It is also asked
+thousands of times a second about one pod or one node. A whole decision would cost a hundred times as much,
+and each of these answers equals the decision's.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,9 +31,9 @@ from podium.view import Name, View
 
 
 class LiveEngine(Engine):
-    """An engine that goes by its own intents, which begin empty unless they are given.
+    """An engine that applies its own intents, which begin empty unless they are given.
 
-    By whosever rules it plans, what it plans is done: kube-system is spared.
+    Under all semantics its plans are carried out, so kube-system is spared.
     """
 
     def __init__(
@@ -54,10 +54,11 @@ class LiveEngine(Engine):
         now: datetime,
         deadline: Deadline = NEVER,
     ) -> Decision | None:
-        """Decide for who has nodes reserved, and had begun to evict these pods (rows) before we came.
+        """Return the decision that resumes a preemption of these pods (rows) by an earlier process.
 
-        None where that is no preemption that may be carried out now: who goes must be whole units of which
-        every rule allows the eviction, and exactly with them gone enough must fit. It raises as `plan` does.
+        None if that is no preemption that may be carried out now. The victims must be whole units of which
+        every rule allows the eviction, and the preemptor must fit with exactly them gone. It raises as `plan`
+        does.
         """
         found = self.wanted(target)
         if isinstance(found, Refused) or found.barred:
@@ -70,10 +71,11 @@ class LiveEngine(Engine):
             return decider.resume(found, np.array(sorted(victims), np.intp))
 
     def place_lone(self, targets: Sequence[Name], deadline: Deadline = NEVER) -> dict[Name, int]:
-        """Place pods of no group and of one priority one after the other, while they fit as things are.
+        """Place lone pods of one priority one after the other, while they fit without preemption.
 
-        Give the node row of each up to the first that does not fit, or may not be placed; nothing stays
-        assumed. It is what `decide` gives for each after those before it are assumed, if none holds a node.
+        Return the node row of each, up to the first that does not fit or may not be placed; nothing stays
+        assumed. If none holds a node, each result is what `decide` returns once the pods before it are
+        assumed.
         """
         rows: list[int] = []
         priority = 0
@@ -109,7 +111,7 @@ class LiveEngine(Engine):
     ) -> dict[int, int]:
         """Return where pods (rows) fit one after the other, as node rows by pod row; nothing stays assumed.
 
-        Nominated pods of no lower priority count, but for these pods and those `beside` them. `within` limits
+        Nominated pods of no lower priority count, except these pods and those `beside` them. `within` limits
         the nodes. If `emptied`, no other pod is on any node. Raises DecisionTimeoutError after the deadline.
         """
         self.snapshot.reveal()
@@ -123,11 +125,12 @@ class LiveEngine(Engine):
     def decide_next(
         self, before: Decision, target: Name, now: datetime, deadline: Deadline = NEVER
     ) -> Decision | None:
-        """Decide for a lone pod like that of a decision which was just carried out, since when nothing came.
+        """Return the decision for a lone pod like the pod of a decision that was just carried out.
 
-        It is what `decide` gives, but for `refusals`, which are those of `before`. None where that takes a
-        look at all nodes: the plan before took more than single pods that no budget counts, other pods
-        decide who may stand where, or the next plan costs more.
+        Nothing may have changed since. It is what `decide` returns, except for `refusals`, which are those of
+        `before`. None if it takes a look at all nodes. That is so if the plan before evicted more than single
+        pods without a budget. It is also so if other pods decide where these may go, or if the next plan
+        costs more.
         """
         found, was, chosen = self._lone(target), before.wanted, before.chosen
         if found is None or was is None or chosen is None or not chosen.then:
@@ -148,7 +151,7 @@ class LiveEngine(Engine):
             for each in self._counted_on(node, found.priority, found.rows):
                 snapshot.assume(each, node)
             if units.rule.guarded:
-                # To kube-scheduler's releases who is leaving stands in the way, and is a victim like others.
+                # In kube-scheduler's releases a terminating pod takes room, and is a victim like others.
                 on = snapshot.pods_on(node)
                 snapshot.lift_many(on[units.going(second)[on]])
             preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
@@ -158,7 +161,7 @@ class LiveEngine(Engine):
         return before._replace(wanted=found, placed=dict(again.found.placed), chosen=again)
 
     def as_reserved(self, target: Name) -> int | None:
-        """Give the node row that is reserved for a lone pod, if the pod fits there as things are."""
+        """Return the node row that is reserved for a lone pod, if the pod fits there without preemption."""
         found = self._lone(target)
         if found is None:
             return None
@@ -168,23 +171,23 @@ class LiveEngine(Engine):
         return node if node is not None and self.has_room(shape, node, found.priority, found.rows) else None
 
     def waits(self, target: Name) -> bool:
-        """Say whether it is known, since the last change, that a lone pod does not fit as things are."""
+        """Return whether a lone pod is known, since the last change, not to fit without preemption."""
         found = self._lone(target)
         return found is not None and self._waits(found)
 
     @property
     def reshaped(self) -> int:
-        """How often pending pods got other shapes though nothing of them changed."""
+        """The number of times that pending pods got other shapes without a change of the pods."""
         return self.snapshot.reshaped
 
     def suits(self, shape: Shape, node_row: int) -> bool:
-        """Say whether a node would take a pod of a shape if it were empty."""
+        """Return whether a node would take a pod of a shape if it were empty."""
         return self.placer.chain.suits(shape, node_row)
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
-        """Say whether a pod of a shape fits on a node now, nominated pods of no lower priority counted.
+        """Return whether a pod of a shape fits on a node now, nominated pods of no lower priority counted.
 
-        But for those `beside` it (rows).
+        Those `beside` it (rows) are not counted.
         """
         chain = self.placer.chain
         counted = self._counted_on(node_row, priority, beside)
@@ -198,57 +201,57 @@ class LiveEngine(Engine):
             return chain.fits(shape, node_row)
 
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that suit a shape (see `suits`)."""
+        """Return those of many nodes that suit a shape (see `suits`)."""
         return _among(node_rows, self.placer.chain.static(shape))
 
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that have the room for a shape now, whatever is reserved there."""
+        """Return those of many nodes that have room for a shape now, without regard to reservations."""
         return _among(node_rows, self.placer.chain.roomy(shape))
 
     def nominated(self) -> Rows:
-        """Give all pending pods for which a node is reserved that is there."""
+        """Return all pending pods with a reserved node that exists."""
         rows, _ = self._nominated.counted(np.iinfo(np.int32).min, ())
         return rows
 
     def nominate(self, pod: Name, node: str) -> None:
-        """Reserve a node for a pending pod from now on, none if empty, whatever its status says."""
+        """Reserve a node for a pending pod from now on, whatever its status says; empty for none."""
         row = self.snapshot.pod_row[pod]
-        # A node that it gives up is room for others.
+        # If the pod gives up a node, there is room for others.
         (self._memo.forget if self._nominated.of(row) else self._memo.forget_plans)()
         self.intents.nominate(pod, self.snapshot.uids[row], node)
         self._nominated.note(row)
 
     def avoid(self, pod: Schedulable, seconds: float) -> None:
-        """Have pods that ask the same as a rejected one avoid its node from now on, for some minutes."""
+        """Let pods with the same requests as a rejected one avoid its node for `seconds`."""
         self.placer.rejections.note(self.snapshot.shape_of(pod), pod.spec.nodeName or "", seconds)
 
     def doom(self, rows: Collection[int]) -> None:
-        """Count pods as leaving from now on: they are told to go."""
+        """Count pods as terminating from now on, because they are marked for deletion."""
         self._memo.forget_plans()
         uids = self.snapshot.uids
         self.intents.doom(uids[row] for row in rows)
-        # Of who is being deleted already budgets know.
+        # Budgets already count a pod that is being deleted.
         stay = [row for row in rows if not self.snapshot.terminating.item(row)]
         for row, budgets in zip(stay, self.budgets.of_each(np.array(stay, np.intp)), strict=True):
             self.intents.spending.charge(uids[row], budgets)
         self._touch(rows)
 
     def spare(self, rows: Collection[int]) -> None:
-        """Count pods as leaving no more, unless they are being deleted."""
+        """Count pods as terminating no more, unless they are being deleted."""
         self._memo.forget_plans()
         self.intents.spare(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
     def assume(self, pod_row: int, node_row: int) -> None:
-        """Count a pod on a node from now on, for its binding is on the way: until it is there, no victim."""
+        """Count a pod on a node while its bind is in flight; the pod is no victim until the bind is seen."""
         self.snapshot.assume(pod_row, node_row)
 
     def forget(self, pod_row: int) -> None:
-        """Count a pod where the server has it again, for its binding failed."""
+        """Count a pod where the API server has it again, because its bind failed."""
         self.snapshot.forget(pod_row)
 
     def _counted_on(self, node_row: int, priority: int, beside: Collection[int]) -> list[int]:
-        """Give the pending pods of no lower priority that hold a node, but for those `beside` (rows)."""
+        """Return the pending pods of no lower priority that hold a node, except those `beside` (rows)."""
         return [
             row
             for row in self.nominated_on(node_row)
@@ -256,7 +259,7 @@ class LiveEngine(Engine):
         ]
 
     def _lone(self, target: Name) -> Wanted | None:
-        """Give a pod that may be placed, and is in no group; None for others."""
+        """Return a pod that may be placed and is in no group; None for others."""
         try:
             found = self.wanted(target)
         except PodiumError:

@@ -1,10 +1,10 @@
-"""Workloads that evict each other in turn: A evicts B, B comes back and evicts A, and nobody gets anywhere.
+"""Detects workloads that evict each other in turn: A evicts B, B comes back and evicts A, without progress.
 
-With priorities that never change this cannot be, and every plan on the way looks right by itself; but classes
-are recreated, groups lose priority by what they differ in, tolerations expire, and controllers make evicted
-pods anew. So who evicted whom is remembered by what outlives the pods, and an eviction that would close a
-circle has to wait, longer each time the circle goes round: it is slowed down, never forbidden, for the reason
-may have gone.
+With priorities that never change this cannot happen, and every plan in the cycle is correct by itself. But
+classes are recreated, divergent groups lose priority, tolerations expire, and controllers recreate evicted
+pods. So evictions are remembered by workloads, which outlive the pods. An eviction that would close a cycle
+has to wait, longer each time the cycle repeats. It is delayed and never forbidden, because the cause may have
+gone.
 
 Times are seconds of one clock.
 """
@@ -20,15 +20,15 @@ from podium.view import View, group_of
 _WINDOW_SECONDS: Final = 1800.0
 _FIRST_HOLD_SECONDS: Final = 60.0
 _LAST_HOLD_SECONDS: Final = 1800.0
-# Evictions and circles that are remembered at most; the oldest go first.
+# The most evictions and cycles that are remembered; the oldest are dropped first.
 _MOST_EVICTIONS: Final = 10_000
 _MOST_HOLDS: Final = 1_000
 
 
 class Identity(NamedTuple):
-    """A workload: what controls its pods or its group, else these by their own name.
+    """A workload: the controller of its pods or its group, else the pod or group by its own name.
 
-    `uid` is the controller's; what has none is the same for who makes it anew under its name.
+    `uid` is the controller's. Without a controller, a recreated object of the same name is the same workload.
     """
 
     kind: str
@@ -38,9 +38,9 @@ class Identity(NamedTuple):
 
 
 class _Hold(NamedTuple):
-    """How often a circle went round, and until when it may not do so again; None if nobody asked since.
+    """The number of repeats of a cycle, and until when it is held; None if it was not asked about since.
 
-    It was last heard of `at`.
+    `at` is the time of its last change.
     """
 
     rounds: int
@@ -48,22 +48,22 @@ class _Hold(NamedTuple):
     at: float
 
     def over(self, now: float) -> bool:
-        """Say whether it went round so long ago that it begins anew."""
+        """Return whether the hold ended so long ago that the count restarts."""
         return max(self.at, self.until or self.at) + _WINDOW_SECONDS <= now
 
 
 class Evictions:
-    """Who evicted whom within the last half hour, and which circles are held up."""
+    """The evictions of the last half hour, by workload, and the cycles that are held."""
 
     def __init__(self) -> None:
-        """Nobody evicted anybody."""
-        # The latest time of each (by, of), the oldest first; and the same by who evicted.
+        """Start with no evictions."""
+        # The latest time of each (by, of), oldest first; and the same by the workload that evicted.
         self._times: dict[tuple[Identity, Identity], float] = {}
         self._evicted: dict[Identity, dict[Identity, None]] = {}
         self._holds: dict[frozenset[Identity], _Hold] = {}
 
     def note(self, by: Identity, of: Identity, now: float) -> None:
-        """Note that one evicted the other."""
+        """Record that one workload evicted another."""
         self._forget(now)
         self._times.pop((by, of), None)
         self._times[by, of] = now
@@ -75,12 +75,13 @@ class Evictions:
                 self._keep(circle, _Hold(hold.rounds + 1, None, now))
 
     def closes(self, by: Identity, of: Identity, now: float) -> tuple[Identity, ...]:
-        """Give the shortest circle that one evicting the other would close; empty where there is none.
+        """Return the shortest cycle that an eviction would close; empty if there is none.
 
-        It begins with `by` and `of`; after that each was evicted by the one before, as `by` was by the last.
+        It begins with `by` and `of`. Each later workload was evicted by the one before it, and `by` by the
+        last.
         """
         self._forget(now)
-        # Breadth first from `of`, each with who evicted it.
+        # Breadth first from `of`: each workload with the one that evicted it.
         evicted_by: dict[Identity, Identity] = {}
         front = [of]
         while front and by not in evicted_by:
@@ -94,10 +95,10 @@ class Evictions:
         return (by, *others) if by == of else (by, of, *others)
 
     def wait(self, by: Identity, of: Identity, now: float) -> float:
-        """Give the seconds until one may evict the other, 0 for now.
+        """Return the seconds until one workload may evict the other, 0 for now.
 
-        A circle has to wait for a minute from when it is first asked about, twice as long the next time one
-        of it evicts another, and half an hour at most.
+        A cycle has to wait for a minute from when it is first asked about. The wait doubles after each
+        eviction within the cycle, up to half an hour.
         """
         circle = frozenset(self.closes(by, of, now))
         if not circle:
@@ -112,7 +113,7 @@ class Evictions:
         return max(0.0, until - now)
 
     def _newly(self, by: Identity, evicted_by: dict[Identity, Identity]) -> Iterator[Identity]:
-        """Give whom one evicted that was not met before, and note that."""
+        """Yield the workloads that one evicted and that are not in `evicted_by`, and add them to it."""
         for each in self._evicted.get(by, ()):
             if each not in evicted_by:
                 evicted_by[each] = by
@@ -125,7 +126,7 @@ class Evictions:
             del self._holds[next(iter(self._holds))]
 
     def _forget(self, now: float) -> None:
-        """Forget what is too long ago."""
+        """Forget evictions and holds that are too old."""
         while self._times and next(iter(self._times.values())) + _WINDOW_SECONDS <= now:
             self._drop(*next(iter(self._times)))
         while self._holds:
@@ -143,17 +144,17 @@ class Evictions:
 
 
 def identity_of(pod: Pod, group: PodGroup | None) -> Identity:
-    """Give the workload of a pod: its group's, where it is in one that exists."""
+    """Return the workload of a pod: its group's, if it is in one that exists."""
     return identity_of_group(group) if group is not None else _identity("Pod", pod.metadata)
 
 
 def workload_of(view: View, pod: Pod | None) -> Identity | None:
-    """Give the workload of a pod in a cluster; None for no pod."""
+    """Return the workload of a pod in a cluster; None for no pod."""
     return None if pod is None else identity_of(pod, group_of(view, pod))
 
 
 def identity_of_group(group: PodGroup) -> Identity:
-    """Give the workload of a group."""
+    """Return the workload of a group."""
     return _identity("PodGroup", group.metadata)
 
 

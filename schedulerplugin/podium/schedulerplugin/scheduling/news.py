@@ -1,8 +1,8 @@
-"""What has changed since the last look, and which pods of those that found no place it may help.
+"""Records the changes since the last look, and answers which unschedulable pods they may help.
 
-Noting a change is O(1), for there are hundreds a second; what they mean is asked for all of them at once. The
-answer may wrongly be that something helps (one attempt for nothing, after a backoff), never the contrary:
-where the exact question costs more than an attempt, it is yes.
+Recording a change is O(1), because there are hundreds a second; their effect is computed for all of them at
+once. The answer may wrongly be yes (one useless attempt, after a backoff), but never wrongly no. Where the
+exact answer costs more than an attempt, it is yes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,42 +12,42 @@ from typing import NamedTuple, Protocol
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
-# So many places are asked about one by one; of more, those without room are left out at once.
+# Up to this many nodes are checked one by one; of more, those without room are filtered at once.
 _FEW_PLACES = 32
-# So many are asked about for one kind of pods; more cost as much as an attempt.
+# The most nodes checked for one kind of pods; more cost as much as an attempt.
 _MOST_PLACES = 256
 _MOST_NEIGHBOURS = 32
-# A label on nodes: where it is the topology, a node is a domain.
+# A label of nodes: if it is the topology key, each node is a domain.
 _HOSTNAME = "kubernetes.io/hostname"
 
 _Labels = tuple[tuple[str, str], ...]
 
 
 class Ground(Protocol):
-    """The cluster as it is, as far as hints ask about it; the engine is one."""
+    """The cluster as hints query it; the engine implements this."""
 
     @property
     def reshaped(self) -> int:
-        """How often pending pods got other shapes though nothing of them changed."""
+        """The number of times that pending pods got other shapes without a change of the pods."""
 
     def suits(self, shape: Shape, node_row: int) -> bool:
-        """Say whether a node would do for such a pod, were it empty."""
+        """Return whether a node would take such a pod if it were empty."""
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
-        """Say whether such a pod fits on a node now.
+        """Return whether such a pod fits on a node now.
 
-        Pods that a node is reserved for count there unless they are of lower priority, or in `beside` (rows).
+        Pods that a node is reserved for count there, except those of lower priority or in `beside` (rows).
         """
 
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
-        """Give those of many nodes that would do for such a pod, were they empty."""
+        """Return those of many nodes that would take such a pod if they were empty."""
 
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
-        """Give those of many nodes that have the room for such a pod now, were none reserved."""
+        """Return those of many nodes that have room for such a pod now, without regard to reservations."""
 
 
 class Kind(NamedTuple):
-    """All that decides whether a change helps a pod."""
+    """All fields that decide whether a change helps a pod."""
 
     shape: Shape
     priority: int
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
 
 
 class News:
-    """The changes since the last look; noting one is O(1)."""
+    """The changes since the last look; recording one is O(1)."""
 
     __slots__ = (
         "anyone",
@@ -73,25 +73,25 @@ class News:
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
-        # Where pods left room, and the highest priority among them: protected ones are above all.
+        # The nodes on which pods freed room, with the highest priority among the pods; protected is infinite.
         self.rooms: dict[int, float] = {}
-        # Where pods are leaving whose room is theirs yet, and the highest priority among them, as above.
+        # The nodes with terminating pods that still take room, with the highest priority, as above.
         self.leaving: dict[int, float] = {}
-        # Where pods came that took room nobody here had given them.
+        # The nodes with new pods that took room without a decision of this scheduler.
         self.taken: set[int] = set()
-        # Where pods came that may be evicted, and the lowest priority among them.
+        # The nodes with new pods that may be evicted, and the lowest priority among the pods.
         self.victims: dict[int, int] = {}
         self.gone: set[str] = set()
-        # Of pods that came, went or changed: namespace and labels; `anyone` stands for any pods.
+        # Namespace and labels of pods that came, left or changed; `anyone` stands for any pods.
         self.neighbours: set[tuple[str, _Labels]] = set()
         self.anyone = False
-        # A pod went that kept others out of more than its node.
+        # A pod is gone that kept others out of more than its node.
         self.repelled = False
         self.volumes = False
         self.rules = False
 
     def met(self, pod: Schedulable, *, left: bool) -> None:
-        """Note a pod that came or changed, or `left`."""
+        """Record a pod that came or changed, or `left`."""
         if len(self.neighbours) < _MOST_NEIGHBOURS:
             labels = tuple(sorted((pod.metadata.labels or {}).items()))
             self.neighbours.add((pod.metadata.namespace or "", labels))
@@ -102,7 +102,7 @@ class News:
 
 
 def helps(news: News, kind: Kind, ground: Ground) -> bool:
-    """Say whether one of the changes may have helped pods of a kind."""
+    """Return whether one of the changes may have helped pods of a kind."""
     shape = kind.shape
     if (
         news.repelled
@@ -112,7 +112,8 @@ def helps(news: News, kind: Kind, ground: Ground) -> bool:
         or _sees(shape, news)
     ):
         return True
-    # What it could have evicted it has counted on; gone, that helps only where it fits at once.
+    # A preemptor has counted on the room of its possible victims. Once they are gone, that helps only a pod
+    # that fits at once.
     blocked: set[int] = set()
     if kind.may_preempt:
         left = chain(news.rooms.items(), news.leaving.items())
@@ -129,17 +130,17 @@ def helps(news: News, kind: Kind, ground: Ground) -> bool:
 
 
 def has_volumes(shape: Shape) -> bool:
-    """Say whether claims decide where a pod may go; what is missing may be a claim."""
+    """Return whether claims decide where a pod may go; what is missing may be a claim."""
     return bool(shape.volumes or shape.zones or shape.missing)
 
 
 def _looks_around(shape: Shape) -> bool:
-    """Say whether other pods, by their labels, decide where a pod may go."""
+    """Return whether other pods, by their labels, decide where a pod may go."""
     return bool(shape.spread or shape.pod_affinity or shape.pod_anti_affinity)
 
 
 def _sees(shape: Shape, news: News) -> bool:
-    """Say whether pods that came, went or changed are among those that a pod looks at."""
+    """Return whether pods that came, left or changed match a term of a pod."""
     if not _looks_around(shape):
         return False
     return news.anyone or any(
@@ -156,13 +157,13 @@ def _sees_one(shape: Shape, namespace: str, labels: Mapping[str, str]) -> bool:
 
 
 def _means(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Say whether a term may mean a pod; one that selects namespaces by label may mean any of them."""
+    """Return whether a term may match a pod; a term with a namespace selector may match any namespace."""
     within = namespace in term.namespaces or term.namespace_selector is not None
     return within and term.selector is not None and term.selector.matches(labels)
 
 
 def _repels(pod: Schedulable) -> bool:
-    """Say whether a pod keeps others out of more than its own node."""
+    """Return whether a pod keeps others out of more than its own node."""
     affinity = pod.spec.affinity
     apart = affinity.podAntiAffinity if affinity is not None else None
     terms = apart.requiredDuringSchedulingIgnoredDuringExecution if apart is not None else None

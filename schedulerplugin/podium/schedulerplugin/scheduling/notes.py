@@ -1,10 +1,10 @@
-"""What a scheduler tells in events: kube-scheduler's reasons, actions and sentences, so that tools know them.
+"""Builds the scheduler's events with kube-scheduler's reasons, actions and messages, because tools know them.
 
-One event tells of a plan, where upstream has one for each victim: a gang that makes room for another is one
-piece of news. It stands in the namespace of the first victim, whose readers need not know anything of the
+One event reports a plan, where upstream has one for each victim: a gang that preempts another gang is one
+piece of news. The event is in the namespace of the first victim. Its readers need not know anything of the
 preemptor's namespace, so the preemptor is named by its UID.
 
-The same news makes the same token, whoever tells it and however often.
+The same news has the same token in every process and every time.
 """
 
 from typing import Final, Literal
@@ -24,25 +24,25 @@ PREEMPTED: Final = "Preempted"
 
 
 def scheduled(pod: PodRef, node: str) -> Note:
-    """Tell that a pod was bound."""
+    """Return the event of a pod that was bound."""
     text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
     return _of_pod(pod, "Normal", SCHEDULED, "Binding", text)
 
 
 def failed(pod: PodRef, message: str) -> Note:
-    """Tell why a pod found no place."""
+    """Return the event of a pod that found no place."""
     return _of_pod(pod, "Warning", FAILED, "Scheduling", message)
 
 
 def preempted(view: View, evict: Evict) -> Note:
-    """Tell of a preemption, about its first unit: the group if it is one that the view has, else its pod."""
+    """Return the event of a preemption, about its first unit: the group if the view has it, else its pod."""
     preemptor, unit = evict.preemptor, evict.units[0]
     gone = f"{count(len(evict.victims), 'pod')} in {count(len(evict.units), 'unit')}"
     lost = f", {work(evict.work)} lost" if evict.work else ""
     text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}{lost}"
     group = group_of(view, unit)
     note = _of_pod(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
-    # Who takes the plan over counts only the victims that are left.
+    # A leader that resumes the plan counts only the remaining victims.
     note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
     return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
 

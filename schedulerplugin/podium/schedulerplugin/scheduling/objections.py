@@ -1,8 +1,9 @@
-"""Why a preemption that is under way shall not go on, asked when its announcements are made.
+"""Checks a preemption in flight again, after its announcements and before its first delete.
 
-Between a plan and the first delete lie writes, which take milliseconds or, on a server in trouble, minutes.
-Whatever the plan rested on may be another by then: the mode, the preemptor (pods of the same names may be
-there instead, or a group that counts less), its nodes, and the rules that protect the victims.
+Between a plan and the first delete there are writes, which take milliseconds or, on a server in trouble,
+minutes. Any premise of the plan may have changed by then: the mode, the preemptor, its nodes, and the rules
+that protect the victims. A preemptor may be recreated pods of the same names by now, or a group of lower
+priority.
 """
 
 import numpy as np
@@ -21,9 +22,9 @@ from podium.schedulerplugin.scheduling.settings import Mode
 def objection(
     engine: LiveEngine, entries: Entries, evict: Evict, mode: Mode, moment: Moment, *, rules_changed: bool
 ) -> str:
-    """Say why nobody shall be deleted for it, empty if all may be; no name of a victim is in it.
+    """Return why no victim may be deleted, empty if all may be; the text contains no name of a victim.
 
-    `rules_changed`: something of what protects victims may be another than it was in the plan.
+    `rules_changed` says that the rules that protect victims may have changed since the plan.
     """
     if mode is not Mode.ENFORCE:
         return f"the mode of preemption is {mode} now"
@@ -43,7 +44,7 @@ def objection(
 
 
 def _unplaced(engine: LiveEngine, entries: Entries, evict: Evict, found: Wanted) -> str:
-    """Say why the preemptor would have no use for the room."""
+    """Return why the preemptor cannot use the room; empty if it can."""
     snapshot, here = engine.snapshot, 0
     wanted = set(found.rows)
     for pod, name in evict.nominations:
@@ -59,10 +60,10 @@ def _unplaced(engine: LiveEngine, entries: Entries, evict: Evict, found: Wanted)
 
 
 def _may_go(engine: LiveEngine, entries: Entries, evict: Evict, moment: Moment) -> bool:
-    """Say whether the rules still allow the eviction of those victims that are left."""
+    """Return whether the rules still allow the eviction of the remaining victims."""
     now, going = seconds(moment.now), engine.snapshot.terminating
     rows = [row for row in entries.rows(evict.victims) if not going.item(row)]
-    # Who is told to go is in no unit.
+    # A pod marked for deletion is in no unit, so the marks are lifted during the check.
     engine.spare(rows)
     units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)
     leads = np.unique(units.lead[rows])

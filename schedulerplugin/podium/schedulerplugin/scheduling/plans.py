@@ -1,7 +1,7 @@
-"""From a decision, which speaks of rows, to what outlives the moment: a preemption, or what a wait is for.
+"""Converts a decision, which consists of rows, to values that last: a preemption, or what an entry waits for.
 
-Rows are the snapshot's and may be another pod's tomorrow; what is carried out takes minutes. So everything
-that an eviction needs is written down by UID at the moment it is decided, and nothing is looked up again.
+Rows belong to the snapshot and may be another pod's later, while an eviction takes minutes. So everything
+that an eviction needs is recorded by UID when it is decided, and nothing is looked up again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,25 +18,25 @@ from podium.schedulerplugin.scheduling.hints import Place, Waiting
 
 
 def pod_ref(pod: Schedulable) -> PodRef:
-    """Name a pod."""
+    """Return the reference of a pod."""
     return PodRef(pod.metadata.namespace or "", pod.metadata.name or "", pod.metadata.uid or "")
 
 
 def ref_at(engine: Engine, row: int) -> PodRef:
-    """Name the pod of a row."""
+    """Return the reference of the pod of a row."""
     pod = engine.snapshot.pods[row]
     assert pod is not None
     return pod_ref(pod)
 
 
 def placements(engine: Engine, decision: Decision) -> tuple[tuple[PodRef, str], ...]:
-    """Give where the pods of a decision go, in the order in which they are to be placed."""
+    """Return the node of each pod of a decision, in the order in which they are to be placed."""
     names = engine.snapshot.names
     return tuple((ref_at(engine, row), names[node] or "") for row, node in decision.placed.items())
 
 
 def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: str) -> Evict:
-    """Write down a preemption; `now` is in seconds, as it was when that was decided."""
+    """Return the preemption of a decision; `now` is the time of the decision in seconds."""
     wanted, chosen = decision.wanted, decision.chosen
     assert wanted is not None
     assert chosen is not None
@@ -57,7 +57,7 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
 
 
 def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
-    """Name who is to be placed."""
+    """Return the pod or group to be placed."""
     group = wanted.group
     if group is not None:
         ref = group.ref
@@ -67,9 +67,9 @@ def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
 
 
 def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[int]:
-    """Give the pending pods of lower priority that have one of the nodes reserved; they must look anew.
+    """Yield the pending pods of lower priority with a reservation on one of the nodes; they lose it.
 
-    Only those of the same scheduler: what another has reserved is its own to take back.
+    Only pods of the same scheduler: another scheduler withdraws its own reservations.
     """
     own, ours = set(wanted.rows), _scheduler(engine, wanted.rows[0])
     for node in set(decision.placed.values()):
@@ -87,7 +87,7 @@ def waiting(
     awaited: frozenset[str] = frozenset(),
     may_preempt: bool = True,
 ) -> Waiting:
-    """Say what could help pods (rows) that found no place; `awaited` are UIDs of pods that are to go."""
+    """Return the changes that could help pods (rows) that found no place; `awaited` are UIDs of victims."""
     snapshot = engine.snapshot
     shapes = {snapshot.shape.item(row): None for row in rows}
     return Waiting(
@@ -104,7 +104,7 @@ def waiting(
 
 
 def group_uid(group: PodGroup) -> str:
-    """Give a group's UID, empty where there is none."""
+    """Return a group's UID, empty if it has none."""
     return group.metadata.uid or ""
 
 

@@ -1,22 +1,22 @@
-"""Which key is tried next, and when one that found no place is tried again.
+"""Orders the keys to be tried, and decides when a key that found no place is tried again.
 
-The order is by priority, then by how long a key has waited, never by which event came first: two schedulers
-that see the same cluster try the same key. Only a key whose last decision took too long stands behind all
-others. What found no place waits until something happens that may help it (`hints` knows what), for trying it
-on every change would cost more than all the rest; and one that failed lately waits longer each time, so that
-it cannot keep the others out. Upstream's queue (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the
-same pools, waits and last resorts.
+The order is by priority, then by how long a key has waited, never by the order of events. So two schedulers
+that see the same cluster try the same key. Only a key whose last decision took too long comes after all
+others. A key that found no place waits until a change may help it (`hints` decides that). An attempt on every
+change would cost more than everything else. A key that failed lately waits longer each time, so it cannot
+keep the others out. Upstream's queue (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the same pools,
+waits and last resorts.
 
-A backoff delays a key, but never lets a key of lower priority take the room that woke it. If a key in BACKOFF
-was woken, it is tried early: before every key of lower priority, and as soon as no key is ACTIVE (KEP-5142).
-Each early attempt needs a wake of its own. Early attempts use at most a quarter of the time, or a gang that
-takes long to decide would starve the rest under steady changes. A key that failed with an error, such as a
-failed write or a decision over its time budget, is never tried early.
+A backoff delays a key, but never lets a key of lower priority take the room that woke it. A key in BACKOFF
+that was woken is tried early: before every key of lower priority, and as soon as no key is ACTIVE (KEP-5142).
+Each early attempt needs a wake of its own. Early attempts use at most a quarter of the time, because a gang
+with long decisions would otherwise starve the rest under steady changes. A key that failed with an error,
+such as a failed write or a decision over its time budget, is never tried early.
 
-A key that is tried is in flight and in no pool. What happens to it meanwhile is remembered and counts when
-it comes back, or it might wait for an event that has passed.
+A key that is being tried is in flight and in no pool. Changes that concern it meanwhile are remembered and
+count when it comes back; otherwise it might wait for an event that has passed.
 
-All times are seconds of one clock that nobody sets. Nothing here costs more than O(log n).
+All times are seconds of one steady clock. No operation costs more than O(log n).
 """
 
 from collections import Counter
@@ -32,15 +32,15 @@ from podium.schedulerplugin.scheduling.ranked import Rank, Ranked
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
 _LAST_BACKOFF_SECONDS = 10.0
-# Early attempts may use this share of the time, after a burst of so many seconds.
+# Early attempts may use this share of the time, after a burst of _EARLY_BURST_SECONDS.
 _EARLY_SHARE = 0.25
 _EARLY_BURST_SECONDS = 1.0
-# kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: what hints may have missed is tried after that.
+# kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: after that a key is tried even without a hint.
 _FLUSH_SECONDS = 300.0
 
 
 class Pool(StrEnum):
-    """Where a key waits, by the names of kube-scheduler's metric `pending_pods`."""
+    """The pools of keys, named as in kube-scheduler's metric `pending_pods`."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -49,9 +49,9 @@ class Pool(StrEnum):
 
 
 class Event(StrEnum):
-    """What brings a key into a pool, by the names of kube-scheduler's metric `queue_incoming_pods_total`.
+    """The events that bring a key into a pool, named as in kube-scheduler's `queue_incoming_pods_total`.
 
-    CLUSTER_EVENT stands for all of those that tell one change in the cluster from another.
+    CLUSTER_EVENT covers all of upstream's events that name a kind of change in the cluster.
     """
 
     ADDED = "UnscheduledPodAdd"
@@ -65,7 +65,7 @@ class Event(StrEnum):
 
 
 class _Entry:
-    """What is known of one key; `pool` None is in flight."""
+    """The state of one key; `pool` None is in flight."""
 
     __slots__ = (
         *("again", "attempts", "early", "first", "heard", "last", "pool"),
@@ -76,49 +76,50 @@ class _Entry:
         self.priority = priority
         self.since = since
         self.pool: Pool | None = Pool.ACTIVE
-        # Before all others of its priority, until it is tried; `was_first` is for who is given back untried.
+        # Tried before all others of its priority, once; `was_first` restores this for a key given back
+        # untried.
         self.first = False
         self.was_first = False
-        # Behind all others of any priority, until it is tried.
+        # Tried after all others of any priority, once.
         self.last = False
-        # Whether the attempt under way, or the next one, is early.
+        # Whether the current attempt, or the next one, is early.
         self.early = False
         self.attempts = 0
         # When the last attempt ended.
         self.tried = float("-inf")
-        # What the hints had seen when it was taken, and where what happened since wants it.
+        # The hints' counters when the key was popped, and the pool that a change since then asks for.
         self.seen: Seen | None = None
         self.again: Pool | None = None
-        # Whether something happened that it waits for, while it was GATED.
+        # Whether a change that it waits for happened while it was GATED.
         self.heard = False
 
 
 class Queue:
-    """All keys that are to be scheduled, each in one pool or in flight; `hints` hears who waits for what.
+    """All keys to be scheduled, each in one pool or in flight; `hints` learns what each waits for.
 
-    What is said of a key that is not known counts for nothing: it went meanwhile.
+    Calls for an unknown key do nothing, because the key was dropped meanwhile.
     """
 
     def __init__(self, hints: Hints) -> None:
         """Start empty."""
-        # How often keys came into each pool, by what brought them.
+        # The number of times that keys came into each pool, by event.
         self.entered: Counter[tuple[Pool, Event]] = Counter()
         self._hints = hints
         self._entries: dict[Key, _Entry] = {}
         self._depths = dict.fromkeys(Pool, 0)
-        # ACTIVE keys in order, and the others by when they become ACTIVE whatever happens.
+        # ACTIVE keys in order, and the other keys by the time when they become ACTIVE anyway.
         self._order = Ranked()
         self._timers = Ranked()
         # Woken keys in BACKOFF, in order.
         self._woken = Ranked()
-        # When the time that early attempts have used is made up for.
+        # The time when the share of early attempts is balanced again.
         self._repaid = float("-inf")
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
     def put(self, key: Key, priority: int, since: float) -> None:
-        """Have a key scheduled, of that priority and waiting since then; a known one stays in its pool."""
+        """Add a key with its priority and the start of its wait; a known key stays in its pool."""
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(priority, since)
@@ -136,7 +137,7 @@ class Queue:
             self._woken.put(key, _place(key, entry))
 
     def drop(self, key: Key) -> None:
-        """Forget a key: it is scheduled, or it is gone."""
+        """Forget a key, because it is scheduled or gone."""
         entry = self._entries.get(key)
         if entry is not None:
             self._leave(key, entry)
@@ -158,7 +159,7 @@ class Queue:
         return key
 
     def pop(self, now: float) -> Key | None:
-        """Take the key to be tried next: from now on it is in flight, and this is one attempt more."""
+        """Return the key to be tried next; it is in flight from now on, and its attempts are counted up."""
         key = self.first(now)
         if key is not None:
             entry = self._entries[key]
@@ -170,7 +171,7 @@ class Queue:
         return key
 
     def charge(self, keys: Iterable[Key], seconds: float, now: float) -> None:
-        """Note how long an attempt took that began now; if it was early and failed, others may go first."""
+        """Record the duration of an attempt that began now; an early one uses the share of early attempts."""
         entries = [self._entries[key] for key in keys if key in self._entries]
         if any(entry.early for entry in entries):
             self._repaid = max(self._repaid, now) + seconds / _EARLY_SHARE
@@ -178,7 +179,7 @@ class Queue:
             entry.early = False
 
     def give_back(self, key: Key) -> None:
-        """Put a key that was popped, and not tried, where it was."""
+        """Return a key that was popped and not tried to its place."""
         entry = self._entries.get(key)
         if entry is not None and entry.pool is None:
             entry.attempts = max(0, entry.attempts - 1)
@@ -188,14 +189,14 @@ class Queue:
             self._rank(key, entry)
 
     def keys(self, pool: Pool) -> list[Key]:
-        """Give the keys of a pool, in no order that means anything."""
+        """Return the keys of a pool, unordered."""
         return [key for key, entry in self._entries.items() if entry.pool is pool]
 
     def park(self, key: Key, waiting: Waiting, now: float, at: float | None = None) -> None:
-        """Have a key that found no place wait for what may help it, but no longer than until `at`.
+        """Let a key that found no place wait for changes that may help it, but no longer than until `at`.
 
-        One that is ACTIVE or in BACKOFF is tried again anyway and stays so; one that was GATED is tried at
-        once if what it waited for happened meanwhile.
+        A key that is ACTIVE or in BACKOFF is tried again anyway and stays there. A key that was GATED is
+        tried at once if a change that it waited for happened meanwhile.
         """
         entry = self._entries.get(key)
         if entry is None or entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
@@ -215,7 +216,7 @@ class Queue:
     def gate(self, key: Key, now: float, waiting: Waiting | None = None) -> None:
         """Hold a key back, whatever pool it is in, until it is opened or activated.
 
-        What happens of what it is `waiting` for meanwhile is remembered until it is parked.
+        Changes that it is `waiting` for are remembered until it is parked.
         """
         entry = self._entries.get(key)
         if entry is None or entry.pool is Pool.GATED:
@@ -228,7 +229,7 @@ class Queue:
             self._hints.wait(key, waiting)
 
     def open(self, key: Key) -> None:
-        """Have a GATED key tried; nothing else waits for that."""
+        """Activate a key if it is GATED."""
         entry = self._entries.get(key)
         if entry is not None and entry.pool is None:
             self._remember(entry, Pool.ACTIVE)
@@ -236,7 +237,7 @@ class Queue:
             self._enter(key, entry, Pool.ACTIVE, Event.UPDATED)
 
     def back_off(self, key: Key, now: float, failures: int = 1) -> None:
-        """Have a key tried again that failed just now, the last of so many times at least; ever later."""
+        """Retry a key that failed just now, after a backoff for at least `failures` attempts."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.tried, entry.attempts = now, max(entry.attempts, failures)
@@ -253,7 +254,7 @@ class Queue:
                 self._woken.put(key, _place(key, entry))
 
     def activate(self, key: Key, *, first: bool = False) -> None:
-        """Have a key tried without further waits; `first` is before all others of its priority."""
+        """Make a key ACTIVE without further waits; `first` puts it before all others of its priority."""
         entry = self._entries.get(key)
         if entry is None:
             return
@@ -266,9 +267,9 @@ class Queue:
             self._enter(key, entry, Pool.ACTIVE, Event.ACTIVATED)
 
     def wake(self, keys: Iterable[Key], now: float) -> None:
-        """Have UNSCHEDULABLE keys tried that something happened for: after their backoff, or early.
+        """Retry UNSCHEDULABLE keys that a change may help: after their backoff, or early.
 
-        GATED ones remember it.
+        GATED keys remember the change.
         """
         for key in keys:
             entry = self._entries.get(key)
@@ -282,7 +283,7 @@ class Queue:
                 self._retry(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now)
 
     def forget(self, key: Key) -> None:
-        """Have the waits of a key begin anew: a part of it was scheduled."""
+        """Reset the backoff of a key, because a part of it was scheduled."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.attempts = 0
@@ -296,16 +297,16 @@ class Queue:
         return max(now, min(times)) if times else None
 
     def pool_of(self, key: Key) -> Pool | None:
-        """Say where a key is; None for one in flight, or not known."""
+        """Return the pool of a key; None if it is in flight or unknown."""
         entry = self._entries.get(key)
         return None if entry is None else entry.pool
 
     def depths(self) -> Mapping[Pool, int]:
-        """Say how many keys each pool holds; keys in flight are in none."""
+        """Return the number of keys in each pool; keys in flight are in none."""
         return MappingProxyType(self._depths)
 
     def _settle(self, now: float) -> None:
-        """Make ACTIVE what is due."""
+        """Make ACTIVE the keys that are due."""
         while (found := self._timers.first()) is not None and _time(found[0]) <= now:
             key = found[1]
             entry = self._entries[key]
@@ -317,7 +318,7 @@ class Queue:
         return self._repaid - _EARLY_BURST_SECONDS / _EARLY_SHARE
 
     def _comes_back(self, key: Key, entry: _Entry, now: float) -> bool:
-        """Note that an attempt ended; if something happened in the meantime, have another and say so."""
+        """Record the end of an attempt; if a change happened meanwhile, retry the key and return True."""
         entry.tried = now
         if entry.again is None:
             return False
@@ -325,18 +326,18 @@ class Queue:
         return True
 
     def _remember(self, entry: _Entry, pool: Pool) -> None:
-        """Note where a key in flight is to go; who may be tried at once need not back off as well."""
+        """Remember the pool for a key in flight; ACTIVE takes precedence over BACKOFF."""
         if entry.again is not Pool.ACTIVE:
             entry.again = pool
 
     def _retry(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
-        """Have a key tried that something happened for."""
+        """Retry a key that a change may help."""
         self._again(key, entry, pool, event, now)
         if entry.pool is Pool.BACKOFF:
             self._woken.put(key, _place(key, entry))
 
     def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
-        """Have a key tried: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended."""
+        """Retry a key: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended."""
         ends = entry.tried + _backoff(entry.attempts)
         if pool is Pool.BACKOFF and ends > now:
             self._enter(key, entry, Pool.BACKOFF, event, ends)
@@ -344,7 +345,7 @@ class Queue:
             self._enter(key, entry, Pool.ACTIVE, event)
 
     def _enter(self, key: Key, entry: _Entry, pool: Pool, event: Event, due: float | None = None) -> None:
-        """Move a key to a pool; `due` is when it leaves that by itself."""
+        """Move a key to a pool; `due` is when it becomes ACTIVE by itself."""
         self._leave(key, entry)
         self.entered[pool, event] += 1
         self._depths[pool] += 1
@@ -376,19 +377,19 @@ class Queue:
 
 
 def _backoff(attempts: int) -> float:
-    """Give the seconds between the end of the last of so many attempts and the next."""
+    """Return the seconds between the end of the last of `attempts` attempts and the next."""
     if attempts == 0:
         return 0.0
     return min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempts - 1, 10), _LAST_BACKOFF_SECONDS)
 
 
 def _place(key: Key, entry: _Entry) -> Rank:
-    """Give the place of a key in the order in which keys are tried."""
+    """Return the rank of a key in the order in which keys are tried."""
     return entry.last, -entry.priority, not entry.first, entry.since, *_identity(key)
 
 
 def _identity(key: Key) -> tuple[str, str, int]:
-    """Give an order among keys that differ in nothing else."""
+    """Return a total order among keys that differ in nothing else."""
     if isinstance(key, GroupKey):
         return key.namespace, key.name, 1 + key.native
     return *key, 0

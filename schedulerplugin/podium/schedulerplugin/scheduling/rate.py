@@ -1,14 +1,15 @@
-"""How many units may be evicted in a minute: the last brake, for when everything else let a preemption pass.
+"""Limits how many units may be evicted in a minute: the last check, after all others let a preemption pass.
 
-A wrong class on a large group, or a bug, must not empty a cluster before somebody looks. So the limit is one
-of any minute, whatever came before: a bucket that fills up while nothing happens (`podium.kube.backoff.Rate`,
-which API servers are spared by) would let twice as many go within one.
+A wrong class on a large group, or a bug, must not empty a cluster before a person looks. So the limit holds
+for any minute, whatever came before. A bucket that refills while nothing happens (`podium.kube.backoff.Rate`,
+which protects API servers) would let twice as many go within one minute.
 
-What a process evicted that was killed is known only as far as it had been written down. But it kept to the
-limit; so if nothing goes for a minute after it, the limit holds, however often one is killed.
+The evictions of a process that was killed are known only as far as they had been recorded. But that process
+kept to the limit. So if nothing is evicted for a minute after it, the limit holds, however often a process is
+killed.
 
-A plan is carried out whole or not at all. One of more units than the limit goes when nothing else counts,
-so that it is never starved, and then counts for as many minutes as its units need.
+A plan is carried out whole or not at all. A plan with more units than the limit waits for an empty window, so
+it is never starved. It then uses as many minutes of quota as its units need.
 """
 
 import math
@@ -20,17 +21,18 @@ _MINUTE: Final = 60.0
 
 
 class EvictionRate:
-    """When units were evicted, in seconds of one clock; limits are units a minute, from 1, None for none."""
+    """The times of evictions in seconds of one clock; limits are units a minute, at least 1, or None."""
 
     def __init__(self) -> None:
-        """Nothing was evicted."""
-        # When each unit counts from, in order; what a plan had beyond its limit counts from later minutes.
+        """Start with no evictions."""
+        # The time from which each unit counts, in order. The units of a plan beyond its limit count from
+        # later minutes.
         self._times: list[float] = []
-        # Until when no limit leaves room for anybody.
+        # The time until which any limit counts as reached.
         self._closed = -math.inf
 
     def wait(self, limit: int | None, units: int, now: float) -> float:
-        """Give the seconds until a plan of so many units may be carried out, 0 for now."""
+        """Return the seconds until a plan of that many units may be carried out, 0 for now."""
         if limit is None:
             return 0.0
         over = self._over(now)
@@ -40,11 +42,11 @@ class EvictionRate:
         return round(free - now, 6) if free > now else 0.0
 
     def left(self, limit: int, now: float) -> int:
-        """Give how many units, one by one, may be evicted now."""
+        """Return how many units, one by one, may be evicted now."""
         return 0 if self.closed(now) else max(0, limit - len(self._times) + self._over(now))
 
     def take(self, limit: int | None, units: int, now: float) -> list[float]:
-        """Note a plan of so many units that is carried out; give when each counts from."""
+        """Record a plan of that many units that is carried out; return when each counts from."""
         at_once = units if limit is None else limit
         del self._times[: self._over(now)]
         times = [now + _MINUTE * (unit // at_once) for unit in range(units)]
@@ -52,7 +54,7 @@ class EvictionRate:
         return times
 
     def withdraw(self, times: Iterable[float]) -> list[float]:
-        """Take back what was noted, and give what of that is known still."""
+        """Remove recorded times, and return those of them that were still known."""
         known = []
         for time in times:
             at = bisect_left(self._times, time)
@@ -61,21 +63,21 @@ class EvictionRate:
         return known
 
     def restore(self, times: Sequence[float]) -> None:
-        """Note when units were evicted before this process had its say, in order."""
+        """Record the times of units, in order."""
         later = not self._times or not times or times[0] >= self._times[-1]
         self._times += times
-        # Without a limit there are thousands, and all come at the end.
+        # Without a limit there are thousands of times, and all come at the end.
         if not later:
             self._times.sort()
 
     def close(self, now: float) -> None:
-        """Count any limit as reached now, for nobody knows how many units went before."""
+        """Count any limit as reached for a minute, because earlier evictions are unknown."""
         self._closed = now + _MINUTE
 
     def closed(self, now: float) -> bool:
-        """Say whether any limit counts as reached."""
+        """Return whether any limit counts as reached."""
         return now < self._closed
 
     def _over(self, now: float) -> int:
-        """Give how many of the times count no more."""
+        """Return how many of the times no longer count."""
         return bisect_right(self._times, now, key=lambda time: time + _MINUTE)

@@ -1,10 +1,10 @@
-"""What an earlier process of ours had begun when it died: the pods that were to go, and for which preemptor.
+"""Finds the preemptions that an earlier process had begun when it died: remaining victims and preemptors.
 
-The record is the condition DisruptionTarget, of a group that goes as a whole or of a pod. It is written
-before the first delete, so a process that takes over finds the rest of what was under way. It is a hint and
-no more. A tenant that may write the status of a pod or of a group can write one, and the cluster has changed
-since. So the record only says which plan to look at first, and that plan has to pass all that a new one has
-to pass. One that does not is withdrawn, and planning starts from nothing.
+The record is the condition DisruptionTarget, of a group that is evicted as a whole or of a pod. It is written
+before the first delete, so a process that takes over finds the rest of each preemption. The record is only a
+hint. A tenant that may write the status of a pod or of a group can write one, and the cluster has changed
+since. So the record only says which plan to look at first, and that plan has to pass every check of a new
+one. A plan that does not pass is withdrawn, and planning starts from nothing.
 """
 
 import re
@@ -24,7 +24,7 @@ _UID = re.compile(r"\(UID ([^()\s]+)\)$")
 
 
 class Begun(NamedTuple):
-    """What was to go for one preemptor, by its UID, and was not deleted.
+    """The pods that were to be evicted for one preemptor, by its UID, and were not deleted.
 
     `rows` are the pods, of which `marked` have the condition themselves; `groups` are those that have it.
     """
@@ -35,14 +35,14 @@ class Begun(NamedTuple):
     groups: tuple[GroupKey, ...]
 
     def withdrawn(self, engine: LiveEngine) -> Spare:
-        """Return what has the marks withdrawn."""
+        """Return the effect that withdraws the marks."""
         return Spare(tuple(ref_at(engine, row) for row in self.marked), self.groups)
 
 
 def begun(engine: LiveEngine, scheduler: str, now: int) -> Iterator[Begun]:
-    """Give what a scheduler of that name had begun, by preemptors; pods that are being deleted are done with.
+    """Yield what a scheduler of that name had begun, by preemptor; pods that are being deleted are left out.
 
-    Only conditions of that scheduler's own form count, which names the preemptor at its end. `now` is in
+    Only conditions in that scheduler's own form count, which names the preemptor at its end. `now` is in
     seconds since 1970.
     """
     marked: dict[str, list[int]] = {}
@@ -69,9 +69,9 @@ def begun(engine: LiveEngine, scheduler: str, now: int) -> Iterator[Begun]:
 
 
 def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKey, str]]:
-    """Give the groups that are marked, each with the preemptor's UID.
+    """Yield the marked groups, each with the preemptor's UID.
 
-    The releases' rules mark each pod, and a group's condition tells of what was long ago.
+    The rules of kube-scheduler's releases mark each pod, and a group's condition there may be from long ago.
     """
     if engine.settings.semantics is not Semantics.KEP:
         return
@@ -83,7 +83,7 @@ def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKe
 
 
 def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
-    """Give the pods of a group that are there and go together; none where they do not go together."""
+    """Return the pods of a group that exist and are evicted together; empty if they are not."""
     units, _ = engine.units(for_group=True, now=now)
     rows = engine.snapshot.pod_row
     found = [row for name in engine.view.members(key) if (row := rows.get((key.namespace, name))) is not None]
@@ -93,7 +93,7 @@ def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
 
 
 def _preemptor(condition: Condition | None, scheduler: str) -> str:
-    """Return the UID of the preemptor that a condition names; empty for one of another form."""
+    """Return the UID of the preemptor that a condition names; empty for a condition of another form."""
     message = (condition.message if condition is not None else None) or ""
     uid = _UID.search(message)
     return uid[1] if uid is not None and message.startswith(f"{scheduler}: ") else ""

@@ -1,7 +1,8 @@
-"""The nodes that are reserved for pods which wait: given, exchanged and ended, so that everybody hears of it.
+"""Reserves nodes for waiting pods, changes and ends reservations, and notifies the entries concerned.
 
-A reservation is a promise to one and a wall to all others of no higher priority. So whoever could use the
-room is told when one ends, and who loses his to a higher priority is looked at anew.
+A reservation keeps a node for one pod, and out of reach of all others of no higher priority. So every entry
+that could use the room is told when one ends. An entry that loses its node to a higher priority is looked at
+again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from podium.view import Name
 
 
 class Reservations:
-    """Those of one scheduler, kept in its engine's mind; status.nominatedNodeName is written by others."""
+    """The reservations of one scheduler, kept in its engine; other code writes status.nominatedNodeName."""
 
     def __init__(self, engine: LiveEngine, changes: Changes, entries: Entries) -> None:
         self._engine = engine
@@ -23,7 +24,7 @@ class Reservations:
         self._entries = entries
 
     def give(self, rows: Iterable[int], pods: Iterable[tuple[PodRef, str]]) -> None:
-        """Reserve nodes for pods of an entry, and no other for any of its rows."""
+        """Reserve nodes for pods of an entry, and end any other reservation of its rows."""
         reserved = {pod.key: node for pod, node in pods}
         for row in rows:
             pod = ref_at(self._engine, row)
@@ -32,11 +33,11 @@ class Reservations:
                 self._exchange(pod.key, held, node)
 
     def end(self, rows: Iterable[int]) -> None:
-        """Reserve nothing any more for some rows."""
+        """End the reservations of some rows."""
         self.give(rows, ())
 
     def outrank(self, pods: Iterable[PodRef]) -> None:
-        """End those of pods of lower priority, which are to be looked at anew."""
+        """End the reservations of pods of lower priority, which are looked at again."""
         for pod in tuple(pods):
             row = self._entries.row(pod)
             if row is None:
@@ -45,13 +46,13 @@ class Reservations:
             self._changes.touched.update(self._entries.keys((row,)))
 
     def overtaken(self, placed: Mapping[int, int]) -> None:
-        """Have those looked at anew of whose nodes others take room (node rows by pod row)."""
+        """Look again at the entries whose nodes others are placed on (node rows by pod row)."""
         for node in set(placed.values()):
             others = (row for row in self._engine.nominated_on(node) if row not in placed)
             self._changes.touched.update(self._entries.keys(others))
 
     def _exchange(self, pod: Name, held: str, node: str) -> None:
-        """Reserve a node for a pod instead of the one that it held; either may be none."""
+        """Replace the node reserved for a pod; either may be empty."""
         self._changes.mean(pod, held)
         self._engine.nominate(pod, node)
         self._changes.mean(pod, node)

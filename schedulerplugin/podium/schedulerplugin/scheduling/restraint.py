@@ -1,9 +1,9 @@
-"""Whether a preemption that was planned may be carried out now: everything that speaks against it but room.
+"""Decides whether a planned preemption may be carried out now: every condition except room.
 
-A plan says what would help the preemptor. Whether it is done is another question, with one answer and one
-reason at a time: the administrator may have switched preemption off, or only want to see it; a window may
-still be open in which an autoscaler can bring nodes; the same workloads may have evicted each other lately;
-and evictions have a rate.
+A plan says what would help the preemptor. Whether it is carried out is another question, with one reason at a
+time against it. The administrator may have switched preemption off, or want it observed only. A window may
+still be open in which an autoscaler can add nodes. The same workloads may have evicted each other lately. And
+evictions have a rate.
 """
 
 import math
@@ -30,12 +30,12 @@ from podium.schedulerplugin.scheduling.rate import EvictionRate
 from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 from podium.wording import count
 
-# After a preemption that failed when it had cost somebody, doubled each time in a row.
+# The pause after a failed preemption that had deleted pods, doubled each time in a row.
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 10.0, 1800.0
 
 
 class Why(Enum):
-    """What speaks against carrying out a preemption."""
+    """The reasons not to carry out a preemption."""
 
     OFF = auto()
     WINDOW = auto()
@@ -54,28 +54,28 @@ class Hold(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """What an earlier process did not end: its units by UID, and from when (our clock) they count."""
+    """An unfinished preemption of an earlier process: units by UID, and since when (our clock) they count."""
 
     units: frozenset[str]
     at: float
 
 
 class Restraint:
-    """Holds preemptions of one scheduler back, and remembers those that it let pass."""
+    """Holds preemptions of one scheduler back, and remembers those that it allowed."""
 
     def __init__(self, live: Callable[[], LiveSettings]) -> None:
         self._live = live
         self._rate = EvictionRate()
         self._evictions = Evictions()
-        # Since when an entry has found no room.
+        # The time since which an entry has found no room.
         self._since: dict[Key, datetime] = {}
-        # Who waits for the rate: its priority, and until when.
+        # The entries that wait for the rate: the priority, and until when.
         self._owed: dict[Key, tuple[int, float]] = {}
-        # When the units of its last preemption count from.
+        # The times from which the units of the entry's last preemption count.
         self._counted: dict[Key, list[float]] = {}
-        # What an earlier process had to leave, by the preemptor's UID.
+        # The unfinished preemptions of an earlier process, by the preemptor's UID.
         self._unfinished: Mapping[str, Unfinished] = {}
-        # How often in a row preemptions failed that had cost somebody, and until when there is no other.
+        # How many preemptions in a row failed after deleting pods, and until when there is no other.
         self._failures: dict[Key, tuple[int, float]] = {}
 
     def restore(
@@ -84,9 +84,9 @@ class Restraint:
         units: Sequence[float],
         unfinished: Mapping[str, Unfinished],
     ) -> None:
-        """Take over from an earlier process: who evicted whom and when, in order, and when units went.
+        """Restore the evictions of an earlier process: who evicted whom and when, in order, and units' times.
 
-        What is `unfinished`, by the preemptor's UID, is among that, and counts once if it is gone on with.
+        `unfinished` preemptions, by the preemptor's UID, are included. Each counts once if it is resumed.
         """
         for at, by, of in evicted:
             self._evictions.note(by, of, at)
@@ -94,20 +94,20 @@ class Restraint:
         self._unfinished = unfinished
 
     def doubt(self, now: float) -> None:
-        """Take over from a process of which nobody knows whom it evicted in the end."""
+        """Start after a process whose last evictions are unknown: nothing is evicted for a minute."""
         self._rate.close(now)
 
     def doubts(self, now: float) -> bool:
-        """Say whether that may still count: who follows within that minute has to be in doubt, too."""
+        """Return whether that minute still runs; a leader that follows within it must start in doubt too."""
         return self._rate.closed(now)
 
     def room(self, now: float) -> tuple[int, int] | None:
-        """Give the limit of evictions and what is left of it now, None without a limit."""
+        """Return the limit of evictions and what is left of it now, None without a limit."""
         limit = self._live().evictions_a_minute
         return None if limit is None else (limit, self._rate.left(limit, now))
 
     def hold(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> Hold | None:
-        """Say why a preemption that was just planned is not to be carried out now; None where it is."""
+        """Return why a preemption that was just planned must wait; None if it may be carried out now."""
         live, now = self._live(), moment.seconds
         self._owed.pop(evict.key, None)
         if live.mode is Mode.OFF:
@@ -124,7 +124,7 @@ class Restraint:
         going = words.victims(evict)
         if live.mode is Mode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
-        # Going on with what was begun costs nobody else.
+        # A preemption that is made again deletes no other victims.
         hold = None if evict.again else self._regretted(engine, evict, wanted, now)
         if hold is not None:
             return hold
@@ -138,7 +138,7 @@ class Restraint:
         return None
 
     def took(self, engine: LiveEngine, evict: Evict, wanted: Wanted, moment: Moment) -> None:
-        """Note that a preemption is carried out, for which `hold` gave nothing."""
+        """Record that a preemption is carried out, after `hold` returned None."""
         limit, units = self._live().evictions_a_minute, len(evict.units)
         self._counted[evict.key] = self._rate.take(limit, units, moment.seconds)
         if evict.again or self._left(evict) is not None:
@@ -147,9 +147,9 @@ class Restraint:
             self._evictions.note(by, of, moment.seconds)
 
     def gave_up(self, key: Key, now: float, *, deleted: bool) -> None:
-        """Note that a preemption failed, and whether pods had been `deleted` for it by then.
+        """Record that a preemption failed, and whether pods had been `deleted` for it by then.
 
-        Who cannot be evicted (some policy forbids it) would cost those that go beside him again and again.
+        If one victim cannot be evicted (a policy forbids it), each attempt would evict the others in vain.
         """
         if deleted:
             times = self._failures.get(key, (0, now))[0] + 1
@@ -157,18 +157,18 @@ class Restraint:
             self._failures[key] = times, now + pause
 
     def failed(self, engine: LiveEngine, key: Key, wanted: Wanted, moment: Moment) -> None:
-        """Note that an entry found no room: its window for new nodes has begun, if it had not."""
+        """Record that an entry found no room; this starts its window for new nodes, if none has begun."""
         if key not in self._since:
             told = (_told(engine.snapshot.pods[row]) for row in wanted.rows)
             self._since[key] = min([moment.now, *(time for time in told if time is not None)])
 
     def done(self, key: Key) -> None:
-        """Note that an entry waits no more."""
+        """Record that an entry waits no more."""
         for memory in (self._since, self._owed, self._counted, self._failures):
             memory.pop(key, None)
 
     def _regretted(self, engine: LiveEngine, evict: Evict, wanted: Wanted, now: float) -> Hold | None:
-        """Say why preemptions of before speak against one: they failed, or the victims would come back."""
+        """Return why earlier preemptions speak against one: they failed, or the victims evicted it before."""
         times, until = self._failures.get(evict.key, (0, now))
         if until > now:
             why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
@@ -185,10 +185,10 @@ class Restraint:
         return None
 
     def _rated(self, evict: Evict, priority: int, now: float) -> float:
-        """Give the seconds until the rate allows a plan, 0 for now; who waits for it already goes first.
+        """Return the seconds until the rate allows a plan, 0 for now; plans that wait already go first.
 
-        Small plans would take each unit as it becomes free, and a large one would wait for ever. Units that
-        were to go before went then or go now: they count once, and from now on if they may go.
+        Otherwise small plans would take each unit as it becomes free, and a large plan would wait forever.
+        Units that an earlier attempt counted are counted once, from now on if the plan is allowed.
         """
         limit, units = self._live().evictions_a_minute, len(evict.units)
         left = self._left(evict)
@@ -203,7 +203,7 @@ class Restraint:
         return pause
 
     def _left(self, evict: Evict) -> Unfinished | None:
-        """Give what of an earlier process a preemption goes on with, if it takes nobody else.
+        """Return the unfinished preemption that a preemption resumes, if it has no other units.
 
         A lone pod preempts lone pods without a record, so its preemption is planned again.
         """
@@ -213,7 +213,7 @@ class Restraint:
 
 
 def expiry(engine: LiveEngine, wanted: Wanted, moment: Moment) -> float | None:
-    """Say when the next toleration ends that holds a preemptor back, in seconds of the steady clock."""
+    """Return when the next toleration that blocks a preemptor ends, in seconds of the steady clock."""
     now = seconds(moment.now)
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
     lower = units.is_lead & (units.priority < wanted.priority)
@@ -231,7 +231,7 @@ def overdue(engine: LiveEngine, decision: Decision, moment: Moment) -> float | N
 
 
 def _told(pod: Schedulable | None) -> datetime | None:
-    """Give since when a pod says that it finds no room; None if it does not say so, or not when."""
+    """Return since when a pod's status reports no room; None if it does not, or has no time."""
     if pod is None or pod.status is None:
         return None
     condition, created = pod.status.condition(POD_SCHEDULED), pod.metadata.creationTimestamp
@@ -239,14 +239,14 @@ def _told(pod: Schedulable | None) -> datetime | None:
         return None
     try:
         told = instant(condition.lastTransitionTime or "")
-        # Whoever may write a status can write any time, but since when the pod is there only the server.
+        # Any writer of a status can write any time, but only the server sets the creation time.
         return max(told, instant(created)) if created else told
     except msgspec.ValidationError:
         return None
 
 
 def _delay(engine: LiveEngine, wanted: Wanted) -> timedelta:
-    """Give how long a preemptor leaves an autoscaler the time; of a lone pod its class says so."""
+    """Return how long a preemptor waits for an autoscaler; for a lone pod its class decides."""
     group, classes = wanted.group, engine.view.classes
     if group is not None:
         return wait.delay(group, classes.get(group.priority_class_name)).length
@@ -256,7 +256,7 @@ def _delay(engine: LiveEngine, wanted: Wanted) -> timedelta:
 
 
 def _pairs(engine: LiveEngine, evict: Evict, wanted: Wanted) -> Iterator[tuple[Identity, Identity]]:
-    """Give who evicts whom, by what outlives the pods."""
+    """Yield who evicts whom, by workload."""
     view = engine.view
 
     group = wanted.group

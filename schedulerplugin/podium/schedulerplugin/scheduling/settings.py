@@ -1,8 +1,8 @@
-"""What an administrator may decide about the scheduler: values, and which of them a running one takes.
+"""The administrator's settings of the scheduler: values, and which of them a running scheduler takes.
 
-Four can be switched while it runs, so that an emergency is ended by one line in a file and not by a restart
-that forgets what is in flight. The rest is what decisions already made rest on (whose pods these are, which
-order they wait in), and changes with the process.
+Four can be switched while it runs. So an emergency is ended by one line in a file, and not by a restart that
+forgets what is in flight. Decisions already made depend on the rest (which pods are ours, in which order they
+wait), so the rest changes only with a restart.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 
 class Mode(StrEnum):
-    """What becomes of a preemption: it is not even planned, planned and told, or carried out."""
+    """The handling of preemptions: not planned, planned and reported, or carried out."""
 
     OFF = "off"
     OBSERVE = "observe"
@@ -22,11 +22,11 @@ class Mode(StrEnum):
 
 
 class LiveSettings(NamedTuple):
-    """How to schedule; who says nothing gets what a file with nothing in it says.
+    """The settings of the scheduler; the defaults are those of an empty file.
 
     `evictions_a_minute` counts units, None for no limit. `records_namespace` is where the history of
     preemptions is kept, empty for the process's own. `decision_seconds` is the time budget of one decision.
-    `gang_hold_seconds` is for how long a gang that waits may hold free room, 0 for never.
+    `gang_hold_seconds` is for how long a waiting gang may hold free room, 0 for never.
     """
 
     engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
@@ -39,7 +39,7 @@ class LiveSettings(NamedTuple):
     gang_hold_seconds: int = 0
 
     def switched(self, wanted: "LiveSettings") -> "LiveSettings":
-        """Give the settings with those of `wanted` that a running process takes."""
+        """Return the settings with those of `wanted` that a running process takes."""
         return self._replace(
             mode=wanted.mode,
             shadow=wanted.shadow,
@@ -48,7 +48,7 @@ class LiveSettings(NamedTuple):
         )
 
 
-# By their names in the file.
+# The settings by their names in the file.
 FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "schedulerName": lambda each: each.scheduler_name,
     "preemption": lambda each: each.mode,
@@ -69,5 +69,5 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
 
 
 def differences(one: LiveSettings, other: LiveSettings) -> tuple[str, ...]:
-    """Name what differs, as the file calls it."""
+    """Return the names of the settings that differ, as in the file."""
     return tuple(name for name, read in FIELDS.items() if read(one) != read(other))

@@ -1,15 +1,15 @@
-"""What Podium would have done for the pods of other schedulers, beside what those did.
+"""Plans what Podium would have done for the pods of other schedulers, and compares that with what they did.
 
-A pod that another scheduler finds no place for is planned for as if it were Podium's, and the plan is kept
-until that scheduler has acted or had its time. What it did is read from what every scheduler leaves behind:
-the node it nominated, and the condition on the pods that it told to go.
+A pod that another scheduler finds no place for is planned for as if it were Podium's. The plan is kept until
+that scheduler has acted or its time is over. Its action is read from what every scheduler writes: the node it
+nominated, and the condition on the pods that it marked.
 
-Both must have seen the same cluster, and a scheduler that tells of a pod it found no place for tells its
-victims in the same moment. So the shadow follows the cluster with a State of its own, in which victims stay
-as they were for some seconds; what is planned later than that came too late, says so, and counts for nothing.
-It has an engine of its own, too: the live one counts what Podium has decided and nobody sees yet, keeps to
-the nodes that are reserved for it and evicts only its own pods. What all this costs in memory is paid only by
-who wants a shadow.
+Both must have seen the same cluster, and a scheduler reports a pod without a place and marks its victims at
+the same moment. So the shadow follows the cluster with a State of its own, in which victims stay as they were
+for some seconds. A plan that is made later than that is too late, says so, and does not count. The shadow has
+an engine of its own, too. The live engine counts decisions of Podium that are not written yet, keeps to the
+nodes reserved for it and evicts only its own pods. Only an installation that wants a shadow pays for this in
+memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,16 +36,16 @@ from podium.view import Name, View
 
 # A plan may take a tenth of a second of the loop that also schedules.
 _PAUSE_SECONDS = 0.5
-# For so long after it was told to go a victim stays as it was: a scheduler's words arrive in any order.
+# A victim stays as it was for this long after it was marked: a scheduler's writes arrive in any order.
 _HOLD_SECONDS = 5.0
-# By then a scheduler has preempted, or will not.
+# By then the other scheduler has preempted, or will not.
 _PATIENCE_SECONDS = 60.0
-# Pods that were told to go, remembered until somebody's plan is compared with them.
+# The most marked pods that are remembered until a plan is compared with them.
 _MARKS = 8192
 
 
 class _Mark(NamedTuple):
-    """A pod that another scheduler told to go."""
+    """A pod that another scheduler marked for deletion."""
 
     name: Name
     node: str
@@ -54,7 +54,7 @@ class _Mark(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A plan that waits for what the other scheduler does; `victims` are UIDs, `known` of who went before."""
+    """A plan that waits for the other scheduler; `victims` are UIDs, `known` those that were gone before."""
 
     plan: RecordedPlan
     victims: frozenset[str]
@@ -63,12 +63,12 @@ class _Made(NamedTuple):
 
 
 class Shadow:
-    """Plans for the pods of every scheduler but `own`; give `apply` to State.observe, and call `begin`."""
+    """Plans for the pods of every scheduler but `own`; pass `apply` to State.observe, and call `begin`."""
 
     def __init__(
         self, view: View, settings: Settings, minor: int, own: str, *, deadline: Callable[[], Deadline]
     ) -> None:
-        """`settings` are Podium's; whose pods may be evicted, and where pods may go, is not theirs to say.
+        """`settings` are Podium's, except for which pods may be evicted and where pods may go.
 
         `deadline` starts the time budget of one plan.
         """
@@ -84,25 +84,25 @@ class Shadow:
         self._waiting: dict[Key, None] = {}
         self._made: dict[Key, _Made] = {}
         self._nodes: dict[Key, set[str]] = {}
-        # Who was planned for, or is of no interest, until it waits no more.
+        # Entries that were planned for, or are of no interest, until they wait no more.
         self._done: set[Key] = set()
-        # Who waits no more, and whether it is gone.
+        # Entries that wait no more, and whether they are gone.
         self._over: dict[Key, bool] = {}
         self._marks: dict[str, _Mark] = {}
-        # Who stays as it was, victims and who is yet to be planned for: what it is by now, and until when.
-        # The UIDs of victims of whom this is over are known.
+        # Pods that stay as they were (victims, and pods still to be planned for): their present state, and
+        # until when they stay. `_known` are the UIDs of victims for which this is over.
         self._held: dict[Name, Schedulable | None] = {}
         self._until: dict[Name, float] = {}
         self._known: dict[str, None] = {}
 
     def begin(self) -> None:
-        """Take in who waits already, and who was told to go before anybody looked."""
+        """Read the pods that wait already, and the pods that were marked before."""
         for pod in self._view.pods.values():
             self._note(None, pod)
         self._known.update(dict.fromkeys(self._marks))
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
-        """Follow one change of an object."""
+        """Apply one change of an object."""
         self._note(before, after)
         self._state.serve_native(self._view.native_served)
         changed = before if after is None else after
@@ -118,7 +118,7 @@ class Shadow:
             self._state.remove(before)
 
     def due(self) -> float | None:
-        """Say when `step` has something to do (seconds of the steady clock); None: when something changes."""
+        """Return when `step` has work (seconds of the steady clock); None: when something changes."""
         if len(self._until) < len(self._held) or not self._over.keys() <= self._waiting.keys():
             return float("-inf")
         times = [*(made.until for made in self._made.values()), *self._until.values()]
@@ -127,7 +127,7 @@ class Shadow:
         return min(times, default=None)
 
     def step(self, moment: Moment) -> list[RecordedPlan]:
-        """Plan for one of those who wait, and give the plans of which it is known what the others did."""
+        """Plan for one waiting entry; return the plans for which the other scheduler's action is known."""
         now, told = moment.seconds, []
         for name in self._held:
             self._until.setdefault(name, now + _HOLD_SECONDS)
@@ -148,13 +148,13 @@ class Shadow:
         return told
 
     def _pods(self, key: Key) -> list[Name]:
-        """Name the pods of an entry."""
+        """Return the names of the pods of an entry."""
         if isinstance(key, GroupKey):
             return [(key.namespace, member) for member in self._state.members(key)]
         return [key]
 
     def _let_go(self, name: Name) -> None:
-        """Follow what became of a pod; who was to be planned for and waits no more is passed over."""
+        """Apply the present state of a pod; an entry that waits no more is not planned for."""
         del self._until[name]
         after, before = self._held.pop(name), self._state.pods.get(name)
         if isinstance(before, Schedulable):
@@ -171,7 +171,7 @@ class Shadow:
             self._state.remove(before)
 
     def _plan(self, key: Key, moment: Moment) -> None:
-        """Plan for one entry, unless it cannot be judged in time or waits for something else than room."""
+        """Plan for one entry, unless it cannot be evaluated in time or does not wait for room."""
         self._done.add(key)
         try:
             decision = self._engine.decide(key, moment.now, deadline=self._deadline())
@@ -188,14 +188,14 @@ class Shadow:
         )
 
     def _evict(self, key: Key, decision: Decision, now: int) -> Evict:
-        """Give the preemption that was planned, one of nobody where there is none."""
+        """Return the planned preemption, without victims if none was planned."""
         if decision.chosen is not None:
             return eviction(self._engine, key, decision, now, "")
         assert decision.wanted is not None
         return Evict(key, preemptor(self._engine, decision.wanted), (), (), "", "")
 
     def _compare(self, key: Key, *, gone: bool) -> list[RecordedPlan]:
-        """Give the plan for an entry with what the other scheduler did; nothing where neither preempts."""
+        """Return the plan for an entry with the other scheduler's action; empty if neither preempts."""
         made = self._made.pop(key, None)
         if made is None:
             return []
@@ -203,7 +203,7 @@ class Shadow:
         agreement = _agreement(made, theirs, gone=gone)
         for uid, mark in theirs.items():
             del self._marks[uid]
-            # Whoever comes next finds them gone.
+            # These victims are gone for the next plan.
             if mark.name in self._until:
                 self._until[mark.name] = float("-inf")
         if agreement is None:
@@ -211,14 +211,14 @@ class Shadow:
         return [msgspec.structs.replace(made.plan, agreement=agreement, theirPods=len(theirs))]
 
     def _attributed(self, key: Key, priority: int) -> dict[str, _Mark]:
-        """Give who was told to go for an entry: pods on its nominated nodes, and the rest of their groups."""
+        """Return the victims of an entry: marked pods on its nominated nodes, with their whole groups."""
         nodes = self._nodes.get(key, ())
         lower = {uid: mark for uid, mark in self._marks.items() if mark.priority < priority}
         groups = {mark.group for mark in lower.values() if mark.node in nodes and mark.group is not None}
         return {uid: mark for uid, mark in lower.items() if mark.node in nodes or mark.group in groups}
 
     def _note(self, before: object, after: object) -> None:
-        """Note what a change of a pod tells of its scheduler."""
+        """Record what a change of a pod reveals of its scheduler."""
         pod = before if after is None else after
         if not isinstance(pod, Schedulable):
             return
@@ -241,14 +241,14 @@ class Shadow:
             self._waiting[key] = None
 
     def _tells_to_go(self, before: object, pod: Schedulable) -> bool:
-        """Say whether another scheduler tells a pod to go just now."""
+        """Return whether another scheduler marks a pod for deletion in this change."""
         if not is_preempted(pod) or (isinstance(before, Schedulable) and is_preempted(before)):
             return False
         condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
         return condition is not None and not (condition.message or "").startswith(f"{self._own}:")
 
     def _mark(self, pod: Schedulable) -> None:
-        """Remember a pod that is told to go; it may be gone when that is asked for."""
+        """Remember a pod that is marked for deletion; it may be gone when a plan is compared."""
         key = self._key(pod)
         group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
         priority = group.priority if group is not None else pod.spec.priority
@@ -267,7 +267,7 @@ def _name(pod: Schedulable) -> Name:
 
 
 def _objects(view: View) -> Iterator[Readable]:
-    """Give what a plan reads, what others wait for first."""
+    """Yield what a plan reads; objects that others refer to come first."""
     indexes: tuple[Mapping[Any, Readable], ...] = (
         *(view.classes, view.namespaces, view.volumes, view.claims),
         *(view.nodes, view.groups, view.workloads, view.pods, view.budgets),
@@ -277,7 +277,7 @@ def _objects(view: View) -> Iterator[Readable]:
 
 
 def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agreement | None:
-    """Say how a plan compares; None where nobody preempts."""
+    """Return the agreement of a plan with the other scheduler; None if neither preempts."""
     if not made.victims and not theirs:
         return None
     if not made.known.isdisjoint(theirs):
@@ -294,7 +294,7 @@ def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agree
 
 
 def _is_refused(pod: Schedulable) -> bool:
-    """Say whether its scheduler found no place for a pod, and it still wants one."""
+    """Return whether the scheduler of a pod found no place for it, and it still wants one."""
     condition = pod.status.condition("PodScheduled") if pod.status is not None else None
     refused = condition is not None and (condition.status, condition.reason) == ("False", UNSCHEDULABLE)
     return refused and pod.metadata.deletionTimestamp is None and not pod.finished

@@ -1,8 +1,8 @@
-"""What a history adds up to: who lost what to whom, what would have been lost, and where plans differed.
+"""Sums up a history: evictions by namespace and priority, observed plans, and differences of the shadow.
 
-Three kinds of plans are never added together: what was carried out happened, what was only observed would
-have, and what a shadow planned is about pods of another scheduler, which did what it did. The fields are
-those of the report's JSON.
+Three kinds of plans are never added together. Plans that were carried out happened. Plans that were only
+observed would have happened. Plans of a shadow are about pods of another scheduler, which acted on its own.
+The fields are those of the report's JSON.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,19 +15,22 @@ from podium.api.times import written
 from podium.schedulerplugin.scheduling.history import identity, moment_of
 from podium.schedulerplugin.scheduling.loops import Evictions, Identity
 
-# What agrees, or says nothing about agreement, is no difference.
+# The agreements that are no difference, or say nothing about one.
 _NO_DIFFERENCE = (Agreement.SAME, Agreement.ALIKE, Agreement.TOO_LATE, Agreement.UNKNOWN)
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """So many units and pods of them; what a failed preemption evicted is in it, as far as it came."""
+    """A number of units and of their pods."""
 
     units: int
     pods: int
 
 
 class ModeSums(msgspec.Struct, frozen=True):
-    """All plans of one mode; `violations` and `acceleratorSeconds` are their harm."""
+    """The sums of all plans of one mode; `violations` and `acceleratorSeconds` are their harm.
+
+    A failed plan counts in `plans`, `failed` and `pods` (the pods that it evicted) only.
+    """
 
     mode: str
     plans: int
@@ -40,7 +43,7 @@ class ModeSums(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a namespace, or a priority, lost or was to be given: carried out, observed, and by shadows."""
+    """The units of a namespace or a priority, by mode: carried out, observed, and planned by a shadow."""
 
     name: str
     enforced: Amount
@@ -49,7 +52,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """How many shadow plans compare so with what the other scheduler did, and the pods of either."""
+    """The number of shadow plans with one agreement, and the pods of both schedulers."""
 
     agreement: str
     plans: int
@@ -58,7 +61,7 @@ class Agreed(msgspec.Struct, frozen=True):
 
 
 class Circle(msgspec.Struct, frozen=True):
-    """Workloads that evicted each other in turn, how often that went round, and when last."""
+    """Workloads that evicted each other in turn, the number of rounds, and the time of the last."""
 
     workloads: tuple[str, ...]
     rounds: int
@@ -66,9 +69,10 @@ class Circle(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What happened `since` then `until` then (RFC 3339); `begins` is the oldest plan there is a record of.
+    """The report from `since` to `until` (RFC 3339); `begins` is the time of the oldest recorded plan.
 
-    `victims` are by namespace and by priority, `preemptors` by namespace. Plans are the newest first.
+    `victims` are by namespace, `priorities` are the victims by priority, `preemptors` by namespace. Plans are
+    the newest first.
     """
 
     since: str
@@ -85,12 +89,12 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def plans(self) -> int:
-        """Give how many plans there are in all."""
+        """Return the number of all plans."""
         return sum(each.plans for each in self.modes)
 
 
 def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datetime) -> Summary:
-    """Add up what was planned in a time (UTC, both ends count)."""
+    """Return the summary of the plans in a time (UTC, both ends count)."""
     timed = sorted(
         ((at, plan) for record in records for plan in record.plans if (at := moment_of(plan)) is not None),
         key=lambda each: each[0],
@@ -117,7 +121,7 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
 
 
 def workload(party: Party) -> str:
-    """Name what a pod or group is part of: `Job team-a/train`."""
+    """Return the name of a pod's or group's workload: `Job team-a/train`."""
     return _named(identity(party))
 
 
@@ -138,7 +142,7 @@ def _sums(mode: Mode, plans: Iterable[RecordedPlan]) -> ModeSums:
         number += 1
         pods += plan.podCount
         if plan.result == Result.FAILED:
-            # Of its victims it is not known which went.
+            # It is not known which of its victims were evicted.
             failed += 1
             continue
         units += plan.unitCount
@@ -150,7 +154,10 @@ def _sums(mode: Mode, plans: Iterable[RecordedPlan]) -> ModeSums:
 
 
 def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, ...]:
-    """Add amounts up by name and mode, most pods first; of what failed it is not known whom it hit."""
+    """Return the amounts by name and mode, most pods first, without failed plans.
+
+    It is not known which victims of a failed plan were evicted.
+    """
     found: dict[str, dict[str, Amount]] = {}
     for plan, name, amount in parts:
         if plan.result == Result.FAILED:
@@ -184,7 +191,7 @@ def _agreements(plans: Iterable[RecordedPlan]) -> tuple[Agreed, ...]:
 
 
 def _cycles(plans: Iterable[tuple[datetime, RecordedPlan]]) -> tuple[Circle, ...]:
-    """Find who evicted each other in turn, as the scheduler itself does."""
+    """Return the workloads that evicted each other in turn, found as the scheduler itself does."""
     evictions = Evictions()
     rounds: dict[frozenset[Identity], tuple[tuple[Identity, ...], int, datetime]] = {}
     for at, plan in plans:

@@ -1,8 +1,9 @@
-"""Preemptions under way, from the moment each is decided until the task that carries it out has ended.
+"""Tracks preemptions in flight, from the decision until the task that carries them out has ended.
 
-Decided means done, for whoever decides next: nodes are reserved, victims are leaving. Nobody looks at the
-preemptor meanwhile, or it would preempt twice; whatever happens to it is kept until the end. What the plan
-rested on is asked once more when its announcements are made, and what was not carried out is taken back.
+Later decisions count a preemption as done: its nodes are reserved, and its victims are terminating. The
+preemptor is not tried meanwhile, because it would preempt twice; changes of it are kept until the end. The
+premises of the plan are checked once more when its announcements are written. What was not carried out is
+taken back.
 """
 
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ from podium.schedulerplugin.scheduling.settings import Mode
 
 
 class UnderWay:
-    """Those of one scheduler, by the preemptor's entry; each has one at most."""
+    """The preemptions in flight of one scheduler, by the preemptor's entry; each entry has at most one."""
 
     def __init__(
         self,
@@ -36,19 +37,19 @@ class UnderWay:
         self._hints = hints
         self._reservations = reservations
         self._evicts: dict[Key, Evict] = {}
-        # How often rules of who may be evicted had changed when it was planned.
+        # The number of rule changes (hints' counter) when the preemption was planned.
         self._rules: dict[Key, int] = {}
-        # Of those, which changed meanwhile.
+        # The preemptors among them that changed meanwhile.
         self._later: set[Key] = set()
-        # Of some that have failed, who was to go and may be going.
+        # For some failed preemptions, the victims that may be terminating.
         self._unsure: dict[Key, tuple[PodRef, ...]] = {}
 
     def __contains__(self, key: object) -> bool:
-        """Say whether an entry preempts now."""
+        """Return whether an entry has a preemption in flight."""
         return key in self._evicts
 
     def begin(self, evict: Evict, rows: Iterable[int]) -> None:
-        """Count one as done that evicts for these pods (rows): nodes reserved, victims leaving."""
+        """Count a preemption for these pods (rows) as done: nodes reserved, victims terminating."""
         self._reservations.outrank(evict.cleared)
         self._reservations.give(rows, evict.nominations)
         victims = self._entries.rows(evict.victims)
@@ -59,28 +60,28 @@ class UnderWay:
         self._rules[evict.key] = self._hints.seen.rules
 
     def unsure(self, key: Key) -> list[int]:
-        """Give the pods (rows) that may be going for one that failed, and of which that is not seen yet."""
+        """Return the pods (rows) that may be terminating for a failed preemption and are not seen to be."""
         terminating = self._engine.snapshot.terminating
         rows = self._entries.rows(self._unsure.get(key, ()))
         return [row for row in rows if not terminating.item(row)]
 
     def forget(self, key: Key) -> None:
-        """Let go of a preemptor that waits no more."""
+        """Forget a preemptor that waits no more."""
         self._unsure.pop(key, None)
 
     def touch(self, key: Key) -> None:
-        """Keep in mind that a preemptor changed; it is looked at when its preemption ends."""
+        """Remember that a preemptor changed; it is looked at when its preemption ends."""
         self._later.add(key)
 
     def waiting(self, key: Key) -> Waiting:
-        """Say what could help a preemptor, should its preemption come to nothing."""
+        """Return the changes that could help a preemptor if its preemption fails."""
         evict = self._evicts[key]
         awaited = frozenset(pod.uid for pod in evict.victims)
         rows = self._entries.preemptors(evict)
         return waiting(self._engine, rows, evict.preemptor.priority, awaited=awaited)
 
     def objection(self, key: Key, mode: Mode, moment: Moment) -> str:
-        """Say why one shall not go on, empty if it shall."""
+        """Return why a preemption must not go on, empty if it may."""
         evict = self._evicts.get(key)
         if evict is None:
             return "it has ended"
@@ -88,7 +89,7 @@ class UnderWay:
         return objection(self._engine, self._entries, evict, mode, moment, rules_changed=changed)
 
     def end(self, key: Key) -> Evict:
-        """End one, of which all victims were told to go unless `take_back` says otherwise."""
+        """End a preemption; all victims count as deleted unless `take_back` is called."""
         del self._rules[key]
         if key in self._later:
             self._later.discard(key)
@@ -96,9 +97,10 @@ class UnderWay:
         return self._evicts.pop(key)
 
     def take_back(self, evict: Evict, deleted: Iterable[PodRef], *, unsure: bool) -> None:
-        """Undo what one stood for: who was not deleted stays, and no node is reserved.
+        """Undo a failed preemption: victims that were not deleted stay, and no node is reserved.
 
-        If that is `unsure`, the next plan had better be the same: with another, more might go than need to.
+        If `unsure`, some of them may be terminating. The next plan should be the same, because another plan
+        might evict more pods than necessary.
         """
         gone = frozenset(deleted)
         left = tuple(pod for pod in evict.victims if pod not in gone)

@@ -1,8 +1,8 @@
-"""How long a preemptor leaves an autoscaler the time to bring nodes before anybody is evicted for it.
+"""Computes how long a preemptor waits for an autoscaler to add nodes before pods are evicted for it.
 
-Where nodes can be bought, a few minutes of patience are cheaper than the work that an eviction throws away;
-how many is the administrator's choice by PriorityClass. A group may wait longer, for it is only its own start
-that it puts off, but no shorter: what is evicted is not its own.
+Where nodes can be bought, waiting some minutes is cheaper than the work that an eviction destroys. The
+administrator sets the time by PriorityClass. A group may wait longer, because it only delays its own start.
+It may not wait less, because the victims are not its own.
 """
 
 from datetime import datetime, timedelta
@@ -12,22 +12,22 @@ from podium.api.core import PriorityClass
 from podium.api.durations import seconds
 from podium.api.groups import PODIUM_GROUP, PodGroup
 
-# An annotation on a PodGroup or a PriorityClass: nothing is evicted for so long after room was first missing.
+# An annotation on a PodGroup or a PriorityClass: the time without evictions after room was first missing.
 DELAY_ANNOTATION: Final = f"{PODIUM_GROUP}/preemption-delay"
 _LONGEST: Final = timedelta(hours=24)
 
 
 class Delay(NamedTuple):
-    """How long to wait before the first eviction, and in sentences what is wrong with how that is written."""
+    """The time to wait before the first eviction, and in sentences the problems of the annotations."""
 
     length: timedelta
     problem: str = ""
 
 
 def delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
-    """Give the longer of what the annotations of a group and of the preemptor's class say.
+    """Return the longer of the delays in the annotations of a group and of the preemptor's class.
 
-    What cannot be read counts as not written.
+    An annotation that cannot be read is ignored.
     """
     problems: list[str] = []
     lengths = [timedelta(0)]
@@ -48,5 +48,5 @@ def delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
 
 
 def deadline(since: datetime, length: timedelta) -> datetime | None:
-    """Give when the first eviction may be, for who found no room since then; None if it need not wait."""
+    """Return when the first eviction may be, for a preemptor without room since `since`; None for at once."""
     return since + length if length else None

@@ -1,7 +1,7 @@
-"""Why an entry waits, in sentences: kube-scheduler's form, for people and tools look for it.
+"""Builds the messages about why an entry waits, in kube-scheduler's form, which people and tools look for.
 
-`0/N nodes are available: ...` says what refuses it as things are, `preemption: ...` what came of looking for
-room that others have. Pods of other tenants are counted, never named.
+`0/N nodes are available: ...` says what refuses the entry without preemption. `preemption: ...` says what the
+search for victims found. Pods of other tenants are counted, never named.
 """
 
 from podium.schedulerplugin.preemption.decision import Decision
@@ -14,7 +14,7 @@ _NO_VICTIMS = "No preemption victims found for incoming preemptor."
 
 
 def refusal(decision: Decision) -> str:
-    """Say why an entry does not fit as things are, and why preemption is of no use, if that was looked at."""
+    """Return why an entry does not fit and, if preemption was considered, why preemption does not help."""
     now = "" if decision.refusals is None else decision.refusals.message
     if decision.outcome is Outcome.NOT_ELIGIBLE:
         return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
@@ -25,7 +25,7 @@ def refusal(decision: Decision) -> str:
 
 
 def awaiting(decision: Decision) -> str:
-    """Say what an entry waits for that needs nothing but that some pods go which are leaving already."""
+    """Return the message of an entry that only waits for pods that are terminating already."""
     now = "" if decision.refusals is None else decision.refusals.message
     number = len(decision.awaited)
     return (
@@ -34,7 +34,7 @@ def awaiting(decision: Decision) -> str:
 
 
 def victims(evict: Evict) -> str:
-    """Say who would go, in numbers."""
+    """Return the number of victims, in words."""
     groups = sum(unit.kind == "PodGroup" for unit in evict.units)
     pods = count(len(evict.victims), "pod")
     return pods if not groups else f"{pods}, {count(groups, 'whole group')} among them,"
@@ -49,15 +49,15 @@ def timed_out(budget: float) -> str:
 
 
 def holding(until: str) -> str:
-    """Return the sentence for a gang that holds room until that time."""
+    """Return the sentence for a gang that holds room until a time."""
     return f"This gang holds room as it comes free, until {until} (gangHoldSeconds)."
 
 
 def behind(until: str) -> str:
-    """Return the sentence for an entry that may not use the room that a gang holds until that time."""
+    """Return the sentence for an entry that may not use the room that a gang holds until a time."""
     return f"A waiting gang holds some of the free room until {until}."
 
 
 def not_for_held_room(until: str) -> str:
-    """Return why no pod goes for an entry that would fit but for the room that a gang holds."""
+    """Return why no pod is evicted for an entry that would fit without the room that a gang holds."""
     return f"no pod goes, for the room is free and a waiting gang holds it until {until}"
