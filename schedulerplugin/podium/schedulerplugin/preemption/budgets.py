@@ -1,11 +1,11 @@
-"""Which victims would take a PodDisruptionBudget below what it allows, for a hundred thousand at once.
+"""Finds the victims that would violate a PodDisruptionBudget, for a hundred thousand pods at once.
 
 A plan charges every potential victim to its budgets, the most important first, so that the least important
-are those for which nothing is left (filterPodsWithPDBViolation of kube-scheduler). That is asked for all
-nodes and units of a cluster, so which budgets count a pod is worked out once for each shape, and charging is
-arithmetic on arrays. As upstream: a budget without a selector, with an empty one or one that does not parse
-counts no pod; a pod without labels is in none; one that the eviction API is working on
-(status.disruptedPods) is charged no more; a budget without a status allows nothing.
+exceed them (filterPodsWithPDBViolation of kube-scheduler). This is asked for all nodes and units of a
+cluster. So the budgets that count a pod are computed once for each shape, and charging is arithmetic on
+arrays. As upstream: a budget without a selector, with an empty one or one that does not parse counts no pod.
+A pod without labels is in no budget. A pod that the eviction API is working on (status.disruptedPods) is not
+charged again. A budget without a status allows nothing.
 """
 
 from collections.abc import Iterator
@@ -30,18 +30,18 @@ from podium.view import Name
 
 
 class Charge(Enum):
-    """How far charging goes on once a budget is overdrawn."""
+    """The point at which charging stops after a budget is exceeded."""
 
     # Every pod charges all its budgets: the spec, and a lone pod's preemption in 1.36.
     EVERY = auto()
     # A pod that overdrew one budget charges none after it, in order of name: 1.37.
     POD_STOPS = auto()
-    # Nor does the rest of its unit: a group's preemption in 1.36.
+    # The rest of its unit charges none either: a group's preemption in 1.36.
     UNIT_STOPS = auto()
 
 
 class _Budget(NamedTuple):
-    """What is kept of a budget; the selector is None where it counts no pod."""
+    """The fields that are kept of a budget; the selector is None if it counts no pod."""
 
     read: PodDisruptionBudget
     selector: Selector | None
@@ -49,7 +49,7 @@ class _Budget(NamedTuple):
 
 
 class _Charges(NamedTuple):
-    """What potential victims charge: the position of a victim among those asked about, and a budget id."""
+    """The charges of potential victims: the position of the victim among those given, and a budget id."""
 
     positions: Rows
     budgets: Rows
@@ -58,8 +58,8 @@ class _Charges(NamedTuple):
 class BudgetIndex:
     """The budgets of a cluster by id, and which of them count which pods of a snapshot.
 
-    `names` gives namespace and name by id; ids of budgets that went are used again. The answers follow the
-    snapshot by themselves, budgets by `apply`. `spending` is what was taken and no status shows yet.
+    `names` gives namespace and name by id; ids of deleted budgets are reused. The answers follow the snapshot
+    automatically, and budgets through `apply`. `spending` counts disruptions that no status shows yet.
     """
 
     def __init__(self, snapshot: Snapshot, spending: Spending | None = None) -> None:
@@ -70,25 +70,26 @@ class BudgetIndex:
         self._ids: dict[Name, int] = {}
         self._free: list[int] = []
         self._budgets: dict[int, _Budget] = {}
-        # What the statuses allow, and what of that is left.
+        # The disruptions that the statuses allow, and how many of them are left.
         self._granted: Int64s = np.zeros(0, np.int64)
         self._left: Int64s = np.zeros(0, np.int64)
         self._namespaces: dict[str, NamespaceBudgets] = {}
         self._problems: dict[int, list[Problem]] = {}
         # Budgets with pods that are not charged, by id.
         self._excused: dict[int, tuple[Name, ...]] = {}
-        # Sets of budgets by number: the set of a pod row holds while the pod has the shape noted beside it.
+        # Sets of budgets by number. The set of a pod row is valid while the pod has the shape stored beside
+        # it.
         self._sets: dict[tuple[int, ...], int] = {(): 0}
         self._set_of: Int32s = np.zeros(0, np.int32)
         self._shape_of: Int32s = np.zeros(0, np.int32)
         self._stale: set[str] = set()
-        # The sets one after another, where each begins and how long it is.
+        # The sets one after another, and the start and length of each.
         self._flat: Rows = np.zeros(0, np.intp)
         self._begins: Rows = np.zeros(1, np.intp)
         self._sizes: Rows = np.zeros(1, np.intp)
 
     def apply(self, before: PodDisruptionBudget | None, after: PodDisruptionBudget | None) -> None:
-        """Follow one change of a budget."""
+        """Apply one change of a budget."""
         budget = before if after is None else after
         assert budget is not None
         name = budget.metadata.namespace or "", budget.metadata.name or ""
@@ -101,7 +102,7 @@ class BudgetIndex:
 
     @property
     def _allowed(self) -> Int64s:
-        """How many more pods each budget lets go, by id."""
+        """The number of disruptions left in each budget, by id."""
         if self._spent_at != self._spending.revision:
             self._spent_at = self._spending.revision
             for budget_id in self._budgets:
@@ -109,17 +110,17 @@ class BudgetIndex:
         return self._left
 
     def problems(self) -> list[Problem]:
-        """Give what of the budgets could not be taken as it stands, by object."""
+        """Return the problems of the budgets, by object."""
         return sorted(problem for problems in self._problems.values() for problem in problems)
 
     def of(self, pod_rows: Rows) -> dict[Name, int]:
-        """Give how many of these pods would be charged to each budget, by name."""
+        """Return how many of these pods would be charged to each budget, by name."""
         budgets, counts = np.unique(self._charges(pod_rows).budgets, return_counts=True)
         names = (self.names[each] for each in budgets.tolist())
         return dict(sorted(zip(names, counts.tolist(), strict=True)))
 
     def of_each(self, pod_rows: Rows) -> list[list[Name]]:
-        """Give the budgets that each of these pods would be charged to."""
+        """Return the budgets that each of these pods would be charged to."""
         charges = self._charges(pod_rows)
         found: list[list[Name]] = [[] for _ in pod_rows]
         for position, budget_id in zip(charges.positions.tolist(), charges.budgets.tolist(), strict=True):
@@ -127,16 +128,16 @@ class BudgetIndex:
         return found
 
     def charged(self, pod_rows: Rows) -> Bools:
-        """Say for each pod whether any budget counts it."""
+        """Return for each pod whether any budget counts it."""
         self._settle(pod_rows)
         counted: Bools = self._sizes[self._set_of[pod_rows]] > 0
         return counted
 
     def violating(self, pod_rows: Rows, units: Int64s, charge: Charge = Charge.EVERY) -> Bools:
-        """Say for each unit whether any of its pods takes a budget below what its status allows.
+        """Return for each unit whether any of its pods takes a budget below what its status allows.
 
-        `pod_rows` are the pods of all potential victims, the most important unit first; `units` is the unit's
-        number of each, ascending from 0 without a gap.
+        `pod_rows` are the pods of all potential victims, the most important unit first. `units` is the unit's
+        number of each pod, ascending from 0 without a gap.
         """
         return self.violations(pod_rows, units, charge) > 0
 
@@ -147,12 +148,12 @@ class BudgetIndex:
         charge: Charge = Charge.EVERY,
         deadline: Deadline = NEVER,
     ) -> Int64s:
-        """Give for each unit how many of its pods do; as `violating`."""
+        """Return for each unit how many of its pods violate a budget; arguments as for `violating`."""
         number = int(units[-1]) + 1 if len(units) else 0
         if not self._budgets:
             return np.zeros(number, np.int64)
         charges = self._scarce(self._charges(pod_rows))
-        # Where each pod has one budget at most, a pod has nothing to stop before.
+        # If each pod has at most one budget, POD_STOPS has nothing to stop.
         single = bool((np.diff(charges.positions) > 0).all())
         if charge is Charge.EVERY or (charge is Charge.POD_STOPS and single):
             over = self._over(charges)
@@ -163,7 +164,7 @@ class BudgetIndex:
         return np.bincount(units[violating], minlength=number)
 
     def may_violate(self, pod_rows: Rows, nodes: Int32s) -> Rows:
-        """Give the node rows, ascending, whose potential victims alone overdraw one of their budgets.
+        """Return the node rows, ascending, whose potential victims alone exceed one of their budgets.
 
         `nodes` is the node row of each pod.
         """
@@ -175,10 +176,10 @@ class BudgetIndex:
         return rows
 
     def violating_on_nodes(self, leads: Rows, nodes: Int32s, units: Units) -> Bools:
-        """Say for each entry whether its unit would violate a budget, were its node the only one to empty.
+        """Return for each entry whether its unit would violate a budget if only its node were emptied.
 
-        An entry is a unit (by its lead) on a node where it has a pod; those of one node come the most
-        important first, and charge all pods that go with them, wherever they run.
+        An entry is a unit (by its lead) on a node where it has a pod. The entries of one node come the most
+        important first, and charge all pods that are evicted with them, wherever those run.
         """
         entries, budgets, counts = self._charges_of_units(leads, units, with_surplus=True)
         scarce = np.bincount(budgets, counts, len(self.names)) > self._allowed[: len(self.names)]
@@ -191,7 +192,7 @@ class BudgetIndex:
         here = nodes[entries]
         first = np.ones(len(order), np.bool_)
         first[1:] = (here[1:] != here[:-1]) | (budgets[1:] != budgets[:-1])
-        # What is charged up to and with each entry, on its node and to its budget.
+        # The charges up to and including each entry, on its node and to its budget.
         charged = np.cumsum(counts)
         begins = np.flatnonzero(first)
         charged -= np.repeat(charged[begins] - counts[begins], np.diff(np.append(begins, len(order))))
@@ -200,9 +201,9 @@ class BudgetIndex:
         return violating
 
     def scarce(self, leads: Rows, units: Units) -> tuple[list[list[tuple[int, int]]], list[int]]:
-        """Return what each unit charges, as budgets and pods, and how many more pods each budget lets go.
+        """Return the charges of each unit (budget, pods), and how many disruptions each budget has left.
 
-        Only budgets that do not let all of the units go count; they are numbered from 0.
+        Only budgets that do not allow all of the units count; they are numbered from 0.
         """
         charges: list[list[tuple[int, int]]] = [[] for _ in leads]
         if not self._budgets:
@@ -233,7 +234,7 @@ class BudgetIndex:
     def _charges_of_units(
         self, leads: Rows, units: Units, *, with_surplus: bool = False
     ) -> tuple[Rows, Rows, Int64s]:
-        """Give what units charge: the position of each, a budget, and how many of its pods that counts."""
+        """Return the charges of units: a unit's position, a budget, and how many of its pods that counts."""
         several = units.size[leads] > 1
         if with_surplus:
             several |= units.above[leads] > 0
@@ -242,7 +243,7 @@ class BudgetIndex:
         ones = np.ones(len(own.positions), np.int64)
         if not several.any():
             return alone[own.positions], own.budgets, ones
-        # A unit is met on each of its nodes, and its pods are looked at once.
+        # A unit occurs on each of its nodes, and its pods are read once.
         among = np.flatnonzero(several)
         distinct, which = np.unique(leads[among], return_inverse=True)
         rows, numbers = units.going_with(distinct) if with_surplus else units.members_of(distinct)
@@ -305,7 +306,7 @@ class BudgetIndex:
     def _select(
         self, budget_id: int, namespace: str, budget: PodDisruptionBudget, given: LabelSelector | None
     ) -> None:
-        """Enter a budget where the pods that it counts look for it."""
+        """Register a budget with its namespace, so that the pods it counts find it."""
         selector, wrong = parsed(given)
         self._budgets[budget_id] = _Budget(budget, selector, wrong)
         if selector is not None:
@@ -322,7 +323,7 @@ class BudgetIndex:
             self._stale.add(namespace)
 
     def _charges(self, pod_rows: Rows) -> _Charges:
-        """Give what pods charge, in their order and by name of the budget."""
+        """Return the charges of pods, in the order of the pods, then of the budgets' names."""
         self._settle(pod_rows)
         sets = self._set_of[pod_rows]
         sizes = self._sizes[sets]
@@ -338,13 +339,13 @@ class BudgetIndex:
         return _Charges(positions, budgets)
 
     def _scarce(self, charges: _Charges) -> _Charges:
-        """Leave out the budgets that allow all of it: they are never overdrawn."""
+        """Return the charges without the budgets that allow all of them: those are never exceeded."""
         counts = np.bincount(charges.budgets, minlength=len(self.names))
         scarce = (counts > self._allowed[: len(counts)])[charges.budgets]
         return _Charges(charges.positions[scarce], charges.budgets[scarce])
 
     def _over(self, charges: _Charges) -> Rows:
-        """Give the positions that overdraw a budget: whoever comes after as many as it allows."""
+        """Return the positions that exceed a budget: those after as many as it allows."""
         by_budget = _by_digits(charges.budgets, len(self.names))
         budgets = charges.budgets[by_budget]
         counts = np.bincount(budgets, minlength=len(self.names))
@@ -370,7 +371,7 @@ class BudgetIndex:
         return over
 
     def _settle(self, pod_rows: Rows) -> None:
-        """Have the sets of these pods right: those of a new shape, or whose namespace's budgets changed."""
+        """Update the sets of these pods: after a new shape, or a change of a budget in the namespace."""
         snapshot = self._snapshot
         snapshot.reveal()
         size = len(snapshot.shape)
@@ -392,7 +393,7 @@ class BudgetIndex:
             self._lay_out()
 
     def _match(self, shape: Shape) -> tuple[int, ...]:
-        """Give the budgets that count pods of a shape, by name."""
+        """Return the budgets that count pods of a shape, by name."""
         namespace = self._namespaces.get(shape.namespace)
         if namespace is None or not shape.labelled:
             return ()
@@ -408,7 +409,7 @@ class BudgetIndex:
         return self._sets.setdefault(budgets, len(self._sets))
 
     def _lay_out(self) -> None:
-        """Have all sets in the arrays."""
+        """Write all sets into the arrays."""
         if len(self._sizes) == len(self._sets):
             return
         self._sizes = np.fromiter(map(len, self._sets), np.intp, len(self._sets))
@@ -417,14 +418,14 @@ class BudgetIndex:
 
 
 def _ranges(begins: Rows, sizes: Rows) -> Rows:
-    """Give the numbers from each beginning on, as many as its size, one range after the other."""
+    """Return the numbers from each start on, as many as its size, one range after the other."""
     before = np.cumsum(sizes) - sizes
     numbers: Rows = np.arange(int(sizes.sum())) + np.repeat(begins - before, sizes)
     return numbers
 
 
 def _by_digits(numbers: Rows | Int32s, limit: int) -> Rows:
-    """Give the stable order of numbers below a limit; a narrow type takes a fraction of the time."""
+    """Return the stable order of numbers below a limit; a narrow type takes a fraction of the time."""
     return np.argsort(numbers.astype(np.min_scalar_type(limit)), kind="stable")
 
 

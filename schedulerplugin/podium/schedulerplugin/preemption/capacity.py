@@ -1,8 +1,9 @@
-"""How many pods of a preemptor have room, as units leave and return: the question a search asks most.
+"""Counts how many pods of a preemptor have room while units leave and return.
 
-A placement answers it exactly and takes milliseconds. Here only the resources of the nodes that suit the
-preemptor count. Pods that ask for the same are one kind: of one kind the answer is a sum over nodes, which
-one unit changes by a few terms; several kinds are packed, the largest pods first and on the tightest nodes.
+A search asks this most often. A placement answers it exactly and takes milliseconds. Here only the resources
+of the nodes that suit the preemptor count. Pods with equal requests are one kind. For one kind the answer is
+a sum over nodes, which one unit changes by a few terms. Several kinds are packed, the largest pods first and
+on the tightest nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,15 +14,15 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s
 
-# Up to so many kinds are packed in every order; of more only the largest come first.
+# Up to this many kinds are packed in every order; of more kinds, only the largest come first.
 _ALL_ORDERS = 3
 
-# What one pod of a unit holds on one node: the position of the node, and the amount of each resource.
+# The resources of one pod of a unit on one node: the position of the node, and the amount of each resource.
 Held = tuple[int, tuple[int, ...]]
 
 
 class Kind(NamedTuple):
-    """So many (`number`) pods that ask for the same `amounts`, on `nodes` (a mask over the positions).
+    """`number` pods with the same requests (`amounts`), on `nodes` (a mask over the positions).
 
     One node may hold `most` of them.
     """
@@ -42,10 +43,10 @@ class Capacity(Protocol):
     unlimited: bool
 
     def leave(self, pods: Sequence[Held]) -> None:
-        """Free what these pods hold."""
+        """Free the room of these pods."""
 
     def come(self, pods: Sequence[Held]) -> None:
-        """Take it again."""
+        """Take the room of these pods again."""
 
     def pods(self) -> int:
         """Return how many pods of the preemptor have room."""
@@ -72,7 +73,7 @@ class OneKind:
         self._pods = sum(self._slots)
 
     def leave(self, pods: Sequence[Held]) -> None:
-        """Free what these pods hold."""
+        """Free the room of these pods."""
         for node, amounts in pods:
             left = self._free[node]
             for at, amount in enumerate(amounts):
@@ -80,7 +81,7 @@ class OneKind:
             self._changed(node)
 
     def come(self, pods: Sequence[Held]) -> None:
-        """Take it again."""
+        """Take the room of these pods again."""
         for node, amounts in pods:
             left = self._free[node]
             for at, amount in enumerate(amounts):
@@ -119,12 +120,12 @@ class SeveralKinds:
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
 
     def leave(self, pods: Sequence[Held]) -> None:
-        """Free what these pods hold."""
+        """Free the room of these pods."""
         for node, amounts in pods:
             self._free[:, node] += amounts
 
     def come(self, pods: Sequence[Held]) -> None:
-        """Take it again."""
+        """Take the room of these pods again."""
         for node, amounts in pods:
             self._free[:, node] -= amounts
 
@@ -160,7 +161,7 @@ def packed(free: Int64s, order: Sequence[Kind]) -> Iterator[tuple[Kind, Int64s]]
     left = free.copy()
     for at, kind in enumerate(order):
         most = slots(left, kind)
-        # Of nodes that are equally tight, those first that the kinds to come have least use for.
+        # Among equally tight nodes, first those of least use to the kinds to come.
         later = sum((slots(left, each) for each in order[at + 1 :]), np.zeros_like(most))
         tightest = np.lexsort((later, np.where(most > 0, most, np.iinfo(np.int64).max)))
         before = np.cumsum(most[tightest]) - most[tightest]

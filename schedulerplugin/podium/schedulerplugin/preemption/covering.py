@@ -1,7 +1,7 @@
-"""Which budgets of a namespace may count a pod, without asking every selector of them.
+"""Finds the budgets of a namespace that may count a pod, without evaluating every selector.
 
-A budget is nearly always made for one app and says so with one label, so a pod's labels lead to the few
-budgets that are asked; a selector without such a label is asked for every pod of its namespace.
+A budget is nearly always made for one app and selects it by one label. So a pod's labels lead to the few
+budgets to evaluate. A selector without such a label is evaluated for every pod of its namespace.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ _BARE = ("Exists", "DoesNotExist")
 
 
 class NamespaceBudgets:
-    """The budgets of a namespace, by one label that a pod must have, or `rest` where no one label will do."""
+    """The budgets of a namespace, by one label that a pod must have; `rest` have no such label."""
 
     def __init__(self) -> None:
         self.by_label: dict[tuple[str, str], list[int]] = {}
         self.rest: list[int] = []
 
     def add(self, selector: Selector, budget_id: int) -> None:
-        """Have a budget found by its selector."""
+        """Register a budget by its selector."""
         label = self._label(selector)
         (self.rest if label is None else self.by_label.setdefault(label, [])).append(budget_id)
 
     def discard(self, selector: Selector, budget_id: int) -> None:
-        """Have it found no more."""
+        """Remove a budget."""
         label = self._label(selector)
         if label is None:
             self.rest.remove(budget_id)
@@ -38,7 +38,7 @@ class NamespaceBudgets:
             del self.by_label[label]
 
     def candidates(self, shape: Shape) -> list[int]:
-        """Give the budgets that may count pods of a shape, each once."""
+        """Return the budgets that may count pods of a shape, each once."""
         return self.rest + [found for label in shape.labels for found in self.by_label.get(label, ())]
 
     def _label(self, selector: Selector) -> tuple[str, str] | None:
@@ -49,7 +49,7 @@ class NamespaceBudgets:
 
 
 def parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
-    """Read a selector: None where it counts no pod, and why if it is wrong."""
+    """Return the parsed selector, None if it counts no pod, and an error message if it is wrong."""
     odd: dict[str, None] = {}
     selector = selector_of(given, odd)
     if selector is None or not selector.requirements:
@@ -59,7 +59,7 @@ def parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
 
 
 def _wrongs(selector: Selector) -> Iterator[str]:
-    """Say what kube-scheduler could not make a selector of."""
+    """Yield the parts from which kube-scheduler could not make a selector."""
     for key, operator, values in selector.requirements:
         if operator not in (*_VALUED, *_BARE):
             yield f"{operator!r} is no operator of a label selector"

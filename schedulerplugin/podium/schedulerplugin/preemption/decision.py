@@ -1,4 +1,4 @@
-"""What was decided for one preemptor, in rows of the snapshot: an executor acts on it, `explain` reads it."""
+"""The decision for one preemptor, in rows of the snapshot: an executor carries it out, `explain` reads it."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from podium.schedulerplugin.preemption.target import Wanted
 
 
 class Decision(NamedTuple):
-    """What to do for a preemptor, by rows of the snapshot.
+    """The decision for a preemptor, by rows of the snapshot.
 
-    `placed` gives node rows by pod row. `chosen` is the preemption, None where there is none. `awaited` are
-    pods that are leaving anyway, on whose room it counts. `refusals` say why it finds no place as things are,
-    and of one that does not fit `even_so` why preemption makes none. `why` is of one that is not eligible.
+    `placed` gives node rows by pod row. `chosen` is the preemption, None if there is none. `awaited` are
+    terminating pods on whose room it counts. `refusals` say why it does not fit without preemption, and
+    `even_so` why preemption does not help. `why` is the reason why it is not eligible.
     """
 
     outcome: Outcome
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
 
 
 def together(wanted: Wanted, decisions: list[Decision]) -> Decision:
-    """Give the decisions on single pods, made one after the other, as one on all of them."""
+    """Return the decisions on single pods, made one after the other, as one decision on all of them."""
     placed = {row: node for each in decisions for row, node in each.placed.items()}
     failed = next((each for each in decisions if not each.placed), None)
     found = [each.chosen.found for each in decisions if each.chosen is not None]

@@ -1,8 +1,8 @@
-"""A decision in words: who goes, who stays and why, where the pods stand, what refused the other nodes.
+"""Explains a decision in sentences: the victims, the units that stay and why, the placement, the refusals.
 
-Nothing is decided here. What was found on the way to a decision is put into sentences, and rows become names;
-a tenant has other objects named in another way (`naming`). Only the filter that keeps the preemptor from
-standing beside a victim is asked for again, in a trial of the engine's.
+Nothing is decided here. Facts found on the way to a decision become sentences, and rows become names. A
+report for a tenant names other tenants' objects in another way (`naming`). Only the filter that refuses the
+preemptor beside a victim is evaluated again, in a trial of the engine.
 """
 
 from collections import Counter
@@ -40,25 +40,25 @@ from podium.schedulerplugin.snapshot import Problem
 from podium.wording import count, listed, some
 
 if TYPE_CHECKING:
-    # The engine asks for explanations; what it keeps is all they need of it.
+    # The engine imports this module. The values that it keeps are all that explanations need.
     from podium.schedulerplugin.engine import Engine
 
-# Of units that were spared, so many are told: those on the preemptor's nodes, the most important first.
+# The most units that are reported as spared: those on the preemptor's nodes, the most important first.
 _SPARED = 1000
-# So many of the preemptor's placements are asked what refuses them beside a victim.
+# The most placements of the preemptor for which the refusal beside a victim is computed.
 _ASKED = 16
 _BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
 
 
 class _Beside(NamedTuple):
-    """Why a pod is refused, and whether for want of room: resources, or places for pods."""
+    """Why a pod is refused, and whether the reason is room: resources, or places for pods."""
 
     why: str
     room: bool
 
 
 class Explainer:
-    """Puts one decision into words, made at `now` (seconds) by an engine that has not changed since."""
+    """Explains one decision, made at `now` (seconds) by an engine that has not changed since."""
 
     def __init__(self, engine: "Engine", decision: Decision, now: int, said: Said) -> None:
         self._engine = engine
@@ -73,7 +73,7 @@ class Explainer:
         self._units, _ = engine.units(for_group=grouped, now=now)
 
     def plan(self) -> Plan:
-        """Give the whole answer."""
+        """Return the plan with all its explanations."""
         decision = self._decision
         chosen = decision.chosen
         refusals = self._refusals
@@ -120,7 +120,7 @@ class Explainer:
         return f"{where} after preempting {what}"
 
     def _even_so(self, wanted: Wanted, obstacles: Obstacles) -> str:
-        """Say what is in the way even without all that may be preempted."""
+        """Return what refuses the preemptor even without all units that may be preempted."""
         if not (self._units.priority[self._leads()] < wanted.priority).any():
             return f"nothing has a lower priority: {obstacles.message}"
         elsewhere = obstacles.elsewhere
@@ -131,7 +131,7 @@ class Explainer:
         return f"even without all that may be preempted on the same node: {obstacles.message} {example}"
 
     def _unit_said(self, lead: int) -> str:
-        """Name a unit, and the nodes of its pods."""
+        """Return a unit's name and the nodes of its pods."""
         nodes = {self._node(node) for node in self._units.at[self._units.members(lead)].tolist()}
         return f"{self._said(*self._units.object_of(lead))} on {some(nodes)}"
 
@@ -152,7 +152,7 @@ class Explainer:
         return self._verdict(lead, self._needed(lead), violates=lead in chosen.found.violating)
 
     def _needed(self, lead: int) -> str:
-        """Say what of a unit the preemptor needs."""
+        """Return the resources of a unit that the preemptor needs."""
         chosen, core = self._decision.chosen, self._units.core.item(lead)
         if chosen is not None and (chosen.found.victims == core).any():
             return "its group is preempted as a whole"
@@ -172,14 +172,14 @@ class Explainer:
 
     @cached_property
     def _constrained(self) -> bool:
-        """Whether more than room may refuse one of the preemptor's pods."""
+        """Whether a filter other than room may refuse one of the preemptor's pods."""
         snapshot, chain = self._snapshot, self._engine.placer.chain
         shapes = {snapshot.shape.item(row) for row in self._decision.placed}
         return not all(chain.plain(snapshot.shapes[each]) for each in shapes)
 
     @cached_property
     def _beside(self) -> dict[int, _Beside]:
-        """What refuses a pod of the preemptor if one victim stays, by lead; none if several are the cause."""
+        """The refusal of a preemptor's pod if one victim stays, by lead; none if several victims cause it."""
         snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
         assert chosen is not None
         kinds = sorted({(snapshot.shape.item(row), node) for row, node in self._decision.placed.items()})
@@ -200,14 +200,14 @@ class Explainer:
         return found
 
     def _refused(self, shape_id: int, node: int) -> _Beside:
-        """Say what refuses a pod of a shape on a node."""
+        """Return the refusal of a pod of a shape on a node."""
         chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
         why = chain.why(shape, node)
         return _Beside(", ".join(why), why == chain.resources.reasons(shape, node))
 
     @cached_property
     def _wants(self) -> dict[int, set[str]]:
-        """The resources that the preemptor's pods lack as things are, by the node they are placed on."""
+        """The resources that the preemptor's pods lack without preemption, by the node they are placed on."""
         snapshot = self._snapshot
         wants: dict[int, Counter[str]] = {}
         for row, node in self._decision.placed.items():
@@ -222,7 +222,7 @@ class Explainer:
         return self._snapshot.allocatable[at].item(node) - self._snapshot.used[at].item(node)
 
     def _spared(self) -> Iterator[UnitVerdict]:
-        """Give the units of lower priority that stay: on the preemptor's nodes, or wherever they protect."""
+        """Yield the units of lower priority that stay: on the preemptor's nodes, or protected on any node."""
         wanted, decision = self._wanted, self._decision
         if wanted is None or decision.outcome is Outcome.FITS or decision.awaited or self._refusals is None:
             return
@@ -241,10 +241,10 @@ class Explainer:
                 yield self._verdict(lead, reason, violates=fate in _BY_BUDGET)
 
     def _in_question(self, wanted: Wanted, fates: dict[int, Fate]) -> Rows:
-        """Give the units of lower priority of which a reader would ask why they stay.
+        """Return the units of lower priority for which a reader would ask why they stay.
 
-        Those beside the preemptor; for a group, whose domain is all, those that something protects as well;
-        and all where it finds no place.
+        These are the units beside the preemptor. For a group, whose domain is the cluster, the protected
+        units are added. If the preemptor finds no place, these are all units.
         """
         units, decision = self._units, self._decision
         if decision.chosen is None:
@@ -263,7 +263,7 @@ class Explainer:
 
     @cached_property
     def _exempt(self) -> Bools:
-        """Which units tolerate the preemptor, by lead."""
+        """The units that tolerate the preemptor, by lead."""
         assert self._wanted is not None
         return self._units.exempt(self._wanted.priority, self._now)
 
@@ -288,7 +288,7 @@ class Explainer:
         return f"its loss would violate a PodDisruptionBudget ({some(names)})"
 
     def _tolerates(self, lead: int) -> str:
-        """Say what exempts a unit, empty where nothing does."""
+        """Return why a unit is exempt, empty if it is not."""
         if not self._exempt.item(lead):
             return ""
         units = self._units
@@ -324,7 +324,7 @@ class Explainer:
         )
 
     def _findings(self) -> Iterator[Finding]:
-        """Give what of the input could not be taken as it stands, once each."""
+        """Yield the problems of the input, once each."""
         snapshot, engine = self._snapshot, self._engine
         problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
         leads = self._leads()
@@ -354,7 +354,7 @@ class Explainer:
             yield Problem(ref, "metadata.deletionTimestamp", why)
 
     def _bad_times(self, leads: Rows) -> Iterator[Problem]:
-        """Give unreadable times of units that a class with a toleration exempts: only there they matter."""
+        """Yield unreadable times of units that a class with a toleration exempts; only there they matter."""
         units = self._units
         for lead in leads[units.until[leads] == FOREVER].tolist():
             for row in units.members(lead).tolist():

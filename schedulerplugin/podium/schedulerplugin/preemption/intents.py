@@ -1,10 +1,10 @@
-"""What a live scheduler has decided and the server does not show yet: who holds which node, who has to go.
+"""Keeps a live scheduler's decisions that the API server does not show yet: reservations and marked victims.
 
-Between a plan and the server's own account of it lie writes, and every decision in between must count with
-both. A status is also no proof of anything: whoever may write pods/status can set a nominated node or the
-condition DisruptionTarget. So a live scheduler goes by what it has decided itself as long as it knows, and
-takes for leaving only who is being deleted, or was told to go by it. Who merely asks what if (no Intents)
-has nothing else than the statuses to go by.
+The writes of a plan take time until the server shows them, and every decision in between must count with
+both. A status is also no proof: any writer of pods/status can set a nominated node or the condition
+DisruptionTarget. So a live scheduler uses its own decisions as long as it knows them. It counts only pods as
+terminating that are being deleted, or that it has marked itself. A what-if query (no Intents) can only use
+the statuses.
 """
 
 from collections.abc import Iterable
@@ -15,47 +15,47 @@ from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.preemption.spending import Spending
 from podium.view import Name
 
-# What a kube-scheduler or Podium writes on a victim before it deletes it.
+# The condition that a kube-scheduler or Podium writes on a victim before it deletes it.
 DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
 
 class Intents:
     """One scheduler's own decisions about pods, by UID; an Engine that is given them follows them.
 
-    Change them by the Engine's methods, which know what else depends on them.
+    Change them through the Engine's methods, which update the data that depends on them.
     """
 
     def __init__(self) -> None:
-        # What those who have to go charge to budgets.
+        # The charges of marked victims to budgets.
         self.spending = Spending()
         self._nominated: dict[Name, tuple[str, str]] = {}
         self._doomed: set[str] = set()
 
     def nominate(self, pod: Name, uid: str, node: str) -> None:
-        """Reserve a node for a pod, none if empty, whatever its status says from now on."""
+        """Reserve a node for a pod, whatever its status says from now on; empty for none."""
         self._nominated[pod] = (uid, node)
 
     def doom(self, uids: Iterable[str]) -> None:
-        """Count pods as leaving."""
+        """Count pods as terminating."""
         self._doomed.update(uids)
 
     def spare(self, uids: Iterable[str]) -> None:
-        """Count pods as leaving no more, unless they are being deleted."""
+        """Count pods as terminating no more, unless they are being deleted."""
         for uid in uids:
             self._doomed.discard(uid)
             self.spending.release(uid)
 
     def nomination(self, pod: Schedulable) -> str:
-        """Give the node that is reserved for a pod, empty for none."""
+        """Return the node that is reserved for a pod, empty for none."""
         known = self._nominated.get(_name(pod))
         return known[1] if known is not None and known[0] == (pod.metadata.uid or "") else stored(pod)
 
     def leaving(self, pod: Pod) -> bool:
-        """Say whether a pod is being deleted, or was told to go by this scheduler."""
+        """Return whether a pod is being deleted, or was marked by this scheduler."""
         return pod.metadata.deletionTimestamp is not None or (pod.metadata.uid or "") in self._doomed
 
     def follow(self, before: Schedulable | None, after: Schedulable | None) -> None:
-        """Forget what a change of a pod has settled: it is bound, or gone."""
+        """Forget the decisions that a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
         if after is not None and after.metadata.deletionTimestamp is not None:
             self.spending.going(after.metadata.uid or "")
@@ -68,17 +68,17 @@ class Intents:
 
 
 def stored(pod: Schedulable) -> str:
-    """Give the node that a pod's status says is reserved for it, empty for none."""
+    """Return the nominated node in a pod's status, empty for none."""
     return (pod.status.nominatedNodeName if pod.status is not None else None) or ""
 
 
 def is_leaving(pod: Schedulable) -> bool:
-    """Say whether a pod is being deleted, or has been told to go by a preemption."""
+    """Return whether a pod is being deleted, or was marked by a preemption."""
     return pod.metadata.deletionTimestamp is not None or is_preempted(pod)
 
 
 def is_preempted(pod: Schedulable | None) -> bool:
-    """Say whether a scheduler has told a pod to go; what it is doing about it does not matter."""
+    """Return whether a scheduler has marked a pod as a victim, whatever the pod does about it."""
     if pod is None:
         return False
     condition = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None

@@ -1,8 +1,8 @@
-"""How a plan names objects that belong to somebody: by name, or to one tenant the others' by UID only.
+"""Names the objects in a plan: by name, or for a tenant's report other namespaces' objects by UID only.
 
-A sentence that is finished cannot be cleaned of names for certain, for a name may be any word. So whoever
-writes a sentence is given a function that names things, and identities are veiled as the values they are.
-Nodes and classes belong to the cluster and keep their names.
+Names cannot be removed reliably from a finished sentence, because a name may be any word. So the code that
+writes a sentence is given a function that names things, and identities are veiled as values. Nodes and
+classes belong to the cluster and keep their names.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from podium.findings import Finding, ObjectRef
 from podium.schedulerplugin.preemption.outcome import Placed, Plan, UnitPod, UnitVerdict
 from podium.view import View
 
-# Gives the words for an object of a kind (Pod, PodGroup, PodDisruptionBudget), namespace and name.
+# Returns the words for an object of a kind (Pod, PodGroup, PodDisruptionBudget), namespace and name.
 Said = Callable[[str, str, str], str]
 
 NO_UID = "(no UID)"
@@ -26,28 +26,28 @@ _Named = Pod | PodGroup | PodDisruptionBudget
 
 
 def plainly(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - of Said
-    """Name an object as everybody does: `namespace/name`."""
+    """Return the plain name of an object: `namespace/name`."""
     return f"{namespace}/{name}"
 
 
 class Veil:
-    """What one tenant may know: its own objects by name, those of other namespaces by UID."""
+    """Names objects for one tenant: its own objects by name, those of other namespaces by UID."""
 
     def __init__(self, view: View, tenant: str) -> None:
         self._view = view
         self.tenant = tenant
 
     def said(self, kind: str, namespace: str, name: str) -> str:
-        """Name an object in a sentence (a Said)."""
+        """Return the words for an object in a sentence (a Said)."""
         return f"{namespace}/{name}" if namespace == self.tenant else self.uid(kind, namespace, name)
 
     def uid(self, kind: str, namespace: str, name: str) -> str:
-        """Give an object's UID, or words for none: manifests that never were on a server have none."""
+        """Return an object's UID, or words for none: manifests that never were on a server have none."""
         found = self._find(kind, namespace, name)
         return (found.metadata.uid if found is not None else None) or NO_UID
 
     def plan(self, plan: Plan) -> Plan:
-        """Veil the identities of a plan whose sentences were written with `said`."""
+        """Return a plan with veiled identities; its sentences must be written with `said`."""
         return msgspec.structs.replace(
             plan,
             placements=tuple(map(self._placed, plan.placements)),
@@ -57,7 +57,7 @@ class Veil:
         )
 
     def unit(self, unit: UnitVerdict) -> UnitVerdict:
-        """Veil a unit of another namespace, and its pods."""
+        """Return a unit with its pods, veiled if it is in another namespace."""
         if unit.namespace == self.tenant:
             return unit
         pods = tuple(UnitPod(self.uid("Pod", unit.namespace, pod.name), pod.node) for pod in unit.pods)
@@ -65,12 +65,12 @@ class Veil:
         return msgspec.structs.replace(unit, namespace="", name=name, pods=pods)
 
     def finding(self, finding: Finding) -> Finding:
-        """Veil the object of a finding, and what it quotes; one without a namespace is the cluster's."""
+        """Return a finding with its object and quotes veiled; one without a namespace is the cluster's."""
         ref = finding.object
         if ref.namespace in ("", self.tenant):
             return finding
         veiled = ObjectRef(ref.apiVersion, ref.kind, "", self.uid(ref.kind, ref.namespace, ref.name))
-        # A finding quotes what is wrong, which may be a label or any other text of somebody else's.
+        # A finding quotes the wrong value, which may be a label or any other text of another tenant.
         return msgspec.structs.replace(finding, object=veiled, field="", message=_UNTOLD)
 
     def _placed(self, placed: Placed) -> Placed:

@@ -1,10 +1,10 @@
 """Effects of a unit that is given back on pods of the preemptor: ports, affinity and spread.
 
-To place all members once more for each unit costs a gang's size times the cluster's. Nearly every unit
-concerns none of them. Of most others the answer is known at once: a pod in a domain that a member keeps to
-itself refuses its unit, whatever else is there, and so does one that keeps a member out. So pods are sorted
-by what they do to the preemptor, for all units together. Few remain whose effect depends on the pods that
-were given back before: those that count in a spread constraint of a member, or would be its first company.
+Placing all members again for each unit would cost a gang's size times the cluster's. Nearly every unit
+concerns no member. For most others the answer is known at once. A unit is refused if it has a pod in a domain
+that a member keeps to itself. It is also refused if a pod of it keeps a member out. So pods are sorted by
+their effect on the preemptor, for all units together. Few remain whose effect depends on the pods that were
+given back before. Those count in a spread constraint of a member, or would be its first company.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ from podium.schedulerplugin.shapes import PodTerm, Shape
 class _Even(NamedTuple):
     """A spread constraint of some members: where pods count, and how many more a domain may hold.
 
-    `before` gives by domain the most members that are counted there when one of these is placed; `hosts` the
-    domains where any member counts.
+    `before` gives by domain the most members that are counted there when one of these is placed. `hosts` are
+    the domains where any member counts.
     """
 
     limit: Limit
@@ -57,7 +57,7 @@ class Neighbours:
         }
 
     def repelled(self, rows: Rows, nodes: Int32s) -> Bools:
-        """Say which pods keep out, on these nodes, a member where it was placed, or are kept out by one."""
+        """Return which pods on these nodes keep out a member where it was placed, or are kept out by one."""
         kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
         repelled = np.zeros(len(rows), np.bool_)
         for term, hosts in self._apart().items():
@@ -75,7 +75,7 @@ class Neighbours:
         return repelled
 
     def counted(self, rows: Rows, nodes: Int32s) -> Bools:
-        """Say which pods count on these nodes in a spread constraint of a member, or as company of one."""
+        """Return which pods count on these nodes in a spread constraint of a member, or as its company."""
         kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
         counted = np.zeros(len(rows), np.bool_)
         for even in self._constraints:
@@ -88,7 +88,7 @@ class Neighbours:
         return counted
 
     def takes(self, rows: Rows, nodes: Int32s) -> bool:
-        """Say whether the members can stand beside more pods, and count these if they can.
+        """Return whether the members fit beside more pods, and count these pods if they do.
 
         Call it while the members count nowhere.
         """
@@ -105,7 +105,7 @@ class Neighbours:
         return True
 
     def _evenly(self, rows: Rows, nodes: Int32s) -> bool | None:
-        """Say whether spread constraints allow more pods; None where all members have to be placed."""
+        """Return whether spread constraints allow more pods; None if all members must be placed to know."""
         known: bool | None = True
         asked = self._chain.asked
         asked.hand_out()
@@ -119,7 +119,7 @@ class Neighbours:
         return known
 
     def _allows(self, even: _Even, rows: Rows, nodes: Int32s) -> bool | None:
-        """Say whether one constraint does; None where the emptiest domain may be another one."""
+        """Return whether one constraint allows them; None if the emptiest domain may be another one."""
         limit, tally = even.limit, even.limit.tally
         shapes, shape_of = self._snapshot.shapes, self._snapshot.shape
         mine = [limit.pods.match(shapes[shape_of.item(row)]) for row in rows.tolist()]
@@ -135,15 +135,15 @@ class Neighbours:
             if domain in even.before
         )
         if within and more and self._chain.nominated.counted((limit.pods,), tally):
-            # It has to hold without the nominated pods too.
+            # The constraint has to hold without the nominated pods too.
             return None
-        # More pods only ever raise the emptiest domain, which allows more.
+        # More pods can only raise the emptiest domain, and then the constraint allows more.
         if within or self._stays_emptiest(even, more):
             return within
         return None
 
     def _stays_emptiest(self, even: _Even, more: Mapping[int, int]) -> bool:
-        """Say whether a domain without members and without these pods is, and stays, the emptiest."""
+        """Return whether a domain without members and without these pods is, and stays, the emptiest."""
         tally = even.limit.tally
         least = tally.least(even.limit.min_domains)
         if tally.domains_now < even.limit.min_domains:
@@ -152,7 +152,7 @@ class Neighbours:
         return tally.holding(least) > sum(tally.counts.get(domain, 0) == least for domain in raised)
 
     def _places(self) -> bool:
-        """Place the members where they were, as far as spread and affinity decide; say whether all fit."""
+        """Place the members where they were, as far as spread and affinity decide; return whether all fit."""
         snapshot = self._snapshot
         filters = (self._chain.spread, self._chain.near)
         with snapshot.trial():
@@ -165,12 +165,12 @@ class Neighbours:
         return True
 
     def _counts(self, even: _Even, rows: Rows, nodes: Int32s) -> Bools:
-        """Say which of the pods that a constraint means count on these nodes: none that is going."""
+        """Return which matching pods a constraint counts on these nodes: none that is terminating."""
         counts: Bools = ~self._snapshot.terminating[rows] & (even.column[nodes] >= 0)
         return counts
 
     def _evens(self) -> list[_Even]:
-        """Give the constraints of the members, those once that are the same to all who have them."""
+        """Return the constraints of the members; equal constraints of several members occur once."""
         found: dict[tuple[object, ...], _Even] = {}
         for shape in self._shapes.values():
             for limit in self._chain.spread.limits(shape):
@@ -197,7 +197,7 @@ class Neighbours:
         return _Even(limit, column, before, hosts)
 
     def _apart(self) -> dict[PodTerm, list[int]]:
-        """Give the terms of anti-affinity of the members, with the nodes of those that have them."""
+        """Return the anti-affinity terms of the members, with the nodes of the members that have them."""
         apart: dict[PodTerm, list[int]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
             for term in dict.fromkeys(shape.pod_anti_affinity):
@@ -205,7 +205,7 @@ class Neighbours:
         return apart
 
     def _meant_by(self, term: PodTerm) -> list[int]:
-        """Give the nodes of the members that a term of other pods means."""
+        """Return the nodes of the members that a term of other pods matches."""
         hosts = []
         marks = pins(term.selector)
         for shape_id, shape in self._shapes.items():
@@ -216,9 +216,9 @@ class Neighbours:
         return hosts
 
     def _share(self, key: str, hosts: Iterable[int]) -> Bools:
-        """Say of each node row whether it is in one domain of a topology key with any of some nodes."""
+        """Return for each node row whether it shares a domain of a topology key with any of some nodes."""
         column = self._snapshot.columns.column(key)
-        # One entry more, which the domain -1 finds.
+        # One additional entry, which the domain -1 finds.
         shared = np.zeros(self._snapshot.columns.values(key).size + 1, np.bool_)
         shared[column[list(hosts)]] = True
         shared[-1] = False
@@ -226,7 +226,7 @@ class Neighbours:
         return share
 
     def _same_port(self, kinds: "_Kinds", nodes: Int32s) -> Bools:
-        """Say which pods have a port of the host that a member has on the same node."""
+        """Return which pods have a host port that a member has on the same node."""
         held: dict[int, list[Shape]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
             for node in self._nodes[shape_id] if shape.ports else ():
@@ -243,7 +243,7 @@ class Neighbours:
 
 
 class _Kinds:
-    """Positions of pods by shape: what shapes decide is worked out once each."""
+    """Positions of pods by shape, so that facts of a shape are computed once."""
 
     def __init__(self, shapes: Mapping[int, Shape], shape_ids: Int32s) -> None:
         self._order = np.argsort(shape_ids, kind="stable")
@@ -252,12 +252,12 @@ class _Kinds:
         self._bounds = [*first.tolist(), len(shape_ids)]
 
     def each(self) -> Iterator[tuple[Shape, Rows]]:
-        """Give each shape with the positions of its pods."""
+        """Yield each shape with the positions of its pods."""
         for at, shape in enumerate(self._shapes):
             yield shape, self._order[self._bounds[at] : self._bounds[at + 1]]
 
     def of(self, *pods: Pods) -> Rows:
-        """Give the positions of the pods that are in all of `pods`."""
+        """Return the positions of the pods that are in all of `pods`."""
         marks = next((found for each in pods if (found := pins(each.selector)) is not None), None)
         return self._positions(
             at
@@ -267,7 +267,7 @@ class _Kinds:
         )
 
     def carrying(self) -> dict[PodTerm, Rows]:
-        """Give the terms of anti-affinity that pods have, with the positions of these pods."""
+        """Return the anti-affinity terms of pods, with the positions of these pods."""
         found: dict[PodTerm, list[int]] = defaultdict(list)
         for at, shape in enumerate(self._shapes):
             for term in dict.fromkeys(shape.pod_anti_affinity):
@@ -280,5 +280,5 @@ class _Kinds:
 
 
 def _key(limit: Limit) -> tuple[object, ...]:
-    """Give what is equal for constraints that ask the same of a domain."""
+    """Return a key that is equal for constraints with the same limits on a domain."""
     return limit.tally, limit.spare, limit.min_domains

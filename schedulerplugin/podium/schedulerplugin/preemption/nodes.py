@@ -1,9 +1,10 @@
-"""The pods of each node, the least important first: what a pod that preempts looks at, for all nodes at once.
+"""The pods of each node, least important first, for the search of a lone preemptor on all nodes at once.
 
 A lone pod's domains are the nodes, thousands of them, and on each the plan is sums along a list of pods. The
-lists lie side by side, so one step along all of them is an addition and a comparison of arrays; and as lists
-begin with who is worth least, a few steps usually show the lowest priority that is enough on any node.
-`domain` has the algorithm; here is the arithmetic that says on which nodes it is worth running.
+lists are columns of one table, so one step along all of them is an addition and a comparison of arrays. Lists
+begin with the least important pods, so a few steps usually show the lowest priority that is enough on any
+node. `domain` has the algorithm; this module has the arithmetic that finds the nodes on which it is worth
+running.
 """
 
 from collections.abc import Callable
@@ -20,18 +21,18 @@ from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# A node with more pods is planned by itself, lest one such node lengthens the lists of all.
+# A node with more pods is planned by itself, because it would lengthen the lists of all nodes.
 LONGEST = 256
-# The level of a node where not all that may be taken is enough.
+# The level of a node where all potential victims together are not enough.
 NOT_ENOUGH = 2**62
 
 
 class NodeTable:
     """Pods of units by node, `pods[k]` holding every node's k-th from the least important (NO_UNIT: no more).
 
-    `leads` and `priority` are theirs. `held` counts each node's; `long` marks nodes with too many for the
-    table, `paired` those with several pods of one unit. Pods of one unit are beside each other. Call
-    `refresh` after that of the units.
+    `leads` and `priority` are those of the pods. `held` is the number of pods of each node. `long` marks
+    nodes with too many for the table, `paired` those with several pods of one unit. Pods of one unit are
+    beside each other. Call `refresh` after that of the units.
     """
 
     def __init__(self, units: Units) -> None:
@@ -43,11 +44,11 @@ class NodeTable:
         self.held: Int32s = np.zeros(0, np.int32)
         self.paired: Bools = np.zeros(0, np.bool_)
         self._requests: dict[int, Int64s] = {}
-        # The layout of the snapshot's arrays that `_requests` was read with.
+        # The layout of the snapshot's arrays with which `_requests` was read.
         self._layout = -1
         self._at: Int32s = np.zeros(0, np.int32)
         self._built: int | None = None
-        # The earliest start that counted as `now` when the order was made.
+        # The earliest start that was cut to `now` when the order was made.
         self._clipped = NO_START
 
     @property
@@ -56,7 +57,7 @@ class NodeTable:
         return self.held > LONGEST
 
     def requests(self, at: int) -> Int64s:
-        """Give what the pods of the table request of a resource, by its position."""
+        """Return the requests of the table's pods for a resource, by its position."""
         known = self._requests.get(at)
         if known is None:
             known = np.where(self.pods != NO_UNIT, self._snapshot.requests[at][self.pods], 0)
@@ -64,7 +65,7 @@ class NodeTable:
         return known
 
     def refresh(self, changed: frozenset[int], now: int) -> None:
-        """Follow the units: `changed` are pods whose unit may be another than before."""
+        """Update the table from the units: `changed` are pods whose unit may be another than before."""
         units = self._units
         self._grow()
         if self._layout != self._snapshot.layout:
@@ -100,7 +101,7 @@ class NodeTable:
         return in_units
 
     def _fill(self, rows: Rows, now: int) -> None:
-        """Enter pods, whose nodes are empty in the table."""
+        """Add pods, whose nodes are empty in the table."""
         if not len(rows):
             return
         units = self._units
@@ -150,9 +151,9 @@ class NodeTable:
 
 
 class Lists(NamedTuple):
-    """Some nodes with the beginnings of their lists: by place and node, as in the table.
+    """Some nodes with the first entries of their lists: by place and node, as in the table.
 
-    `may` says who may be taken; `amounts` are of each resource that the preemptor asks for.
+    `may` marks potential victims; `amounts` are of each resource that the preemptor requests.
     """
 
     nodes: Rows
@@ -163,9 +164,9 @@ class Lists(NamedTuple):
 
 
 class Sums:
-    """The arithmetic of one preempting pod over many nodes; `potential` says by lead who may be taken.
+    """The arithmetic of one preempting pod over many nodes; `potential` marks potential victims by lead.
 
-    `barred` adds who may not be on one node only, by place and node as in the table (None: nobody).
+    `barred` marks pods that are no victims on one node only, by place and node as in the table (None: none).
     """
 
     def __init__(
@@ -175,28 +176,28 @@ class Sums:
         self._deadline = deadline
         self._units = units
         self.barred: Bools | None = None
-        # One entry more, which the place of nobody (-1) finds.
+        # One additional entry, which an empty place (-1) finds.
         self._potential = np.append(potential, False)
         snapshot = units.snapshot
         lacks = {
             at: need - (snapshot.allocatable[at] - snapshot.used[at])
-            # A pod that asks for a resource that no node offers has no candidates.
+            # A pod that requests a resource that no node offers has no candidates.
             for at, need in (
                 (snapshot.resource[name], need) for name, need in shape.requests if name in snapshot.resource
             )
         }
-        # What no node lacks decides nothing; rows without a node lack all.
+        # A resource that no node lacks decides nothing. Rows without a node lack every resource.
         self._lacks = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}
 
     def levels(self, nodes: Bools, enough: Bools | None = None) -> Int64s:
-        """Give the lowest sufficient priority by node.
+        """Return the lowest sufficient priority by node.
 
-        NOT_ENOUGH is where there is none, where `nodes` is False, and (if `enough` nodes are marked) where it
-        is above the lowest of a marked node: nobody needs to know it there.
+        It is NOT_ENOUGH if there is none, or if `nodes` is False. If `enough` nodes are marked, it is also
+        NOT_ENOUGH where it is above the lowest of a marked node, because it is not needed there.
         """
         table = self._table
         level = np.full(len(nodes), NOT_ENOUGH, np.int64)
-        # Arrays have room to spare, which is not looked at.
+        # Arrays are longer than needed; the spare part is skipped.
         width = int(nodes.nonzero()[0].max(initial=-1)) + 1
         open_still = nodes[:width] & ~table.long[:width]
         held, enough = table.held[:width], enough[:width] if enough is not None else None
@@ -228,7 +229,7 @@ class Sums:
         return level
 
     def lists(self, nodes: Rows, depth: int) -> Lists:
-        """Give the beginnings of the lists of some nodes."""
+        """Return the first entries of the lists of some nodes."""
         table = self._table
         leads = table.leads[:depth, nodes]
         may = self._potential[leads]
@@ -238,9 +239,10 @@ class Sums:
         return Lists(nodes, leads, table.priority[:depth, nodes], may, amounts)
 
     def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> None:
-        """Bar on some nodes the units that `violating` says violate a budget there.
+        """Exclude on some nodes the units that `violating` finds to violate a budget there.
 
-        It is given leads and their node rows, node by node and the most important first, each unit once.
+        `violating` is called with leads and their node rows, node by node and the most important first, each
+        unit once.
         """
         table = self._table
         leads = table.leads[::-1, nodes].T
@@ -257,7 +259,7 @@ class Sums:
         self.barred[:, nodes] = flags.T[::-1]
 
     def depth(self, nodes: Bools, level: int) -> int:
-        """Give how long the lists of some nodes are up to a priority."""
+        """Return the length of the lists of some nodes up to a priority."""
         table = self._table
         for depth in range(len(table.pods)):
             self._deadline.check()
@@ -266,9 +268,9 @@ class Sums:
         return len(table.pods)
 
     def cheapest(self, lists: Lists, level: int, now: int) -> tuple[Cost, Rows]:
-        """Reprieve on every node, the most important first; give the least cost, and the nodes that have it.
+        """Reprieve on every node, the most important first; return the least cost, and its nodes.
 
-        Exact where only room decides and no budget is in play, for nodes of one level, whose lists reach that
+        Exact if only room decides and no budget is in play, for nodes of one level, whose lists reach that
         far.
         """
         units, leads = self._units, lists.leads
@@ -312,7 +314,7 @@ class Sums:
         return Harm(0, tuple(levels), int(work.min()), -latest), lists.nodes[at[start == latest]]
 
     def fewest(self, lists: Lists, level: int) -> Int64s:
-        """Return for each node a number of units of a priority without which no plan there can do."""
+        """Return for each node a number of units of a priority that every plan there needs at least."""
         fewest = np.zeros(len(lists.nodes), np.int64)
         lower, top = lists.may & (lists.priority < level), lists.may & (lists.priority == level)
         for amounts, lack in zip(lists.amounts, self._lacks.values(), strict=True):
@@ -322,7 +324,7 @@ class Sums:
         return fewest
 
     def _taken(self, lists: Lists, level: int) -> Bools:
-        """Say who is a victim, by place and node, one entry for each unit."""
+        """Return the victims, by place and node, one entry for each unit."""
         may = lists.may & (lists.priority <= level)
         amounts = [np.where(may, each, 0) for each in lists.amounts]
         head = may
@@ -345,7 +347,7 @@ class Sums:
 
     @staticmethod
     def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s], paired: Rows) -> Bools:
-        """Have one entry of each unit on a node stand for all, the most important; say which."""
+        """Let the most important entry of each unit on a node stand for all; return those entries."""
         head = may.copy()
         same = (leads[:-1, paired] == leads[1:, paired]) & may[:-1, paired]
         head[:-1, paired] &= ~same

@@ -1,8 +1,8 @@
-"""Which pending pods hold room on a node that was reserved for them, and how much they count.
+"""Keeps the pending pods that hold room on a node reserved for them, and the priority they count with.
 
-A preemption takes its time, and the room it makes belongs to its preemptor: whoever is decided about
-meanwhile, of no higher priority, has to count the preemptor as if it stood there already. A burst of
-preemptors is hundreds of them in every decision, so they lie in arrays, in step with pods and intents.
+A preemption takes time, and the room it makes belongs to its preemptor. Until then, a decision for a pod of
+no higher priority has to count the preemptor as if it ran there already. A burst of preemptors adds hundreds
+of them to every decision, so they are in arrays, in step with pods and intents.
 """
 
 from collections.abc import Callable, Collection
@@ -18,10 +18,10 @@ _NO_NODE = -1
 
 
 class Nominations:
-    """The reservations of a snapshot's pods: `says` gives the node (empty: none) that a pod names.
+    """The reservations of a snapshot's pods: `says` returns a pod's reserved node (empty: none).
 
-    `worth` gives the priority of a pod's row; `note` the pod when that, or what it says, may have changed. A
-    pod that counts on a node, for its binding is on the way, holds no other.
+    `worth` returns the priority of a pod's row. Call `note` when the pod, its priority or its reserved node
+    may have changed. A pod that counts on a node, because its bind is in flight, holds no other node.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class Nominations:
         self._worth = worth
         self._names: dict[int, str] = {}
         self._rows: dict[str, set[int]] = {}
-        # By place: pod and node rows, and what the pod counts as; what ends gives its place to the last.
+        # By place: pod rows, node rows and priorities. When an entry is removed, the last entry takes its
+        # place.
         self._place: dict[int, int] = {}
         self._pods: Rows = np.zeros(0, np.intp)
         self._nodes: Int32s = np.zeros(0, np.int32)
@@ -40,7 +41,7 @@ class Nominations:
         self._nodes_at = snapshot.node_revision
 
     def note(self, row: int) -> None:
-        """Read anew what the pod on a row says, if there is one."""
+        """Update the reservation of the pod on a row, if there is one."""
         pod = self._snapshot.pods[row]
         name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
         if name != self._names.get(row, ""):
@@ -51,12 +52,12 @@ class Nominations:
             self._priority[self._place[row]] = self._worth(row)
 
     def note_all(self) -> None:
-        """Read all of them anew."""
+        """Update all reservations."""
         for row in tuple(self._names):
             self.note(row)
 
     def in_step(self, row: int) -> bool:
-        """Return whether what is stored for a pod is what the pod says now."""
+        """Return whether the data stored for a pod equals its current reservation."""
         self._settle()
         pod = self._snapshot.pods[row]
         name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
@@ -68,11 +69,11 @@ class Nominations:
         return self._names.get(row) == name and row in self._rows.get(name, ()) and stored == expected
 
     def of(self, row: int) -> str:
-        """Give the node that is reserved for a pod, known or not; empty for none."""
+        """Return the node reserved for a pod, even if the node is unknown; empty for none."""
         return self._names.get(row, "") if self._snapshot.node.item(row) < 0 else ""
 
     def counted(self, priority: int, but: Collection[int]) -> tuple[Rows, Int32s]:
-        """Give the pods of no lower priority, and none of these, that hold a node; and the nodes, by rows."""
+        """Return the pods of no lower priority that hold a node, except those in `but`; and the node rows."""
         self._settle()
         held = len(self._place)
         pods, nodes = self._pods[:held], self._nodes[:held]
@@ -81,7 +82,7 @@ class Nominations:
         return pods[counts], nodes[counts]
 
     def on(self, node_row: int) -> Collection[int]:
-        """Give the pods for which a node is reserved, those that count on one among them."""
+        """Return the pods with this node reserved, including those that count on a node."""
         return self._rows.get(self._snapshot.names[node_row] or "", ())
 
     def _add(self, row: int, name: str) -> None:
@@ -110,7 +111,7 @@ class Nominations:
                 array[place] = array[last]
 
     def _settle(self) -> None:
-        """Find the nodes anew if some came or went."""
+        """Look up the nodes again if some came or went."""
         if self._nodes_at == self._snapshot.node_revision:
             return
         self._nodes_at = self._snapshot.node_revision

@@ -1,8 +1,8 @@
-"""Why preemption makes no room for a preemptor: what refuses each node once its victims are gone.
+"""Explains why preemption makes no room for a preemptor: what refuses each node once its victims are gone.
 
 A lone pod's victims are the units of one node, so each node is judged without its own units only. A pod on
-another node may be all that is in the way (required anti-affinity, topology spread). KEP-5710 does not evict
-it, nor does kube-scheduler, and the reason says so.
+another node may be the only obstacle (required anti-affinity, topology spread). Neither KEP-5710 nor
+kube-scheduler evicts such a pod, and the reason says so.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ from podium.schedulerplugin.preemption.stage import Domain
 from podium.schedulerplugin.shapes import Shape
 from podium.wording import count
 
-# Of a node whose plan would violate a budget; there is no other reason where nothing refuses the preemptor.
+# The reason for a node whose plan would violate a budget: no filter refuses the preemptor there.
 STRICT = "node(s) had room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
 
 
 class Elsewhere(NamedTuple):
-    """How many `nodes` take the pod only if units of other nodes go, and which ones for the first by name.
+    """The number of `nodes` that take the pod only if units of other nodes are evicted.
 
-    `node` is the row of that node, `units` are the leads of the units in the way.
+    `node` is the row of the first of them by name, `units` are the leads of the units in the way for it.
     """
 
     nodes: int
@@ -32,14 +32,14 @@ class Elsewhere(NamedTuple):
 
 
 class Obstacles(NamedTuple):
-    """What refuses each node without the units that may be preempted for it."""
+    """The refusals of each node without the units that may be preempted for it."""
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
 
     @property
     def message(self) -> str:
-        """The sentence of kube-scheduler, and one that counts the nodes where other nodes are in the way."""
+        """The sentence of kube-scheduler, and one that counts the nodes blocked by pods of other nodes."""
         if self.elsewhere is None:
             return self.refusals.message
         nodes = count(self.elsewhere.nodes, "node")
@@ -64,7 +64,8 @@ def of_pod(chain: Chain, planner: DomainPlanner) -> Obstacles:
             return without_all(chain, shape)
         alone = free = chain.mask(shape)
         if shape.spread or shape.pod_affinity:
-            # Both may refuse the pod because units went; what else refuses it now always does.
+            # Spread and affinity may refuse the pod because units are gone. Any other current refusal is
+            # permanent.
             alone = chain.roomy(shape) & ~_lasting(chain, planner, leads)
         reasons = dict(chain.refused(shape, snapshot.alive & ~alone))
     elsewhere = []
@@ -110,7 +111,7 @@ def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhe
 
 
 def _told(chain: Chain, reasons: dict[str, Bools]) -> Refusals:
-    """Gather reasons; budgets are what is left where nothing refuses the pod."""
+    """Return all refusals; nodes that nothing refuses are blocked by budgets."""
     alive = chain.snapshot.alive
     left = alive & ~np.logical_or.reduce([np.zeros_like(alive), *reasons.values()])
     return chain.told(alive, [*reasons.items(), (STRICT, left)])

@@ -1,7 +1,7 @@
-"""What a plan says: values for a reader, a report or an executor, free of the snapshot's rows.
+"""The plan as values for a reader, a report or an executor, free of the snapshot's rows.
 
-They are the JSON of `podium whatif` too, so the field names are the wire's. Names of pods are
-`namespace/name`; a plan tells everything that was decided, and nothing else has to be asked to explain it.
+These values are also the JSON of `podium whatif`, so the field names are those of the JSON. Names of pods are
+`namespace/name`. A plan contains everything that was decided, and nothing else is needed to explain it.
 """
 
 from enum import StrEnum
@@ -14,17 +14,17 @@ API_VERSION = "cli.podium.dev/v1"
 
 
 class Outcome(StrEnum):
-    """What becomes of the preemptor."""
+    """The result for the preemptor."""
 
     FITS = "Fits"
     FITS_AFTER_PREEMPTION = "FitsAfterPreemption"
     DOES_NOT_FIT = "DoesNotFit"
-    # It may not preempt, or cannot be judged; the message says why.
+    # It may not preempt, or cannot be evaluated; the message says why.
     NOT_ELIGIBLE = "NotEligible"
 
 
 class Semantics(StrEnum):
-    """Whose rules decide: the spec's, a kube-scheduler release's, or plain pod preemption (gates off)."""
+    """The rules in force: the spec's, a kube-scheduler release's, or plain pod preemption (gates off)."""
 
     KEP = "kep"
     V1_36 = "1.36"
@@ -33,7 +33,7 @@ class Semantics(StrEnum):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """Where a pod of the preemptor would stand."""
+    """The node on which a pod of the preemptor would run."""
 
     pod: str
     node: str
@@ -47,9 +47,9 @@ class UnitPod(msgspec.Struct, frozen=True):
 
 
 class UnitVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit of preemption (`kind` Pod or PodGroup) and why it is taken, or spared.
+    """A unit of preemption (`kind` Pod or PodGroup) and why it is a victim, or spared.
 
-    `violatesBudget` says that taking it would leave a PodDisruptionBudget with too few. `reason` is a
+    `violatesBudget` says that its eviction would leave a PodDisruptionBudget with too few pods. `reason` is a
     sentence for a person.
     """
 
@@ -71,7 +71,7 @@ class HarmLevel(msgspec.Struct, frozen=True):
 
 
 class PlanHarm(msgspec.Struct, frozen=True):
-    """What a plan costs others (`harm`); levels come from the highest priority down.
+    """The cost of a plan to others (`harm`); levels come from the highest priority down.
 
     `violations` are pods evicted beyond what budgets allow. `acceleratorSeconds` is the work lost.
     """
@@ -82,17 +82,17 @@ class PlanHarm(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> int:
-        """The pods that go."""
+        """The number of pods to be evicted."""
         return sum(level.pods for level in self.levels)
 
     @property
     def units(self) -> int:
-        """The units that go."""
+        """The number of units to be evicted."""
         return sum(level.units for level in self.levels)
 
 
 class NodeReason(msgspec.Struct, frozen=True):
-    """Why so many nodes are no place for the preemptor, with some of their names."""
+    """Why `nodes` nodes are no place for the preemptor, with some of their names."""
 
     reason: str
     count: int
@@ -102,7 +102,7 @@ class NodeReason(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one preemptor.
 
-    `minimalPriority` is N of the spec. It and `harm` are None where nothing is preempted.
+    `minimalPriority` is N of the spec. It and `harm` are None if nothing is preempted.
     """
 
     semantics: Semantics

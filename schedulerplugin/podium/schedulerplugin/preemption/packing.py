@@ -1,8 +1,8 @@
-"""The pods of a preemptor by kind, and a placement that packs them: the largest first, on the tightest nodes.
+"""Sorts a preemptor's pods by kind, and packs them: the largest first, on the tightest nodes.
 
 Pods are placed in the order of their priority, age and name, each on the node with the best score. A group
-whose members differ may find no place in that order though it has one in another: a small member takes the
-only empty node. Then its members are packed (`capacity`), and every filter checks the result.
+whose members differ may find no place in that order, and one in another order: a small member takes the only
+empty node. Then its members are packed (`capacity`), and every filter checks the result.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from podium.schedulerplugin.preemption.capacity import Kind, SeveralKinds
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# Of a preemptor with more kinds of pods none are packed: time grows with the kinds, which a tenant chooses.
+# If a preemptor has more kinds of pods, they are not packed: time grows with the kinds, which a tenant
+# chooses.
 MOST_KINDS = 32
 _HOST = "kubernetes.io/hostname"
 
@@ -26,7 +27,7 @@ _HOST = "kubernetes.io/hostname"
 class Kinds(NamedTuple):
     """The pods to place by kind: `rows` of each, and the `kinds` over the positions of `nodes` (node rows).
 
-    `resources` are the positions of the resources that any of them asks for.
+    `resources` are the positions of the resources that any of them requests.
     """
 
     rows: list[list[int]]
@@ -35,17 +36,17 @@ class Kinds(NamedTuple):
     resources: list[int]
 
     def free(self, snapshot: Snapshot) -> list[Int64s]:
-        """Return the free room of each resource by node, as things are."""
+        """Return the free room of each resource by node, without preemption."""
         return [snapshot.allocatable[at][self.nodes] - snapshot.used[at][self.nodes] for at in self.resources]
 
 
 def asked(shape: Shape) -> Shape:
-    """Return what of a plain shape decides where it fits."""
+    """Return the part of a plain shape that decides where it fits."""
     return shape._replace(labels=(), scored=(0, 0))
 
 
 def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> Kinds | None:
-    """Return the kinds of the `needed` pods that ask for least, the first of equals; None if too many."""
+    """Return the kinds of the `needed` pods with the least requests, first of equals; None for too many."""
     snapshot = chain.snapshot
     by_shape: dict[Shape, list[int]] = {}
     for row in _smallest(snapshot, rows, needed):
@@ -57,7 +58,7 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
     if within is not None:
         masks = [mask & within for mask in masks]
     nodes = np.flatnonzero(np.logical_or.reduce(masks))
-    # A pod that asks for a resource that no node offers suits no node.
+    # A pod that requests a resource that no node offers suits no node.
     names = sorted({name for shape in by_shape for name, _ in shape.requests if name in snapshot.resource})
     kinds = [
         Kind(
@@ -104,7 +105,7 @@ def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[
 
 
 def _alone(chain: Chain, shape: Shape) -> bool:
-    """Return whether pods of a shape keep each other from one host."""
+    """Return whether pods of a shape exclude each other from one host."""
     if shape.ports:
         return True
     around = labels_of(chain.namespaces.get(shape.namespace))

@@ -1,9 +1,9 @@
-"""Which pods belong to a node rather than to a workload: mirrors of static pods, and pods of DaemonSets.
+"""Recognizes pods that belong to a node, not to a workload: mirrors of static pods, and pods of DaemonSets.
 
-To evict one is futile. Its kubelet or its DaemonSet makes it again for the same node, where it competes with
-the preemptor for the room. But a tenant may write any annotation, owner or affinity into a pod, so none of
-these proves anything alone. What the API server can confirm counts: the owner exists, with that UID. The rest
-is undone by its owner. A kubelet deletes mirror pods that it has no static pod for. The DaemonSet controller
+Evicting one is futile. Its kubelet or its DaemonSet creates it again for the same node, where it competes
+with the preemptor for the room. But a tenant may write any annotation, owner or affinity into a pod, so none
+of these is proof alone. The part that the API server can confirm counts: the owner exists, with that UID. The
+owner undoes the rest. A kubelet deletes mirror pods that it has no static pod for. The DaemonSet controller
 deletes all pods of a DaemonSet on a node but one, and disowns those that its selector does not match.
 """
 
@@ -26,7 +26,7 @@ def daemon_set(pod: Schedulable) -> str | None:
 def of_daemon_set(pod: Schedulable, view: View) -> bool:
     """Return whether a DaemonSet that exists made a pod for the node where the pod is.
 
-    Where DaemonSets could not be read, it suffices that the pod names one.
+    If DaemonSets could not be read, it is enough that the pod names one.
     """
     owner = _controller(pod, DAEMON_SET)
     if owner is None or not _made_for_its_node(pod):
@@ -50,7 +50,7 @@ def _controller(pod: Schedulable, kind: tuple[str, str]) -> OwnerReference | Non
 
 
 def _made_for_its_node(pod: Schedulable) -> bool:
-    """Return whether the node affinity is what the DaemonSet controller writes: the name of one node."""
+    """Return whether the node affinity is in the DaemonSet controller's form: the name of one node."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
     terms = (required.nodeSelectorTerms if required is not None else None) or ()

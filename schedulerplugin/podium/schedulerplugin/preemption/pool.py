@@ -1,7 +1,8 @@
-"""The units that a search may evict, as arrays and plain lists: what their pods hold, weigh and charge.
+"""The units that a search may evict, as arrays and plain lists: the room, weight and charges of their pods.
 
-A cluster has a hundred thousand pods; a search moves them one by one. So of many units only those are looked
-at that are on the nodes which are cheapest to free, in numbers that leave several times the room needed.
+A cluster has a hundred thousand pods, and a search moves them one by one. So if there are many units, the
+search uses only those on the nodes that are cheapest to free. It takes enough of them to leave several times
+the room needed.
 """
 
 from typing import NamedTuple
@@ -18,15 +19,15 @@ from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 
 # Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
 _MANY = 4096
-# Those have room for so many times the pods that are needed, and are at least so many.
+# Those nodes have room for this many times the pods needed, and are at least this many.
 _TIMES, _NODES = 2, 64
 
 
 class Pool(NamedTuple):
     """Units (`leads`, the most important first), and their pods on nodes that suit the preemptor.
 
-    Of each pod `owner` is the position of its unit, `node` that of its node, and `amounts` has one array for
-    each resource that the preemptor asks for. `free` is the room by node with every unit in place.
+    Of each pod `owner` is the position of its unit, and `node` that of its node. `amounts` has one array for
+    each resource that the preemptor requests. `free` is the room by node with every unit in place.
     """
 
     leads: Rows
@@ -44,7 +45,7 @@ class Pool(NamedTuple):
         return rooms
 
     def only(self, units: Bools) -> "Pool":
-        """Return the pool of these units (by position); the others stay."""
+        """Return the pool of these units (by position); the others stay in place."""
         here = units[self.owner]
         numbers = np.cumsum(units) - 1
         return self._replace(
@@ -110,7 +111,7 @@ def _surplus(pool: Pool, units: Units) -> list[list[int]]:
     if above:
         position = {lead: at for at, lead in enumerate(pool.leads.tolist())}
         for at in above:
-            # A pool has no core without all of its surplus; it may have surplus without its core.
+            # A pool with a core has all of its surplus, but it may have surplus without its core.
             core = position.get(cores.item(at))
             if core is not None:
                 found[core].append(at)
@@ -118,9 +119,9 @@ def _surplus(pool: Pool, units: Units) -> list[list[int]]:
 
 
 def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
-    """Return for each pod roughly how many pods of the preemptor its room is enough for.
+    """Return for each pod roughly how many pods of the preemptor fit in its room.
 
-    What a node is short of counts, or all that is asked for where it is short of nothing.
+    Only resources that a node is short of count; if it is short of none, all requested ones count.
     """
     largest = max(kinds.kinds, key=lambda kind: kind.amounts)
     least = np.full(len(pool.owner), np.inf)
@@ -136,13 +137,13 @@ def _usefulness(pool: Pool, kinds: Kinds) -> Int64s:
 
 
 def _enough(pool: Pool, kinds: Kinds, away: Bools) -> bool:
-    """Return whether each kind has room for its pods, were it alone."""
+    """Return whether each kind alone has room for its pods."""
     room = pool.room(away)
     return all(int(slots(room, kind).sum()) >= kind.number for kind in kinds.kinds)
 
 
 def _within_budgets(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
-    """Return the units, the least important first, that budgets allow to go, if they are enough."""
+    """Return the units, the least important first, that budgets allow to evict, if they are enough."""
     backwards = pool.leads[::-1]
     numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
     lawful = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
@@ -170,7 +171,7 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
         return pool
     priority = units.priority[pool.leads]
     levels, level = np.unique(priority, return_inverse=True)
-    # A unit outweighs all of lower priority on its nodes; each of its pods has a share of it.
+    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
     loss = (0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
     lost = np.bincount(pool.node, loss, len(kinds.nodes))
     empty = pool.room(np.ones(len(pool.leads), np.bool_))

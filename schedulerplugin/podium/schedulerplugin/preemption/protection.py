@@ -1,9 +1,9 @@
-"""Why a pod can never be a victim, whoever preempts, and what of its class a plan had to note.
+"""Decides which pods are never victims, whoever preempts, and reports problems of their classes.
 
-Podium protects more than kube-scheduler does: the pods that run the cluster, those that belong to a node
-(`pinned`), and those of another scheduler where the administrator says so. What a released
-kube-scheduler evicts is evicted here too when its semantics are asked for; but a scheduler of ours that goes
-by them leaves the pods of the cluster and of its nodes alone.
+Podium protects more than kube-scheduler does: the pods that run the cluster, and pods that belong to a node
+(`pinned`). It also protects pods of another scheduler if the administrator says so. Under the semantics of a
+release, the victims are those of that release's kube-scheduler. But a live scheduler of ours with such
+semantics still spares the pods of the cluster and of its nodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ SYSTEM_NAMESPACE = "kube-system"
 
 
 def protected(pod: Schedulable, settings: Settings, view: View) -> str | None:
-    """Say why a pod is never a victim; None if it may be one."""
+    """Return why a pod is never a victim; None if it may be one."""
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
@@ -40,7 +40,7 @@ def protected(pod: Schedulable, settings: Settings, view: View) -> str | None:
 
 
 def class_findings(class_name: str, classes: Mapping[str, PriorityClass]) -> Iterator[Finding]:
-    """Yield what is wrong with the preemption toleration of a class that potential victims name."""
+    """Yield the problems of the preemption toleration of a class that potential victims name."""
     found = classes.get(class_name)
     if found is not None:
         yield from unreadable(found)

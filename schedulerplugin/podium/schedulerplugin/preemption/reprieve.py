@@ -1,8 +1,8 @@
-"""Which units can be given back beside a preemptor that was placed, for tens of thousands of units at once.
+"""Finds the units that can be given back beside a placed preemptor, for tens of thousands of units at once.
 
-They are asked in order, and each that stays takes from what is left for the next. Most units have no pod on a
-node of the preemptor, and concern it in no other way: they stay, and are not looked at. For the others the
-answer is a subtraction (`room`), and where neighbours decide, mostly a comparison (`neighbours`).
+Units are tried in order, and each one that stays reduces the room for the next. Most units have no pod on a
+node of the preemptor, and concern it in no other way: they stay without a check. For the others the answer is
+a subtraction (`room`), and where neighbours decide, mostly a comparison (`neighbours`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 
 class _Unit(NamedTuple):
-    """A unit to ask about: its number, what it takes on the preemptor's nodes, and its pods that count."""
+    """A unit to check: its number, its room on the preemptor's nodes, and its pods that count."""
 
     number: int
     takes: list[Taken]
@@ -32,10 +32,10 @@ class _Unit(NamedTuple):
 def stays(
     units: Units, leads: Rows, placed: Mapping[int, int], neighbours: Neighbours | None, deadline: Deadline
 ) -> Bools:
-    """Say of each unit whether it can be given back where it ran, after those before it.
+    """Return for each unit whether it can be given back where it ran, after those before it.
 
-    `placed` gives the node rows of the preemptor's pods, which are assumed there; without `neighbours`
-    nothing but room decides. Nothing is moved.
+    `placed` gives the node rows of the preemptor's pods, which are assumed there. Without `neighbours`
+    nothing but room decides. No pod is moved.
     """
     snapshot = units.snapshot
     rows = units.all_members(leads)
@@ -61,7 +61,7 @@ def stays(
 
 
 def _near(snapshot: Snapshot, placed: Mapping[int, int], nodes: Int32s) -> Bools:
-    """Say which of these nodes hold a pod of the preemptor."""
+    """Return which of these nodes hold a pod of the preemptor."""
     beside = np.zeros(len(snapshot.alive), np.bool_)
     beside[list(placed.values())] = True
     near: Bools = beside[nodes]
@@ -71,7 +71,7 @@ def _near(snapshot: Snapshot, placed: Mapping[int, int], nodes: Int32s) -> Bools
 def _to_ask(  # noqa: PLR0917 - arrays by pod
     snapshot: Snapshot, room: Room, rows: Rows, nodes: Int32s, owners: Int64s, near: Bools, counted: Bools
 ) -> Iterator[_Unit]:
-    """Give the units with a pod that is `near` or `counted`, in order."""
+    """Yield the units with a pod that is `near` or `counted`, in order."""
     asked = np.flatnonzero(near | counted)
     amounts = (snapshot.requests[at][rows[asked]].tolist() for at in room.resources)
     takes = zip(nodes[asked].tolist(), zip(*amounts, strict=True), strict=True)

@@ -1,14 +1,14 @@
-"""The room beside the pods of a preemptor that were placed, as plain integers.
+"""The room beside the placed pods of a preemptor, as plain integers.
 
-Whether a unit can be given back is asked for tens of thousands of units. As far as room decides, the answer
-is a subtraction on the nodes that the unit shares with the preemptor.
+The search checks for tens of thousands of units whether one can be given back. As far as room decides, the
+answer is a subtraction on the nodes that the unit shares with the preemptor.
 """
 
 from collections.abc import Mapping, Sequence
 
 from podium.schedulerplugin.snapshot import Snapshot
 
-# Room of a resource that no pod of the preemptor asks for on a node: more than all pods there can take.
+# Room of a resource that no pod of the preemptor requests on a node: more than all pods there can take.
 _NO_MATTER = 2**100
 
 # The node of a pod of a unit, and the amounts of `Room.resources`.
@@ -18,8 +18,8 @@ Taken = tuple[int, Sequence[int]]
 class Room:
     """The room left on the nodes of `placed` (node rows by pod row), whose pods are assumed there.
 
-    A filter looks only at what a pod asks for: on a node where no pod of the preemptor wants accelerators,
-    units that hold some never stand in its way.
+    A filter looks only at what a pod requests. On a node where no pod of the preemptor requests accelerators,
+    units that hold some never block it.
     """
 
     def __init__(self, snapshot: Snapshot, placed: Mapping[int, int]) -> None:
@@ -54,16 +54,16 @@ class Room:
         return True
 
     def leave(self, unit: Sequence[Taken]) -> None:
-        """Give back what a unit has taken."""
+        """Free the room of a unit again."""
         for node, wanted in unit:
             left = self._left[node]
             self._left[node] = [have + want for have, want in zip(left, wanted, strict=True)]
 
 
 def beside(left: list[int], wanted: Sequence[int]) -> list[int] | None:
-    """Give what is left once so much is taken; None where it does not fit.
+    """Return the room that is left after `wanted` is taken; None if it does not fit.
 
-    What is not wanted need not be there: a node may be in debt with it.
+    A resource that is not wanted need not be free: a node may be overcommitted in it.
     """
     less = [have - want for have, want in zip(left, wanted, strict=True)]
     return None if any(have < 0 < want for have, want in zip(less, wanted, strict=True)) else less

@@ -1,8 +1,9 @@
-"""The snapshot as the stage on which a plan is tried: who leaves it, who enters, and whether all still fit.
+"""Tries a plan on the snapshot: moves units and the preemptor, and checks whether all still fit.
 
-Every method moves pods on the snapshot, inside a trial of the caller's that takes all of it back. Whether a
-unit can be given back beside the preemptor is asked for thousands of units. For pods that ask for resources
-only the answer is a subtraction on the few nodes they were put on; for others every filter is asked again.
+Every method moves pods on the snapshot, inside a trial of the caller's that undoes all moves. Thousands of
+units are checked for whether they can be given back beside the preemptor. For pods that only request
+resources, the answer is a subtraction on the few nodes they were placed on. For others every filter is
+evaluated again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,9 +25,9 @@ from podium.schedulerplugin.preemption.units import Units
 
 
 class Preemptor(NamedTuple):
-    """Who wants room: pods to place, in order, of which at least `needed` must be placed.
+    """Pods to place, in order, of which at least `needed` must be placed.
 
-    `nominated` gives the node rows that are reserved for some of the pods, and are to be tried first.
+    `nominated` gives the node rows that are reserved for some of the pods, and are tried first.
     """
 
     rows: tuple[int, ...]
@@ -37,7 +38,7 @@ class Preemptor(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """Where the preemptor is to be put: one node, or the nodes of a mask (None: all of the cluster)."""
+    """The nodes for the preemptor: one node, or the nodes of a mask (None: all of the cluster)."""
 
     name: str
     node: int | None = None
@@ -48,7 +49,7 @@ class Stage:
     """One preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
 
     `has_company` says that one of its pods has required affinity to other pods. `monotone` says that more
-    room can only help, which is so where all its pods ask for the same.
+    room can only help, which is so if all its pods have the same requests.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class Stage:
         self.monotone = self.plain and len({asked(shape) for shape in distinct}) == 1
 
     def trial(self) -> AbstractContextManager[Trial]:
-        """Begin a block of moves that end with it, unless they are kept."""
+        """Begin a block whose moves are undone at its end, unless they are kept."""
         return self.snapshot.trial()
 
     def place(self, domain: Domain) -> dict[int, int] | None:
-        """Place and assume the preemptor; None, and nothing assumed, where too few of its pods fit.
+        """Place and assume the preemptor; None, and nothing assumed, if too few of its pods fit.
 
         The spec frees room for exactly the members that are needed; kube-scheduler for all it can place.
         """
@@ -113,14 +114,14 @@ class Stage:
         return kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
 
     def fits(self, domain: Domain) -> bool:
-        """Say whether the preemptor can be placed as things are."""
+        """Return whether the preemptor can be placed now."""
         if self.monotone:
             return self.room(domain) >= self.preemptor.needed
         with self.trial():
             return self.place(domain) is not None
 
     def room(self, domain: Domain) -> int:
-        """Count the pods of a monotone preemptor that there is room for."""
+        """Return how many pods of a monotone preemptor have room."""
         self.deadline.check()
         snapshot, shape = self.snapshot, self.shapes[0]
         nodes = self._placer.chain.static(shape)
@@ -140,18 +141,18 @@ class Stage:
         return int(at_most[nodes].sum())
 
     def lift(self, leads: Rows) -> None:
-        """Take units away."""
+        """Remove units from their nodes."""
         self.deadline.check()
         self.snapshot.lift_many(self.units.all_members(leads))
 
     def put_back(self, leads: Rows) -> None:
-        """Give units back where they ran, whatever stands there now."""
+        """Put units back where they ran, whatever runs there now."""
         self.deadline.check()
         rows = self.units.all_members(leads)
         self.snapshot.assume_many(rows, self.units.at[rows])
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:
-        """Give units back in order where the preemptor, which is assumed, still fits; say which."""
+        """Return the units given back, in order, beside which the assumed preemptor still fits."""
         chain = self._placer.chain
         neighbours = None if self.plain else Neighbours(chain, placed, self.deadline)
         back = leads[stays(self.units, leads, placed, neighbours, self.deadline)]
@@ -160,7 +161,10 @@ class Stage:
         return kept
 
     def reprieve_anew(self, leads: Rows, placed: dict[int, int], domain: Domain) -> list[int]:
-        """Give units back in order where the preemptor can be placed anew, as 1.36 does for groups."""
+        """Return the units given back, in order, beside which the preemptor can be placed again.
+
+        1.36 does this for groups.
+        """
         rows = np.fromiter(placed, np.intp, len(placed))
         self.snapshot.lift_many(rows)
         back = self._one_by_one(leads, lambda: self.fits(domain))
@@ -181,13 +185,13 @@ class Stage:
 
 
 class NodeStage(Stage):
-    """One node where only room can refuse a lone pod: integers stand for the snapshot, and nothing moves.
+    """A single node where only room can refuse a lone pod: integers replace the snapshot, no pod is moved.
 
-    To move pods and take it back costs several times what the arithmetic does, and a pod has many nodes.
+    Moving pods and undoing it costs several times the arithmetic, and a pod has many nodes.
     """
 
     def __init__(self, whole: Stage, node: int) -> None:
-        # All but the moves is the same, and costs more to make than to share.
+        # All attributes but the moves are equal, and cheaper to share than to create.
         vars(self).update(vars(whole))
         self.plain = self.monotone = True
         snapshot = whole.snapshot
@@ -200,7 +204,7 @@ class NodeStage(Stage):
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Begin a block whose end has the room as it was, unless it is kept."""
+        """Begin a block that restores the room at its end, unless it is kept."""
         before = self._left
         trial = Trial(lambda: None)
         try:
@@ -210,7 +214,7 @@ class NodeStage(Stage):
                 self._left = before
 
     def place(self, domain: Domain) -> dict[int, int] | None:  # noqa: ARG002 - there is one node here
-        """Take the room of the preemptor, if it is there."""
+        """Take the room of the preemptor, if it is free."""
         self.deadline.check()
         if any(have < need for have, need in zip(self._left, self._needs, strict=True)):
             return None
@@ -218,21 +222,21 @@ class NodeStage(Stage):
         return {self.preemptor.rows[0]: self._node}
 
     def fits(self, domain: Domain) -> bool:  # noqa: ARG002 - as above
-        """Say whether there is room for the preemptor."""
+        """Return whether there is room for the preemptor."""
         return all(have >= need for have, need in zip(self._left, self._needs, strict=True))
 
     def lift(self, leads: Rows) -> None:
-        """Take units away."""
+        """Remove units from the node."""
         for lead in leads.tolist():
             self._left = [have + more for have, more in zip(self._left, self._of(lead), strict=True)]
 
     def put_back(self, leads: Rows) -> None:
-        """Give units back."""
+        """Put units back."""
         for lead in leads.tolist():
             self._left = [have - less for have, less in zip(self._left, self._of(lead), strict=True)]
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:  # noqa: ARG002 - it has its room
-        """Give units back in order where there is room; say which."""
+        """Return the units given back, in order, for which there is room."""
         back = []
         for lead in leads.tolist():
             left = beside(self._left, self._of(lead))
@@ -242,7 +246,7 @@ class NodeStage(Stage):
         return back
 
     def _of(self, lead: int) -> list[int]:
-        """Give what a unit takes here."""
+        """Return the room that a unit takes here."""
         wants = self._wants.get(lead)
         if wants is None:
             members = self.units.members(lead)

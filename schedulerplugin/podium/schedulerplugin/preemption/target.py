@@ -1,8 +1,8 @@
-"""Who wants to be placed: a pod or a group as the engine has to see it, or why it is no preemptor.
+"""Determines the pods to be placed for a pod or a group, or why it is no preemptor.
 
-The unit of scheduling is the group (KEP-4671): whoever asks for a member asks for its group. Here is decided
-what does not depend on any node: who waits, how many must be placed, at which priority, and whether anything
-may be evicted for them.
+The unit of scheduling is the group (KEP-4671): a request for a member is a request for its group. This module
+decides everything that does not depend on a node. That is which pods wait, how many must be placed, at which
+priority, and whether anything may be evicted for them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,8 +35,8 @@ class Wanted(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed, and `wished` if that is possible.
 
     `barred` says why nothing may be evicted for them, empty if it may. `running` members count toward
-    minCount already. `group` is None for a pod that is in none. `disputed` is the status of the group's
-    condition PodsNotMatchingPriority if its pods say otherwise.
+    minCount already. `group` is None for a pod in no group. `disputed` is the status of the group's condition
+    PodsNotMatchingPriority if its pods contradict it.
     """
 
     rows: tuple[int, ...]
@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
 
 
 class Cause(StrEnum):
-    """What keeps it from being placed at all, told apart for whoever has to do something about it."""
+    """The causes that keep it from being placed at all, by the person who has to act."""
 
     GROUP_MISSING = "GroupMissing"
     LEAVING = "Leaving"
@@ -62,7 +62,7 @@ class Cause(StrEnum):
 
 
 class Refused(NamedTuple):
-    """Why it is not to be placed at all, as things are; `cause` is None where only the sentence is known.
+    """Why it cannot be placed at all at present; `cause` is None if only the sentence is known.
 
     `disputed` is that of Wanted.
     """
@@ -80,10 +80,10 @@ def wanted(  # noqa: PLR0917 - what an engine is made of, in its order
     said: Said,
     leaving: Callable[[Schedulable], bool],
 ) -> Wanted | Refused:
-    """Say who is to be placed for a pod or a group; who is `leaving` counts as running no more.
+    """Return the pods to be placed for a pod or a group; `leaving` pods do not count as running.
 
-    A pod that counts on a node already, for its binding is on the way, runs. Raises PodiumError for a target
-    that does not exist, has run to its end, or runs already.
+    A pod that counts on a node already, because its bind is in flight, runs. Raises PodiumError for a target
+    that does not exist, is finished, or runs already.
     """
     if isinstance(target, GroupKey):
         return _group(view, snapshot, target, settings, leaving)
@@ -125,7 +125,7 @@ def _group(
     members = [pod for pod in view.members(key).values() if not pod.finished]
     waiting = [pod for pod in members if not _runs(snapshot, pod)]
     counts = settings.semantics is not Semantics.KEP
-    # A view for scheduling holds no other pods than Schedulable ones.
+    # A view for scheduling holds only Schedulable pods.
     running = sum(_runs(snapshot, pod) and (counts or not leaving(pod)) for pod in members)  # type: ignore[arg-type]
     least = 1 if group.min_count is None else group.min_count
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
@@ -169,7 +169,7 @@ def _group(
 
 
 def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> Refused | None:
-    """Say what members have not in common that they must for a group to be scheduled; None if nothing."""
+    """Return in what members differ that must agree before a group is scheduled; None if they agree."""
     schedulers = {pod.scheduler for pod in members}
     if len(schedulers) > 1:
         return Refused(f"its pods name several schedulers: {some(schedulers)}", Cause.SEVERAL_SCHEDULERS)
@@ -184,14 +184,14 @@ def _unlike(divergence: Divergence, members: list[Pod], settings: Settings) -> R
 
 
 def _forbids(group: PodGroup, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:
-    """Say whether the group, a pod that is to be placed, or the class of one forbids preemption."""
+    """Return whether the group, a pod to be placed, or the class of one forbids preemption."""
     return _says_never(group.preemption_policy, group.priority_class_name, classes) or any(
         _says_never(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", classes) for pod in pods
     )
 
 
 def _says_never(policy: str | None, class_name: str, classes: Mapping[str, PriorityClass]) -> bool:
-    """Say whether a policy forbids; an absent one is its class's, which admission would have copied."""
+    """Return whether a policy forbids preemption; an absent one is its class's, as admission copies it."""
     if policy is None:
         found = classes.get(class_name)
         policy = found.preemptionPolicy if found is not None else None
@@ -208,7 +208,7 @@ def _too_few(ready: list[Pod], waiting: list[Pod], running: int, least: int) -> 
 
 
 def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
-    """Give the rows as kube-scheduler's queue has them: priority, then age, then name."""
+    """Return the rows in the order of kube-scheduler's queue: priority, then age, then name."""
     ordered = sorted(
         pods,
         key=lambda pod: (
@@ -229,7 +229,7 @@ def _deleted(pod: Pod) -> bool:
 
 
 def _runs(snapshot: Snapshot, pod: Pod) -> bool:
-    """Say whether a pod has a node, or is on the way to one."""
+    """Return whether a pod is bound or assumed."""
     if pod.spec.nodeName:
         return True
     return snapshot.node.item(snapshot.pod_row[_name(pod)]) >= 0

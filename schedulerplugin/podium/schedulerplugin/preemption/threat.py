@@ -1,11 +1,11 @@
-"""The other direction: what priority and size would evict a pod or group that runs, and what protects it.
+"""Finds the priority and size that would evict a running pod or group, and what protects it.
 
-The answer uses the engine's own units, order of importance and budgets, so it agrees with the plan that
-would preempt the unit. kube-scheduler's releases give units back in a fixed order: those that violate a
-budget first, then by importance. So one amount on a node decides: what is free there, and what the units
-free that are given back later. `kep` chooses the least harm, so two amounts count. The unit is spared for
-certain up to what is free and what units of lower priority free. It is preempted for certain above what is
-free and what all other units free. Between the two the sizes of the units decide.
+The answer uses the engine's own units, order of importance and budgets, so it agrees with the plan that would
+preempt the unit. kube-scheduler's releases give units back in a fixed order: those that violate a budget
+first, then by importance. So one amount on a node decides: the free room, and the room of the units that are
+given back later. `kep` chooses the least harm, so two amounts count. The unit is certainly spared up to the
+free room and the room of units of lower priority. It is certainly preempted above the free room and the room
+of all other units. Between the two the sizes of the units decide.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,14 +29,14 @@ from podium.schedulerplugin.preemption.units import NO_UNIT, Units
 from podium.schedulerplugin.settings import Budgets
 from podium.view import Name, View
 
-# No integer is above it, so nothing preempts a unit that has it.
+# No integer is above it, so a unit with this priority is never preempted.
 _HIGHEST = 2**31 - 1
 
 Amounts = dict[str, int]  # milli for cpu, units for all else
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A pod that is exempt from preemptors below `minimum`, until seconds since 1970, or for ever (None).
+    """A pod that is exempt from preemptors below `minimum`, until seconds since 1970, or forever (None).
 
     `scheduled` is false for one that is exempt because it does not count as scheduled.
     """
@@ -48,7 +48,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Budgeted(msgspec.Struct, frozen=True):
-    """A budget that counts `charged` pods of the unit, and `allowed` disruptions now."""
+    """A budget that counts `charged` pods of the unit, and its `allowed` disruptions now."""
 
     name: str
     allowed: int
@@ -56,16 +56,16 @@ class Budgeted(msgspec.Struct, frozen=True):
 
     @property
     def violated(self) -> bool:
-        """Whether taking the unit alone would violate it."""
+        """Whether evicting the unit alone would violate it."""
         return self.charged > self.allowed
 
 
 class Room(msgspec.Struct, frozen=True):
-    """A node of the unit, and how much a lone pod of the minimal priority requests when it preempts the unit.
+    """A node of the unit, and the requests with which a lone pod of the minimal priority preempts the unit.
 
     A pod that requests no more than `spared` does not preempt the unit. A pod that requests more than
     `without` of a resource, and no more of any than `without` and `frees` together, does. The two are equal
-    except under `kep`. Both are below zero where pods hold more than the node has.
+    except under `kep`. Both are below zero if pods hold more than the node has.
     """
 
     node: str
@@ -75,12 +75,12 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Threat(msgspec.Struct, frozen=True, kw_only=True):
-    """What would evict a unit, at one moment.
+    """The preemptors that would evict a unit, at one moment.
 
-    `minimal` is the smallest integer of a preemptor that may take it now, and `later` when all tolerations
-    have run out; both are None where nothing ever may, and `protection` says why. `doubt` says why what the
-    unit's class tolerates is unknown, else it is empty. `classes` are those of the cluster at or above
-    `minimal` whose pods may preempt.
+    `minimal` is the smallest priority of a preemptor that may evict it now. `later` is the smallest when all
+    tolerations have run out. Both are None if nothing ever may, and `protection` says why. `doubt` says why
+    the toleration of the unit's class is unknown, else it is empty. `classes` are those of the cluster at or
+    above `minimal` whose pods may preempt.
     """
 
     semantics: Semantics
@@ -101,17 +101,20 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Subject(NamedTuple):
-    """The unit that is asked about, by its lead; `one_by_one`: of how many its group is, if it is cut."""
+    """The unit in question, by its lead.
+
+    `one_by_one` is the size of its group if its members are evicted one by one.
+    """
 
     lead: int
     one_by_one: int
 
 
 def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
-    """Say what would evict a running pod, or a group.
+    """Return the preemptors that would evict a running pod or group.
 
-    Of a group whose members go one by one it is the least important member. Raises PodiumError for what does
-    not run.
+    For a group whose members are evicted one by one, the answer is about its least important member. Raises
+    PodiumError for a target that does not run.
     """
     second = seconds(now)
     units, _ = engine.units(for_group=isinstance(victim, GroupKey), now=second)
@@ -157,7 +160,7 @@ def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) ->
     leads = {units.lead.item(row) for row in rows} - {NO_UNIT}
     above: set[int] = set()
     if isinstance(victim, GroupKey):
-        # The core goes last, and a member that its group goes without is not asked about.
+        # The core is evicted last. A member that is a unit apart from its group is not considered.
         above = {lead for lead in leads if units.core.item(lead) != NO_UNIT}
         leads = above or {lead for lead in leads if not units.apart.item(lead)}
     if not leads:
@@ -169,7 +172,7 @@ def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) ->
 
 
 def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> str:
-    """Say why nothing takes a unit that nobody guards; empty if something may."""
+    """Return why no preemptor may evict an unguarded unit; empty if one may."""
     if priority >= _HIGHEST:
         return "no priority is higher than its own"
     violated = [budget.name for budget in budgets if budget.violated]
@@ -179,7 +182,7 @@ def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> s
 
 
 def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
-    """Give the pods of a unit that is exempt."""
+    """Yield the pods of a unit that is exempt."""
     minimum, until = units.minimum.item(lead), units.until.item(lead)
     if not units.rule.guarded or minimum <= units.priority.item(lead) + 1 or now >= until:
         return
@@ -214,7 +217,7 @@ def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> I
 
 
 def _reach(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
-    """Return what is free on a node and what these units free there."""
+    """Return the free room of a node with the room of these units there."""
     snapshot = units.snapshot
     rows = units.all_members(others)
     given = _sum(units, rows[units.at[rows] == node])
@@ -226,17 +229,17 @@ def _reach(units: Units, node: int, names: Iterable[str], others: Rows) -> Amoun
 
 
 def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
-    """Give the units that a preemptor of the minimal priority may take, this one among them."""
+    """Return the units that a preemptor of the minimal priority may evict, including this one."""
     may = units.open_to(minimal, now)
     may[lead] = True
     return np.flatnonzero(may)
 
 
 def _others(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Rows, Rows]:
-    """Return the units of a node that are preempted before this one for certain, and those that may be."""
+    """Return the units of a node that are certainly preempted before this one, and those that may be."""
     semantics = engine.settings.semantics
     if semantics is Semantics.KEP:
-        # The core of a surplus frees nothing for a preemptor that leaves the surplus alone.
+        # The core of a surplus unit frees nothing for a preemptor that does not evict the surplus.
         others = ordered[(ordered != lead) & (ordered != units.core.item(lead))]
         violates = any(budget.violated for budget in _budgets(engine, units.members(lead)))
         first = (units.priority[others] < units.priority.item(lead)) | (units.core[others] == lead)
@@ -249,7 +252,7 @@ def _others(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Row
 
 
 def _violating(engine: Engine, units: Units, ordered: Rows) -> Bools:
-    """Return which of these units, the most important first, violate a budget if all of them go."""
+    """Return which of these units, the most important first, violate a budget if all of them are evicted."""
     numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
     charged = charge(engine.settings.semantics, group=False)
     return engine.budgets.violating(units.all_members(ordered), numbers, charged)
@@ -268,7 +271,7 @@ def _pod(units: Units, row: int) -> UnitPod:
 
 
 def _classes(view: View, minimal: int) -> Iterator[tuple[str, int]]:
-    """Give the classes, lowest first, whose pods may evict the unit."""
+    """Yield the classes, lowest first, whose pods may evict the unit."""
     values = dict(SYSTEM_CLASSES)
     for name, found in view.classes.items():
         values.pop(name, None)

@@ -1,9 +1,9 @@
-"""For how long a victim's PriorityClass holds preemptors back, counted as the scheduler-plugins plugin does.
+"""Computes how long a victim's PriorityClass blocks preemptors, counted as the scheduler-plugins plugin does.
 
-The plugin (pkg/preemptiontoleration) judges pod by pod; a plan judges many pods of few classes, so what a
-class grants is worked out once, as the minimum and an end by pod. A group that is evicted as a whole has one
-end, which starts at its own first scheduling: members that are made again must not extend it. A preemptor
-that may not preempt at all (preemptionPolicy Never) is refused before anybody asks here.
+The plugin (pkg/preemptiontoleration) judges pod by pod. A plan judges many pods of few classes, so a class's
+grant is computed once, as the minimum and an end by pod. A group that is evicted as a whole has one end,
+which starts at its own first scheduling: recreated members must not extend it. A preemptor that may not
+preempt at all (preemptionPolicy Never) is refused before this module is used.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from podium.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, Toleration, tole
 from podium.schedulerplugin.snapshot import Problem
 from podium.wording import listed
 
-# The end of what does not end, in seconds since 1970: no clock comes there.
+# The end of a toleration without end, in seconds since 1970: no clock reaches it.
 FOREVER = 2**63 - 1
 
 # A condition without a time changed in the year 1, as a Go program reads it.
@@ -36,22 +36,22 @@ class Exemption(NamedTuple):
     seconds: int
 
     def until(self, scheduled: int | None) -> int:
-        """Give the first second since 1970 at which they need not wait.
+        """Return the first second since 1970 at which they need not wait.
 
         It is FOREVER for negative seconds, and for a pod that is not scheduled (None), even with 0 seconds.
         """
         if self.seconds < 0 or scheduled is None:
             return FOREVER
-        # Seconds beyond what a Go duration holds (292 years) overflow in the plugin; here they last.
+        # Seconds beyond the range of a Go duration (292 years) overflow in the plugin; here they do not.
         return min(scheduled + self.seconds, FOREVER)
 
 
 def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
-    """Return what a victim's class grants, None for a victim without a class.
+    """Return the exemption that a victim's class grants, None for a victim without a class.
 
     `found` is the class of that name, if there is one. Without annotations it is the plugin's default, value
-    + 1 and 0 seconds, which exempts a pod only where its own integer is below its class's. What cannot be
-    known, because the class does not exist or an annotation does not parse, counts as UNKNOWN_TOLERATION.
+    + 1 and 0 seconds. That exempts a pod only if its own priority is below its class's. An unknown grant,
+    because the class does not exist or an annotation does not parse, counts as UNKNOWN_TOLERATION.
     """
     if not class_name:
         return None
@@ -66,9 +66,9 @@ def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
 def can_tolerate_preemption(
     victim: Schedulable, preemptor: Schedulable, classes: Mapping[str, PriorityClass], now: datetime
 ) -> bool:
-    """Return whether a pod that runs tolerates preemption by another: CanToleratePreemption of the proposal.
+    """Return whether a running pod tolerates preemption by another: CanToleratePreemption of the proposal.
 
-    Both count as lone pods: of a member of a group the group's class, priority and time count in a plan.
+    Both count as lone pods. In a plan, a member of a group counts with the group's class, priority and time.
     """
     name = victim.spec.priorityClassName or ""
     granted = exemption(classes.get(name), name)
@@ -78,7 +78,7 @@ def can_tolerate_preemption(
 
 
 def doubt(found: PriorityClass | None, class_name: str) -> str:
-    """Say why what a class grants is unknown ("gold does not exist"), empty where it is known."""
+    """Return why the grant of a class is unknown ("gold does not exist"), empty if it is known."""
     if found is None:
         return f"{class_name} does not exist" if class_name and class_name not in SYSTEM_CLASSES else ""
     read = toleration(found)
@@ -91,8 +91,8 @@ def group_until(granted: Exemption, earliest: int, group: PodGroup) -> int:
 
     `earliest` is the earliest of the ends that its members would have as lone pods. The group's own condition
     that it was scheduled starts the time as well: no tenant may write it, and it is never withdrawn. A group
-    that is younger than the scheduling of a member was made again under running pods, which would start the
-    time again: its toleration is over.
+    younger than the scheduling of a member was recreated under running pods, which would restart the time.
+    Its toleration is over.
     """
     if granted.seconds < 0:
         return FOREVER
@@ -104,9 +104,9 @@ def group_until(granted: Exemption, earliest: int, group: PodGroup) -> int:
 
 
 def scheduled_at(pod: Schedulable) -> int | None:
-    """Give the second since 1970 at which a pod was scheduled; None if PodScheduled is missing or not True.
+    """Return the second since 1970 at which a pod was scheduled; None if PodScheduled is missing or not True.
 
-    A time that is none is read as None too, which exempts the pod rather than evicting it by mistake.
+    An unreadable time counts as None too, which exempts the pod rather than evicting it by mistake.
     """
     try:
         return _scheduled(pod)
@@ -115,7 +115,7 @@ def scheduled_at(pod: Schedulable) -> int | None:
 
 
 def problem(pod: Schedulable) -> Problem | None:
-    """Name the time at which a pod was scheduled if it is no time."""
+    """Return a Problem if the time at which a pod was scheduled is unreadable, else None."""
     try:
         _scheduled(pod)
     except msgspec.ValidationError:
@@ -130,7 +130,7 @@ def _says_scheduled(condition: Condition) -> bool:
 
 
 def _second(written: str | None) -> int | None:
-    """Return the second of a time as it is written, None for none and for one that is no time."""
+    """Return the second of a written time, None for no time or an unreadable one."""
     try:
         return seconds(instant(written)) if written else None
     except msgspec.ValidationError:
