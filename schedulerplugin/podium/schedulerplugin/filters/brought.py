@@ -1,8 +1,8 @@
-"""The terms of other pods that concern a pod: those of pods that count on a node, or are about to.
+"""The terms of other pods that concern a pod: of pods that count on a node, or are about to.
 
-A term of a pod that only waits concerns nobody. Otherwise one pending pod whose anti-affinity means all pods
-would make every decision in the cluster look at neighbours. A plan takes pods away and puts them back, and
-what concerns a pod must not change on the way; so a term is dropped only between plans (`settle`).
+A term of a waiting pod concerns no other pod. Otherwise one pending pod whose anti-affinity selects all pods
+would make every decision in the cluster look at neighbours. A plan removes pods and puts them back, and the
+terms that concern a pod must not change meanwhile. So a term is dropped only between plans (`settle`).
 """
 
 from collections import Counter
@@ -18,14 +18,14 @@ from podium.schedulerplugin.filters.tallies import Pinned, pins
 from podium.schedulerplugin.shapes import PodTerm, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# So many ids of shapes that went are kept at most, or twice as many as there are shapes.
+# The most ids of deleted shapes that are kept, in addition to twice the number of shapes.
 _GONE = 1024
 
 
 class Brought:
     """Terms that pods of a snapshot bring and that concern others; `version` grows when they change.
 
-    A term whose topology key no node has concerns nobody.
+    A term whose topology key no node has concerns no pod.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Brought:
         self._namespaces = namespaces
         self._terms = terms
         self._found: Pinned[PodTerm] = Pinned()
-        # By shape id: whether shapes that were met have terms, and the pods that count of those that do.
+        # By shape id: which of the known shapes have terms, and how many pods of those count on a node.
         self._met = 0
         self._bearing: set[int] = set()
         self._bears = ByShape(snapshot.shapes)
@@ -47,7 +47,7 @@ class Brought:
         # The terms of shapes that concern others, and how many of these shapes have each term.
         self._concerning: dict[int, tuple[PodTerm, ...]] = {}
         self._shapes: Counter[PodTerm] = Counter()
-        # Those of these shapes of which no pod counted at some moment.
+        # Those of these shapes that had no counted pod at some moment.
         self._idle: set[int] = set()
         snapshot.observe(self._counted, many=self._counted_many)
         snapshot.observe_shapes(self._moved)
@@ -55,7 +55,7 @@ class Brought:
         self._counted_many(there, snapshot.shape[there], snapshot.node[there], 1)
 
     def concern(self, shape: Shape) -> bool:
-        """Say whether one of the terms means pods of a shape."""
+        """Return whether one of the terms matches pods of a shape."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
         has = self._snapshot.columns.has
         return any(
@@ -64,7 +64,7 @@ class Brought:
         )
 
     def expect(self, shape_ids: Iterable[int]) -> None:
-        """Have the terms of these shapes concern others, for pods of them are about to be placed."""
+        """Add the terms of these shapes, because pods of them are about to be placed."""
         self._learn()
         for shape_id in shape_ids:
             if shape_id in self._bearing and shape_id not in self._concerning:
@@ -78,7 +78,7 @@ class Brought:
                         self._found.add(term, pins(term.selector))
 
     def settle(self) -> None:
-        """Drop the terms of shapes of which no pod counts; due where no plan is being tried."""
+        """Drop the terms of shapes without a counted pod; call it while no plan is being tried."""
         idle, self._idle = self._idle, set()
         for shape_id in idle:
             if self._pods[shape_id]:
@@ -92,7 +92,7 @@ class Brought:
                     self._found.discard(term, pins(term.selector))
 
     def _learn(self) -> None:
-        """Take in the shapes that are new."""
+        """Read the terms of new shapes."""
         shapes, met = self._snapshot.shapes, self._snapshot.shapes_met
         if len(self._bearing) > 2 * len(shapes) + _GONE:
             self._bearing &= shapes.keys()
@@ -115,14 +115,14 @@ class Brought:
             self._count(shape_id, sign * count)
 
     def _moved(self, before: int, after: int, pods: int) -> None:
-        """Follow pods that got another shape, with the same terms."""
+        """Update the counts for pods that got another shape, with the same terms."""
         self._learn()
         if pods and after in self._bearing:
             self._count(after, pods)
             self._count(before, -pods)
 
     def _count(self, shape_id: int, more: int) -> None:
-        """Count so many pods more of a shape with terms; fewer, where negative."""
+        """Add `more` (may be negative) to the counted pods of a shape with terms."""
         self._pods[shape_id] += more
         if not self._pods[shape_id]:
             self._idle.add(shape_id)

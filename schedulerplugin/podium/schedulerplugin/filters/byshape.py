@@ -1,7 +1,7 @@
-"""A small integer for each shape, found for a hundred thousand pods in one step.
+"""A small integer for each shape, looked up for a hundred thousand pods in one step.
 
-Ids of shapes are not reused, and a cluster of Jobs meets millions of shapes in a month. An array by id would
-grow with every shape that was ever met, so ids below a base are looked up in a sorted list of the shapes that
+Ids of shapes are not reused, and a cluster of Jobs has millions of shapes in a month. An array by id would
+grow with every shape that ever existed. So ids below a base are looked up in a sorted list of the shapes that
 still exist.
 """
 
@@ -14,7 +14,7 @@ from podium.schedulerplugin.arrays import Int32s, grown
 
 Int8s = npt.NDArray[np.int8]
 
-# So many ids above the base are stored (and twice as many as there are shapes) before the base moves up.
+# The most ids stored above the base (besides twice the number of shapes) before the base moves up.
 _DENSE = 2**12
 
 
@@ -24,15 +24,15 @@ class ByShape:
     def __init__(self, shapes: Collection[int]) -> None:
         self._shapes = shapes
         self._base = 0
-        # From the base on, by id.
+        # The integers from the base on, by id.
         self._dense: Int8s = np.zeros(0, np.int8)
-        # Below the base: ids in order, and their integers.
+        # The ids below the base in order, and their integers.
         self._ids: Int32s = np.zeros(0, np.int32)
         self._values: Int8s = np.zeros(0, np.int8)
 
     @property
     def stored(self) -> int:
-        """How many integers are stored."""
+        """The number of stored integers."""
         return len(self._dense) + len(self._ids)
 
     def get(self, shape_ids: Int32s) -> Int8s:
@@ -65,7 +65,7 @@ class ByShape:
         self._values[:] = 0
 
     def _reach(self, shape_id: int) -> None:
-        """Make room for a shape; forget those that have gone, if they are many."""
+        """Grow the array for a shape; forget deleted shapes if there are many."""
         if shape_id - self._base >= _DENSE + 2 * len(self._shapes):
             ids = np.array(sorted(each for each in self._shapes if each < shape_id), np.int32)
             known = ids < self._base + len(self._dense)

@@ -1,13 +1,13 @@
-"""Every filter of one snapshot as one question: may a pod have a node, and if not, why not.
+"""Combines every filter of one snapshot into one question: may a pod run on a node, and if not, why not.
 
-Three askers want the answer in three forms. Placing wants all nodes at once, as a mask. Preemption asks of
+Three callers want the answer in three forms. Placing wants all nodes at once, as a mask. Preemption checks
 one pod and one node thousands of times, and must know which refusals no preemption changes. A reader wants
-the sentence that kube-scheduler would write. They must never disagree, so the order of the filters and what
-of a shape concerns which of them is decided here and nowhere else.
+the sentence that kube-scheduler would write. The three must never disagree, so only this module decides the
+order of the filters and which part of a shape each filter reads.
 
-Most shapes are concerned by few filters, so that is worked out once a shape: what of it only nodes decide is
-one mask, and filters that look at other pods are asked only where the shape, or a pod around it, has
-such a term (see `brought`).
+Most shapes are concerned by few filters, so that is computed once for each shape. The part that only depends
+on nodes is one mask. Filters that look at other pods run only if the shape, or a pod around it, has such a
+term (see `brought`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,16 +43,17 @@ from podium.schedulerplugin.filters.tallies import Asked, Tallies, pins
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-# How many nodes a refusal names.
+# The number of nodes that a refusal names.
 _EXAMPLES = 3
-# So many shapes are remembered at a time.
+# The most shapes for which the results are kept.
 _SHAPES = 2**14
 
 
 class Refusals(NamedTuple):
     """Why no node takes a pod: each reason with how many of `nodes` it refused, and the first few by name.
 
-    Each node is refused by one filter, and counts for each reason of that one. The order is the message's.
+    Each node is refused by one filter, and counts for each reason of that filter. The order is that of the
+    message.
     """
 
     nodes: int
@@ -65,7 +66,7 @@ class Refusals(NamedTuple):
             return "no nodes available to schedule pods"
         said = ", ".join(map(_counted, self.reasons))
         if any(reason == NamedNodes.CONFLICT for reason, _, _ in self.reasons):
-            # Found before any node is looked at, so nothing is counted.
+            # Found before any node is checked, so no nodes are counted.
             said = NamedNodes.CONFLICT
         return f"0/{self.nodes} nodes are available: {said}."
 
@@ -87,11 +88,12 @@ class _Look(NamedTuple):
 class Chain:
     """All filters of one snapshot, in kube-scheduler's order; `namespaces` may change (see `forget`).
 
-    Shapes are known by identity: pass those of the snapshot, not copies. A trial changes no answer for good.
+    Shapes are compared by identity: pass those of the snapshot, not copies. A trial changes no answer
+    permanently.
     """
 
     def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace], reserved: str = "") -> None:
-        """`reserved` is the label of the only nodes that may be used, if it is given (see Settings)."""
+        """`reserved` is the label of the only nodes that may be used, if it is set (see Settings)."""
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
@@ -117,7 +119,7 @@ class Chain:
         self._masks = Kept[Bools](snapshot)
         self._names = Kept[Rows](snapshot)
         self._looks: dict[int, _Look] = {}
-        # The versions of nodes, shapes, resources and terms by which `_looks` were made.
+        # The versions of nodes, shapes, resources and terms for which `_looks` are valid.
         self._looked_at = (-1, -1, -1, -1)
 
     @property
@@ -126,37 +128,37 @@ class Chain:
         return self.asked, self._ports.tallies, self._existing.tallies
 
     def expect(self, shape_ids: Iterable[int]) -> None:
-        """Have it known that pods of these shapes are about to be placed; due before any is asked about."""
+        """Announce that pods of these shapes are about to be placed; call it before any check of them."""
         self._repelled.expect(shape_ids)
 
     def settle(self) -> None:
-        """Forget who was expected; due before a plan is tried."""
+        """Forget the announced pods; call it before a plan is tried."""
         self._repelled.settle()
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows that a pod of a shape may have now."""
+        """Return the node rows on which a pod of a shape may run now."""
         return self.roomy(shape) & self.neighbours(shape)
 
     def roomy(self, shape: Shape) -> Bools:
-        """Give the node rows that suit a shape and have the room, whatever the other pods are like."""
+        """Return the node rows that suit a shape and have room for it, apart from other pods' terms."""
         return self._look(shape).static & self.resources.mask(shape)
 
     def neighbours(self, shape: Shape) -> Bools:
-        """Give the node rows where no other pod keeps one of the shape away: ports, spread, pod affinity."""
+        """Return the node rows where no other pod excludes one of the shape: ports, spread, pod affinity."""
         free = np.ones(len(self.snapshot.alive), np.bool_)
         for each in self._look(shape).neighbours:
             free &= each.mask(shape)
         return free
 
     def fits(self, shape: Shape, row: int) -> bool:
-        """Say whether a pod of a shape may have one node row now; it looks at no other node."""
+        """Return whether a pod of a shape may run on one node row now; no other node is checked."""
         look = self._look(shape)
         if not (look.static.item(row) and look.has_room(row)):
             return False
         return not look.neighbours or all(each.why(shape, row) is None for each in look.neighbours)
 
     def why(self, shape: Shape, row: int) -> tuple[str, ...]:
-        """Give what the first filter that refuses a node row says; nothing where a pod of the shape fits."""
+        """Return the reasons of the first filter that refuses a node row; empty if the pod fits."""
         for each in self._ordered:
             said = each.why(shape, row)
             if said is not None:
@@ -164,24 +166,24 @@ class Chain:
         return ()
 
     def plain(self, shape: Shape) -> bool:
-        """Say whether only nodes and room decide for a shape, whichever pods of the snapshot stand where."""
+        """Return whether only nodes and room decide for a shape, wherever the snapshot's pods run."""
         return not self._look(shape).neighbours
 
     def static(self, shape: Shape) -> Bools:
-        """Give the node rows that suit a shape and are large enough, were they empty."""
+        """Return the node rows that suit a shape and are large enough when empty."""
         return self._look(shape).static & self.resources.resolvable(shape)
 
     def suits(self, shape: Shape, row: int) -> bool:
-        """Say whether one node row is among `static`."""
+        """Return whether one node row is in `static`."""
         return self._look(shape).static.item(row) and self.resources.resolvable_at(shape, row)
 
     def settled(
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
     ) -> tuple[Bools, Bools]:
-        """Give the node rows where, of all filters that look at other pods, none refuses, and where one does.
+        """Return the node rows where no filter on other pods ever refuses, and those where one always does.
 
-        Both for good: whichever pods of the shapes `others` are taken away or come back. Of rows in neither
-        it depends. Only affinity and spread may refuse a pod because others went.
+        This holds whichever pods of the shapes `others` are removed or come back. For rows in neither mask it
+        depends on them. Only affinity and spread may refuse a pod because others are gone.
         """
         accepted = np.ones(len(self.snapshot.alive), np.bool_)
         refused = ~accepted
@@ -197,7 +199,7 @@ class Chain:
         return accepted, refused
 
     def _counted(self, shape: Shape, others: Sequence[Shape], deadline: Deadline) -> bool:
-        """Say whether pods of other shapes count in what a shape wants near it, or spread."""
+        """Return whether pods of other shapes count in the affinity or spread terms of a shape."""
         beside = [other for other in others if shape.spread and other.namespace == shape.namespace]
         for constraint in shape.spread:
             means = constraint.selector.matches if constraint.selector is not None else lambda _: False
@@ -214,12 +216,12 @@ class Chain:
         return False
 
     def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
-        """Gather why nodes (those `within`) are refused, as kube-scheduler reports it."""
+        """Return why nodes (those `within`) are refused, as kube-scheduler reports it."""
         asked = self.snapshot.alive if within is None else self.snapshot.alive & within
         return self.told(asked, self.refused(shape, asked))
 
     def told(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
-        """Gather reasons with the node rows that each refuses, of those `asked`."""
+        """Return refusals from reasons with the node rows that each refuses; `asked` are all rows checked."""
         order = self.by_name()
         reasons = []
         for reason, rows in refused:
@@ -230,20 +232,20 @@ class Chain:
         return Refusals(int(asked.sum()), tuple(sorted(reasons, key=_counted)))
 
     def by_name(self) -> Rows:
-        """Give the rows of all nodes in the order of their names; read only."""
+        """Return the rows of all nodes in the order of their names; read only."""
         snapshot = self.snapshot
         return self._names.get(
             "names", lambda: np.array([row for _, row in sorted(snapshot.row.items())], np.intp)
         )
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         for each in (self.near, self._apart, self._existing):
             each.forget()
         self._looks = {}
 
     def refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
-        """Give the rows that each filter is the first to refuse, by what it says."""
+        """Yield the rows that each filter is the first to refuse, by its reason."""
         left = asked.copy()
         for each in self._ordered:
             refused = left & ~each.mask(shape)
@@ -288,7 +290,7 @@ class Chain:
 
 
 def on_nodes(shape: Shape) -> tuple[object, ...]:
-    """Give what of a shape decides which nodes suit it, whoever stands there."""
+    """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
     volumes = (shape.volumes, shape.zones)
@@ -300,7 +302,7 @@ def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:
 
 
 def _with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:
-    """Leave out shapes that a selector cannot match, by one label that it names."""
+    """Return the shapes that a selector may match, judged by one label that it names."""
     marks = pins(selector)
     if marks is None:
         return shapes

@@ -1,11 +1,11 @@
-"""Which nodes a pod may have by what the nodes say of themselves: name, taints, labels, volumes, features.
+"""Filters on a node's own fields: name, taints, labels, volumes, features.
 
-Nothing here depends on other pods, so an answer holds until a node changes, and pods that ask the same share
-it: each filter keeps its masks by the part of a shape that it reads. A requirement is decided once for each
-distinct value of a label, a toleration once for each distinct set of taints, and then looked up for all nodes
-at once. A requirement on a label that no node has costs no look at nodes. No preemption makes these refusals
-go away. Semantics and texts are those of kube-scheduler 1.36 and 1.37 with their default gates (no Lt and Gt
-in tolerations); node_filters and VOLUME_FILTERS have its order.
+Nothing here depends on other pods. So an answer holds until a node changes, and pods with equal constraints
+share it. Each filter keeps its masks by the part of a shape that it reads. A requirement is evaluated once
+for each distinct value of a label, and a toleration once for each distinct set of taints. The results are
+then looked up for all nodes at once. A requirement on a label that no node has needs no look at nodes. No
+preemption resolves these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37 with their
+default gates (no Lt and Gt in tolerations). node_filters and VOLUME_FILTERS have its order.
 """
 
 from abc import ABC, abstractmethod
@@ -24,19 +24,22 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 T = TypeVar("T", bound=npt.NDArray[Any])
 
-# Who tolerates this taint also accepts a node with spec.unschedulable.
+# A pod that tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 # The operators of requirements that a node without the label meets.
 _WITHOUT_LABEL = ("NotIn", "DoesNotExist")
 # The effects of a taint that keep a pod from being placed.
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
-# How many bytes of answers a Kept holds: 160 masks of 100,000 nodes.
+# The most bytes of answers in a Kept: 160 masks of 100,000 nodes.
 _KEPT = 2**24
 
 
 class Kept(Generic[T]):
-    """Answers about all nodes, each made once for its key until a node changes; the oldest make room."""
+    """Answers about all nodes, each computed once for its key until a node changes.
+
+    The oldest are dropped first.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -45,7 +48,7 @@ class Kept(Generic[T]):
         self._bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Give the answer for a key, made now if it is not known."""
+        """Return the answer for a key, computed now if it is not known."""
         if self._revision != self._snapshot.node_revision:
             self._revision = self._snapshot.node_revision
             self._answers.clear()
@@ -61,7 +64,7 @@ class Kept(Generic[T]):
 
 
 class StaticFilter(ABC):
-    """A filter on one snapshot: a mask kept by what it reads, and one text for every node outside it."""
+    """A filter on one snapshot: a mask kept by the part it reads, and one text for every refused node."""
 
     PLUGIN: ClassVar[str]
     REASON: ClassVar[str]
@@ -72,32 +75,32 @@ class StaticFilter(ABC):
         self._kept = Kept[Bools](snapshot)
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows that pass for a shape; read only, and good until a node changes."""
+        """Return the node rows that pass for a shape; read only, and valid until a node changes."""
         return self._kept.get(self._reads(shape), lambda: self._sealed(shape))
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's words for why a node is refused, None where it passes."""
+        """Return kube-scheduler's reason against a node row, None if it passes."""
         return None if self.mask(shape)[row] else self.REASON
 
     def _sealed(self, shape: Shape) -> Bools:
         mask = self._snapshot.alive & self._passes(shape)
-        # One caller's `&=` would be every later caller's answer.
+        # Otherwise one caller's `&=` would change every later caller's answer.
         mask.flags.writeable = False
         return mask
 
     @abstractmethod
     def _reads(self, shape: Shape) -> Hashable:
-        """Give the part of a shape that the answer depends on."""
+        """Return the part of a shape that the answer depends on."""
 
     @abstractmethod
     def _passes(self, shape: Shape) -> Bools:
-        """Give the rows that pass; what rows without a node say does not matter."""
+        """Return the rows that pass; values for rows without a node do not matter."""
 
 
 class NamedNodes(StaticFilter):
-    """The nodes that a pod's required affinity names, where each of its terms names some.
+    """The nodes that a pod's required affinity names, if each of its terms names some.
 
-    kube-scheduler looks at no other node then, and says so before any filter speaks.
+    kube-scheduler looks at no other node then, and reports so before any filter runs.
     """
 
     PLUGIN = "NodeAffinity"
@@ -105,7 +108,7 @@ class NamedNodes(StaticFilter):
     CONFLICT = "pod affinity terms conflict"
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """As any filter; every node is refused with words of its own where the names exclude each other."""
+        """Return the reason against a node row; conflicting names have a text of their own."""
         return self.CONFLICT if _named(shape) == set() else super().why(shape, row)
 
     def _reads(self, shape: Shape) -> Hashable:
@@ -117,7 +120,7 @@ class NamedNodes(StaticFilter):
 
 
 class NodeName(StaticFilter):
-    """The node that a pod asks for by name."""
+    """The node that a pod requests by name."""
 
     PLUGIN = "NodeName"
     REASON = "node(s) didn't match the requested node name"
@@ -147,7 +150,7 @@ class NodeUnschedulable(StaticFilter):
 
 
 class Reserved(StaticFilter):
-    """The nodes that carry the label by which an administrator reserves nodes for Podium."""
+    """Nodes with the label by which an administrator reserves nodes for Podium."""
 
     PLUGIN = "Reserved"
     REASON = "node(s) were not reserved for Podium"
@@ -165,10 +168,10 @@ class Reserved(StaticFilter):
 
 
 class TaintToleration(StaticFilter):
-    """Nodes whose every taint that keeps pods out (NoSchedule, NoExecute) is tolerated.
+    """Nodes whose every NoSchedule and NoExecute taint is tolerated.
 
-    On nodes `reserved` for Podium all its pods tolerate the taint that keeps others' away. Not so NoExecute,
-    by which a kubelet would refuse them.
+    On nodes `reserved` for Podium, all its pods tolerate the taint that excludes other pods. They do not
+    tolerate NoExecute, because a kubelet would reject them.
     """
 
     PLUGIN = "TaintToleration"
@@ -208,7 +211,7 @@ class NodeAffinity(StaticFilter):
 
 
 class VolumeNodeAffinity(StaticFilter):
-    """Nodes that the volumes of all bound claims can be reached from."""
+    """Nodes from which the volumes of all bound claims are reachable."""
 
     PLUGIN = "VolumeBinding"
     REASON = "node(s) didn't match PersistentVolume's node affinity"
@@ -221,7 +224,7 @@ class VolumeNodeAffinity(StaticFilter):
 
 
 class VolumeZone(StaticFilter):
-    """Nodes in the zones that the volumes of bound claims are labelled with."""
+    """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
     PLUGIN = "VolumeZone"
     REASON = "node(s) had no available volume zone"
@@ -256,9 +259,9 @@ VOLUME_FILTERS = (VolumeNodeAffinity, VolumeZone)
 
 
 def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
-    """Give the filters in the order in which kube-scheduler asks; ports and resources precede volumes.
+    """Return the filters in the order of kube-scheduler; ports and resources precede volumes.
 
-    Before all others comes whether a node is `reserved` (a label), if some are.
+    If some nodes are `reserved` (a label), that filter precedes all others.
     """
     only = (Reserved(snapshot, reserved),) if reserved else ()
     taints = TaintToleration(snapshot, reserved=bool(reserved))
@@ -267,17 +270,17 @@ def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Say whether one of the tolerations covers a taint."""
+    """Return whether one of the tolerations covers a taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def keeping_out(tolerations: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Taint]:
-    """Give those of a node's taints that keep out a pod with these tolerations."""
+    """Return those of a node's taints that exclude a pod with these tolerations."""
     return [taint for taint in taints if taint.effect in _KEEPS_OUT and not tolerates(tolerations, taint)]
 
 
 def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
-    """Give the node rows that meet every expression of a term; a term without any is met by all."""
+    """Return the node rows that meet every expression of a term; all rows meet an empty term."""
     passes = _everywhere(snapshot)
     for requirement in term.expressions:
         if snapshot.columns.has(requirement.key):
@@ -285,14 +288,14 @@ def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
         elif requirement.operator not in _WITHOUT_LABEL:
             return ~_everywhere(snapshot)
     for requirement in term.fields:
-        # The one field there is, is the name.
+        # The name is the only field there is.
         named = _rows(snapshot, requirement.values)
         passes &= named if requirement.operator == "In" else ~named
     return passes
 
 
 def _labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
-    """Decide a requirement for each value of its label, then look up what each node has."""
+    """Return the rows that meet a requirement, evaluated once for each value of its label."""
     key, operator, values = requirement
     column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
     # The last entry is for nodes without the label, whose id is -1.
@@ -308,7 +311,7 @@ def _labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
 
 
 def _named(shape: Shape) -> set[str] | None:
-    """Give the nodes that a required affinity is limited to by name, None where a term names none."""
+    """Return the nodes that a required affinity names, None if a term names none."""
     names: set[str] = set()
     for term in shape.node_required or ():
         meant = [set(each.values) for each in term.fields if each.operator == "In"]

@@ -1,9 +1,9 @@
-"""The pods that a decision counts on nodes only because these nodes are reserved for them.
+"""The pods that count on nodes during a decision only because these nodes are reserved for them.
 
 A nominated pod may come, or never. Filters that it can only make stricter (room, ports, anti-affinity) count
-it once. To affinity and spread it can be company, so a node has to pass them with the nominated pods and
-without them, as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do not move during a
-decision, so how many of them a tally counts is worked out once, and the second answer is a subtraction.
+it once. Affinity and spread may need it. So a node has to pass them with the nominated pods and without them,
+as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do not move during a decision. So the
+number that a tally counts is computed once, and the second answer is a subtraction.
 """
 
 from collections import Counter
@@ -26,15 +26,15 @@ class Nominated:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._rows: Rows = np.zeros(0, np.intp)
-        # By the identity of a tally, which lasts while the tally is held.
+        # By the identity of a tally, which is valid while the tally is held.
         self._known: dict[int, tuple[Tally, Mapping[int, int]]] = {}
 
     def begin(self, rows: Rows) -> None:
-        """Set the pods; each is assumed on its node."""
+        """Set the nominated pods; each is assumed on its node."""
         self._rows, self._known = rows, {}
 
     def end(self) -> None:
-        """Forget the pods."""
+        """Clear the nominated pods."""
         self.begin(np.zeros(0, np.intp))
 
     def counted(self, pods: tuple[Pods, ...], tally: Tally) -> Mapping[int, int]:

@@ -1,12 +1,12 @@
-"""Whether the pods around each node let a pod stand there (InterPodAffinity's required terms).
+"""Checks whether the pods around each node admit a pod there (InterPodAffinity's required terms).
 
-Three questions, in kube-scheduler's order. Affinity: one and the same pod must match all terms, and share the
-value of each term's topology key; where no such pod is anywhere, a pod that matches its own terms may be the
+There are three checks, in kube-scheduler's order. Affinity: one pod must match all terms, and share the value
+of each term's topology key. If there is no such pod anywhere, a pod that matches its own terms may be the
 first. Anti-affinity: no pod that matches a term shares its key's value. Symmetry: no pod there has a term of
 anti-affinity that matches the newcomer. A node without the key is in no domain: affinity refuses it,
-anti-affinity does not. Pods that are being deleted count like others. Pods that are only nominated are no
-company yet: affinity must hold without them too. Taking pods away cannot give a pod company, so preemption
-may resolve only what anti-affinity refuses.
+anti-affinity does not. Pods that are being deleted count like others. Pods that are only nominated do not
+satisfy affinity yet, so affinity must hold without them too. Removing pods cannot satisfy affinity, so
+preemption may resolve only refusals by anti-affinity.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,21 +35,21 @@ Namespaces = Mapping[str, Namespace]
 
 
 class Near(NamedTuple):
-    """A tally with the key by whose values it counts."""
+    """A tally, and the topology key whose values are its domains."""
 
     key: str
     tally: Tally
 
 
 class _Company(NamedTuple):
-    """What a shape's affinity terms come to: `pods` by key, and whether the pod matches all terms itself."""
+    """The evaluated affinity terms of a shape: `pods` by key, and whether the pod matches all itself."""
 
     pods: tuple[Pods, ...]
     domains: tuple[Near, ...]
     matches_itself: bool
 
     def alone(self, less: Sequence[Mapping[int, int]]) -> bool:
-        """Return whether the pod would be the first of its kind, with so many pods less in each tally."""
+        """Return whether the pod would be the first match, with `less` pods subtracted from each tally."""
         return self.matches_itself and not any(
             tally.total - sum(fewer.values()) for (_, tally), fewer in zip(self.domains, less, strict=True)
         )
@@ -69,7 +69,7 @@ class PodAffinity:
         self._plans = Plans(asked, self._company)
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows where a pod of the shape has the company it requires."""
+        """Return the node rows where a pod of the shape satisfies its required affinity."""
         near = np.ones(len(self._snapshot.alive), np.bool_)
         company = self._settled(shape)
         for less in self._runs(company):
@@ -80,7 +80,7 @@ class PodAffinity:
         return near
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         company = self._settled(shape)
         for less in self._runs(company):
             alone = company.alone(less)
@@ -91,12 +91,12 @@ class PodAffinity:
         return None
 
     def alone(self, shape: Shape) -> bool:
-        """Say whether a pod of a shape would be the first of the company that it requires."""
+        """Return whether a pod of a shape would be the first match of its own required affinity."""
         company = self._settled(shape)
         return any(company.alone(less) for less in self._runs(company))
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         self._plans.forget()
 
     def _settled(self, shape: Shape) -> _Company:
@@ -106,7 +106,7 @@ class PodAffinity:
         return company
 
     def _runs(self, company: _Company) -> Iterator[list[Mapping[int, int]]]:
-        """Give the pods to leave out of each tally: none, and then the nominated ones if some are company."""
+        """Yield the pods to leave out of each tally: none, and then the nominated ones if some match."""
         yield [NOBODY] * len(company.domains)
         less = [self._nominated.counted(company.pods, tally) for _, tally in company.domains]
         if any(less):
@@ -134,17 +134,17 @@ class PodAntiAffinity:
         self._plans = Plans(asked, self._avoided)
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows without pods that a pod of the shape cannot bear."""
+        """Return the node rows without pods that the anti-affinity of the shape excludes."""
         return _free(self._snapshot, self._plans.of(shape))
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         if _occupied(self._snapshot, self._plans.of(shape), row):
             return "node(s) didn't match pod anti-affinity rules"
         return None
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         self._plans.forget()
 
     def _avoided(self, shape: Shape) -> list[Near]:
@@ -159,7 +159,7 @@ class PodAntiAffinity:
 
 
 class ExistingAntiAffinity:
-    """The anti-affinity terms of the pods that stand already."""
+    """The anti-affinity terms of the pods that run already."""
 
     PLUGIN = "InterPodAffinity"
     RESOLVABLE = True
@@ -181,21 +181,21 @@ class ExistingAntiAffinity:
         return self._carried
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows without pods that cannot bear a pod of the shape."""
+        """Return the node rows without pods whose anti-affinity excludes the shape."""
         return _free(self._snapshot, self._plans.of(shape))
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         if _occupied(self._snapshot, self._plans.of(shape), row):
             return "node(s) didn't satisfy existing pods anti-affinity rules"
         return None
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         self._plans.forget()
 
     def _against(self, shape: Shape) -> Iterator[Near]:
-        """Give the standing terms that match a shape; a namespace nobody knows has no labels here."""
+        """Yield the terms of running pods that match a shape; an unknown namespace has no labels here."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
         for term, tally in self._carried.candidates(shape.labels):
             if term.matches(shape.namespace, around, labels):
@@ -203,7 +203,7 @@ class ExistingAntiAffinity:
 
 
 def looked_for(term: PodTerm, namespaces: Namespaces) -> Pods:
-    """Give the pods that a newcomer's term means; of namespaces that nobody knows it selects none."""
+    """Return the pods that a newcomer's term selects; a namespace selector selects no unknown namespace."""
     selector = term.namespace_selector
     if selector is None:
         return Pods(term.namespaces, term.selector)
@@ -214,17 +214,17 @@ def looked_for(term: PodTerm, namespaces: Namespaces) -> Pods:
 
 
 def labels_of(namespace: Namespace | None) -> Labels:
-    """Give the labels of a namespace; one that nobody knows has none."""
+    """Return the labels of a namespace; an unknown namespace has none."""
     return (namespace.metadata.labels if namespace is not None else None) or {}
 
 
 def ask_near(asked: Asked, pods: tuple[Pods, ...], key: str) -> Tally:
-    """Give the tally of the pods that are in all of `pods`, by the values of a topology key."""
+    """Return the tally of the pods that are in all of `pods`, by the values of a topology key."""
     return asked.ask(Question(pods, key), lambda: Tally(topology(asked.snapshot, key)))
 
 
 def _free(snapshot: Snapshot, domains: Iterable[Near]) -> Bools:
-    """Give the node rows in no domain with pods; domains of one key are put together first."""
+    """Return the node rows in no domain with pods; the domains of one key are combined first."""
     taken: dict[str, Bools] = {}
     for key, tally in domains:
         tally.settle(snapshot.node_revision)

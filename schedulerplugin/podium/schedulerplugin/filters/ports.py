@@ -1,7 +1,7 @@
-"""Whether the host ports a pod asks for are free on each node (NodePorts of kube-scheduler).
+"""Checks whether the host ports a pod requests are free on each node (NodePorts of kube-scheduler).
 
-A port is taken by protocol, number and address. The address 0.0.0.0, or none, stands for all of them: it is
-refused beside any other, and refuses any other. Two different addresses do not meet.
+A port is taken by protocol, number and address. The address 0.0.0.0, or none, covers all addresses, so it
+conflicts with any other. Two different addresses do not conflict.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import HostPort, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - what a manifest says; nothing is bound here
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound here
 
 
 class HostPorts:
@@ -39,7 +39,7 @@ class HostPorts:
         return self._taken
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows where no pod holds a port that a pod of the shape asks for."""
+        """Return the node rows where no pod holds a port that a pod of the shape requests."""
         height = len(self._snapshot.alive)
         free = np.ones(height, np.bool_)
         for tally in self._plans.of(shape):
@@ -48,7 +48,7 @@ class HostPorts:
         return free
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         for tally in self._plans.of(shape):
             tally.settle(self._snapshot.node_revision)
             if row in tally.rows:
@@ -56,7 +56,7 @@ class HostPorts:
         return None
 
     def _conflicts(self, shape: Shape) -> list[Tally]:
-        """Give the tallies of the pods that hold a port which a pod of the shape cannot have beside them."""
+        """Return the tallies of the pods that hold a port in conflict with a port of the shape."""
         return [
             tally
             for wanted in shape.ports
@@ -65,13 +65,13 @@ class HostPorts:
         ]
 
     def _rows(self) -> Int32s:
-        """Give every row as a domain of its own."""
+        """Return every row as a domain of its own."""
         if len(self._row_numbers) != len(self._snapshot.alive):
             self._row_numbers = np.arange(len(self._snapshot.alive), dtype=np.int32)
         return self._row_numbers
 
 
 def clash(first: HostPort, second: HostPort) -> bool:
-    """Say whether two pods on a node cannot have these ports."""
+    """Return whether two pods on a node cannot have these ports."""
     same = (first.protocol, first.port) == (second.protocol, second.port)
     return same and (first.ip == second.ip or EVERY_ADDRESS in (first.ip, second.ip))

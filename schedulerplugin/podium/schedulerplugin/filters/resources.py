@@ -1,10 +1,10 @@
-"""Whether a pod's requests fit beside what stands on each node (NodeResourcesFit of kube-scheduler).
+"""Checks whether a pod's requests fit on each node beside its pods (NodeResourcesFit of kube-scheduler).
 
-One subtraction and one comparison a resource, over all nodes at once and in exact integers. A shape names
-only what it takes, so what it does not take fits a node in debt too; a resource that no node offers has no
-arrays, and a pod that asks for it fits nowhere. The refusal names each resource that is short. Where one
-request is larger than the whole node no preemption helps: kube-scheduler calls that unresolvable, but never
-does for the number of pods.
+The check is one subtraction and one comparison for each resource, over all nodes at once and in exact
+integers. A shape names only the resources it requests, so others may be overcommitted on a node. A resource
+that no node offers has no arrays, and a pod that requests it fits nowhere. The refusal names each resource
+that is short. If one request is larger than the whole node, no preemption helps. kube-scheduler calls that
+unresolvable, except for the number of pods.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 
 class Resources:
-    """The filter on one snapshot; it keeps nothing, for every placement changes its answers."""
+    """The filter on one snapshot; it caches nothing, because every placement changes its answers."""
 
     PLUGIN = "NodeResourcesFit"
     RESOLVABLE = True
@@ -27,7 +27,7 @@ class Resources:
         self._snapshot = snapshot
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows with room for one more pod of a shape."""
+        """Return the node rows with room for one more pod of a shape."""
         resource, allocatable, used = self._room()
         fits = self._snapshot.alive.copy()
         for name, amount in shape.requests:
@@ -38,7 +38,7 @@ class Resources:
         return fits
 
     def resolvable(self, shape: Shape) -> Bools:
-        """Give the node rows that are large enough, were they empty; elsewhere no preemption helps."""
+        """Return the node rows that are large enough when empty; on others no preemption helps."""
         resource, allocatable, _ = self._room()
         large = self._snapshot.alive.copy()
         for name, amount in shape.requests:
@@ -51,7 +51,7 @@ class Resources:
         return large
 
     def resolvable_at(self, shape: Shape, row: int) -> bool:
-        """Say whether one node row is among `resolvable`."""
+        """Return whether one node row is in `resolvable`."""
         resource, allocatable, _ = self._room()
         return all(
             name == PODS or (name in resource and allocatable[resource[name]].item(row) >= amount)
@@ -59,7 +59,7 @@ class Resources:
         )
 
     def fits_at(self, shape: Shape) -> Callable[[int], bool]:
-        """Give what says of one row whether it has the room; good until a new node or resource comes."""
+        """Return a function that checks the room of one row; valid until a new node or resource comes."""
         resource, allocatable, used = self._room()
         if any(name not in resource for name, _ in shape.requests):
             return lambda _: False
@@ -77,7 +77,7 @@ class Resources:
         return fits
 
     def fits_beside(self, shape: Shape, row: int, pods: Collection[int]) -> bool:
-        """Say whether a node row that fits a shape would with more pods (rows) there."""
+        """Return whether a node row that fits a shape still would with more pods (rows) there."""
         resource, allocatable, used = self._room()
         for name, amount in shape.requests:
             at = resource[name]
@@ -88,7 +88,7 @@ class Resources:
         return True
 
     def spare(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give how many pods of a shape have room on each of these rows, all of which have some."""
+        """Return how many pods of a shape have room on each of these rows, all of which have room for one."""
         resource, allocatable, used = self._room()
         spare = np.full(len(rows), 2**62, np.int64)
         for name, amount in shape.requests:
@@ -97,7 +97,7 @@ class Resources:
         return spare
 
     def short(self, shape: Shape) -> dict[str, Bools]:
-        """Give the node rows that are short of each resource, by kube-scheduler's words for it.
+        """Return the node rows that are short of each resource, by kube-scheduler's words for it.
 
         Of the resources that no node offers the first NAMED have words of their own, the others one text.
         """
@@ -112,7 +112,7 @@ class Resources:
         return {**rows, **dict.fromkeys([*map(_words, named), *others], everywhere)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
-        """Give what is short on one node row for a shape, in kube-scheduler's words; empty where it fits."""
+        """Return the resources a node row lacks for a shape, in kube-scheduler's words; empty if it fits."""
         resource, allocatable, used = self._room()
         named, others = self._nowhere(shape)
         short = [
@@ -131,7 +131,7 @@ class Resources:
         return missing[:NAMED], [f"Insufficient {others} other resources"] if others > 0 else []
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give the reasons of one node row as one line, or None where a pod of the shape fits."""
+        """Return the reasons of one node row as one line, or None if a pod of the shape fits."""
         return ", ".join(self.reasons(shape, row)) or None
 
     def _room(self) -> tuple[Mapping[str, int], Mapping[int, Int64s], Mapping[int, Int64s]]:
@@ -143,8 +143,8 @@ class Resources:
 _FIRST = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
 
 
-# A pod may ask for as many resources that no node offers as fit into an object of the API server: tens of
-# thousands. A refusal names so many; a pod that is not made to do harm asks for fewer.
+# A pod may request tens of thousands of resources that no node offers: as many as fit into an object of the
+# API server. A refusal names this many; a pod without bad intent requests fewer.
 NAMED = 32
 
 

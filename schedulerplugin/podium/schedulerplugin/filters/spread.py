@@ -1,14 +1,14 @@
-"""Whether one pod more keeps the pods of its kind evenly spread (PodTopologySpread, DoNotSchedule only).
+"""Checks whether one more pod keeps pods evenly spread (PodTopologySpread, DoNotSchedule only).
 
-A node may take a pod if its domain would then hold at most maxSkew pods more than the emptiest. Which domains
-there are is the pod's own view: nodes with every key of its hard constraints, which its node affinity and (if
-asked for) its tolerations admit. Only pods there count, in the pod's namespace, none that is being deleted,
-and none at all for a selector that selects everything. Below minDomains domains the emptiest counts as empty.
-Pods that are only nominated may not come: the skew must be kept with them and without them.
+A node may take a pod if its domain would then hold at most maxSkew pods more than the emptiest. The domains
+are those the pod sees: nodes with every key of its hard constraints, which its node affinity and (if
+requested) its tolerations admit. Only pods on those nodes count, in the pod's namespace, and none that is
+being deleted. A selector that selects everything counts no pod. Below minDomains domains the emptiest counts
+as empty. Pods that are only nominated may not come: the skew must be kept with them and without them.
 
-There are two questions. Is the skew kept in each constraint, up to the first whose label the node lacks? And
-has the node all the labels? Asked in this order they refuse a node with kube-scheduler's own reason; only the
-first refusal is one that preemption may resolve.
+There are two checks. The first is whether each constraint keeps the skew, up to the first whose label the
+node lacks. The second is whether the node has all the labels. In this order they refuse a node with
+kube-scheduler's own reason. Preemption may resolve only a refusal by the first check.
 """
 
 from collections import Counter
@@ -33,20 +33,20 @@ class Levels(Tally):
         super().__init__(domains, terminating=False)
         self.domains_now = 0
         self._least = 0
-        # How many domains hold so many pods: the least is at hand without a search through them.
+        # The number of domains by their number of pods, so that the least is found without a search.
         self._holding: Counter[int] = Counter()
 
     def least(self, min_domains: int, less: Mapping[int, int] = NOBODY) -> int:
-        """Give the pods in the emptiest domain; none, as long as there are fewer domains than asked for.
+        """Return the pods in the emptiest domain; 0 while there are fewer domains than `min_domains`.
 
-        It is as if some domains held so many pods less.
+        `less` is subtracted from the pods of some domains.
         """
         if self.domains_now < min_domains:
             return 0
         return min([self._least, *(self.counts.get(domain, 0) - fewer for domain, fewer in less.items())])
 
     def settle(self, revision: int) -> None:
-        """Follow the nodes, and count the domains that they are in."""
+        """Update to the current nodes, and count the domains that they are in."""
         changed = revision != self._revision
         super().settle(revision)
         if not changed:
@@ -59,7 +59,7 @@ class Levels(Tally):
         self._least = min(self._holding, default=0)
 
     def holding(self, number: int) -> int:
-        """Count the domains that hold so many pods."""
+        """Return the number of domains that hold that many pods."""
         return self._holding[number]
 
     def _shift(self, domain: int, number: int) -> None:
@@ -84,7 +84,10 @@ class SpreadTallies:
         self._columns = Kept[Int32s](asked.snapshot)
 
     def of(self, shape: Shape, constraints: tuple[SpreadConstraint, ...], which: int) -> Levels:
-        """Give the tally of one of a shape's constraints; the hard are taken together, and the soft."""
+        """Return the tally of one of a shape's constraints.
+
+        The hard constraints are taken together, and so are the soft ones.
+        """
         constraint = constraints[which]
         key = constraint.topology_key
         keys = tuple(sorted({each.topology_key for each in constraints}))
@@ -102,7 +105,7 @@ class SpreadTallies:
         return self._asked.ask(Question((counted_by(shape, constraint),), view), lambda: Levels(domains))
 
     def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
-        """Give the domains of the nodes that count, -1 for the others."""
+        """Return the domains of the nodes that count, -1 for the others."""
         snapshot = self._snapshot
         counts = snapshot.alive.copy()
         for key in keys:
@@ -124,7 +127,7 @@ class Limit(NamedTuple):
     min_domains: int
 
     def most(self, less: Mapping[int, int] = NOBODY) -> int:
-        """Return the pods that a domain may hold for one more to come, with so many less in some domains."""
+        """Return the pods that a domain may hold before one more comes, with `less` subtracted by domain."""
         return self.spare + self.tally.least(self.min_domains, less)
 
 
@@ -143,7 +146,7 @@ class TopologySpread:
         self._nominated = nominated
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows whose domains may hold one pod of the shape more."""
+        """Return the node rows whose domains may hold one more pod of the shape."""
         snapshot = self._snapshot
         even = np.ones(len(snapshot.alive), np.bool_)
         labelled = even.copy()
@@ -156,7 +159,7 @@ class TopologySpread:
         return even
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         for limit in self._plans.of(shape):
             limit.tally.settle(self._snapshot.node_revision)
             domain = self._snapshot.columns.column(limit.key).item(row)
@@ -168,18 +171,18 @@ class TopologySpread:
         return None
 
     def runs(self, limit: Limit) -> Iterator[Mapping[int, int]]:
-        """Give the pods to leave out by domain: none, and then the nominated ones if some count."""
+        """Yield the pods to leave out by domain: none, and then the nominated ones if some count."""
         yield NOBODY
         less = self._nominated.counted((limit.pods,), limit.tally)
         if less:
             yield less
 
     def limits(self, shape: Shape) -> list[Limit]:
-        """Give what the constraints of a shape come to."""
+        """Return the evaluated constraints of a shape."""
         return self._plans.of(shape)
 
     def _limits(self, shape: Shape) -> list[Limit]:
-        # Pods on a node that lacks one of the keys do not count: with a key that no node has, none do.
+        # Pods on a node that lacks one of the keys do not count. With a key that no node has, no pods count.
         if not all(self._snapshot.columns.has(each.topology_key) for each in shape.spread):
             return []
         labels = dict(shape.labels)
@@ -194,7 +197,7 @@ class TopologySpread:
 
 
 def counted_by(shape: Shape, constraint: SpreadConstraint) -> Pods:
-    """Give the pods that a constraint of a shape counts: none for a selector that selects everything."""
+    """Return the pods that a constraint of a shape counts: none for a selector that selects everything."""
     selector = constraint.selector
     nobody = selector is None or not selector.requirements
     return Pods(frozenset((shape.namespace,)), None if nobody else selector)
@@ -210,14 +213,14 @@ class TopologyLabels:
         self._snapshot = snapshot
 
     def mask(self, shape: Shape) -> Bools:
-        """Give the node rows with every topology key of the shape's hard constraints."""
+        """Return the node rows with every topology key of the shape's hard constraints."""
         labelled = np.ones(len(self._snapshot.alive), np.bool_)
         for each in shape.spread:
             labelled &= self._snapshot.columns.column(each.topology_key) >= 0
         return labelled
 
     def why(self, shape: Shape, row: int) -> str | None:
-        """Give kube-scheduler's reason against a node row, or None."""
+        """Return kube-scheduler's reason against a node row, or None."""
         columns = self._snapshot.columns
         if all(columns.column(each.topology_key).item(row) >= 0 for each in shape.spread):
             return None

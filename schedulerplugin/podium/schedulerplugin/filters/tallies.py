@@ -1,10 +1,10 @@
-"""How many pods stand in each topology domain: the counts behind host ports, pod affinity and spreading.
+"""Counts pods by topology domain, for host ports, pod affinity and spreading.
 
-These filters ask one question in different words: how many pods of that kind stand where this node stands?
-Counting anew for each decision is what makes such filters slow, so each question has a tally. It moves with
-every pod that is placed or lifted, and back by the same step with the sign turned. Whether a pod counts is a
-matter of its shape alone, so that is decided once a shape. Many pods moved at once wait in a queue, which the
-opposite move shortens again: a plan lifts thousands of pods and puts them back, and mostly nobody asks.
+These filters share one question: how many pods of some kind are in the domain of a node? Counting again for
+each decision makes such filters slow, so each question has a tally. It is updated with every pod that is
+placed or lifted, and back by the same step with the sign turned. Whether a pod counts depends on its shape
+alone, so that is decided once for each shape. Bulk moves wait in a queue, and the opposite move removes them
+again. A plan lifts thousands of pods and puts them back, and mostly no tally is read meanwhile.
 """
 
 import itertools
@@ -22,14 +22,14 @@ from podium.schedulerplugin.filters.tally import Domains, Tally
 from podium.schedulerplugin.shapes import Shape, weight
 from podium.schedulerplugin.snapshot import Snapshot
 
-# So much is remembered (or twice what was of use the last time) before the useless is dropped.
+# The most entries that are kept, besides twice those of use the last time, before useless ones are dropped.
 _ROOMY = 1024
-# Shapes of so many parts are held by answers about them: 2,000 of ordinary pods, or one of a pod that is as
-# large as the API server takes (a part is about half a kilobyte).
+# The total weight of the shapes held by answers: 2,000 ordinary pods, or one pod that is as large as the API
+# server accepts (one part is about half a kilobyte).
 _WEIGHT = 2**14
-# So many moves wait at most.
+# The most moves that wait.
 _WAITING = 2**20
-# Whether any tally counts the pods of a shape: nobody has looked yet, none does, some do.
+# Whether any tally counts the pods of a shape: unknown, none does, some do.
 _UNKNOWN, _IGNORED, _COUNTED = range(3)
 
 
@@ -39,21 +39,21 @@ P = TypeVar("P")
 
 
 class Pinned(Generic[Key]):
-    """Things found by marks of which they need one to matter: of thousands a handful is tried."""
+    """Things that matter only if one of their marks is present, so that of thousands few are checked."""
 
     def __init__(self) -> None:
         self._by_mark: dict[Hashable, list[Key]] = {}
         self._unmarked: list[Key] = []
 
     def add(self, thing: Key, marks: Iterable[Hashable] | None) -> None:
-        """Add a thing that matters only where one of the marks is; None if it may matter anywhere."""
+        """Add a thing that matters only if one of the marks is present; None if it may always matter."""
         if marks is None:
             self._unmarked.append(thing)
         for mark in marks or ():
             self._by_mark.setdefault(mark, []).append(thing)
 
     def discard(self, thing: Key, marks: Iterable[Hashable] | None) -> None:
-        """Take out a thing that was added with these marks."""
+        """Remove a thing that was added with these marks."""
         if marks is None:
             self._unmarked.remove(thing)
         for mark in marks or ():
@@ -62,14 +62,14 @@ class Pinned(Generic[Key]):
                 del self._by_mark[mark]
 
     def candidates(self, marks: Iterable[Hashable]) -> Iterator[Key]:
-        """Give the things that may matter where these marks are."""
+        """Yield the things that may matter if these marks are present."""
         yield from self._unmarked
         for mark in marks:
             yield from self._by_mark.get(mark, ())
 
 
 def pins(selector: Selector | None) -> list[tuple[str, str]] | None:
-    """Give labels of which every pod that the selector matches has one; None if it names no such labels."""
+    """Return labels of which every pod that the selector matches has one; None if it names no such labels."""
     if selector is None:
         return []
     for key, operator, values in selector.requirements:
@@ -79,25 +79,25 @@ def pins(selector: Selector | None) -> list[tuple[str, str]] | None:
 
 
 class Tallies(ABC, Generic[Key]):
-    """The tallies of one kind of question, in step with one snapshot from the moment this is made."""
+    """The tallies of one kind of question, in step with one snapshot from their creation on."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        # Grows when what was asked before must be asked again.
+        # Grows when earlier answers are no longer valid.
         self.version = 0
         self._tallies: dict[Key, Tally] = {}
         self._found: Pinned[Key] = Pinned()
         self._of_shape: dict[int, list[Tally]] = {}
-        # By shape id, so that a hundred thousand pods are sorted out in one step.
+        # By shape id, so that a hundred thousand pods are classified in one step.
         self._counts_as = ByShape(snapshot.shapes)
-        # Bulk moves that no tally has heard of: pods as `_marked` gives them, and 1 or -1.
+        # Bulk moves that no tally has counted yet: pods as `_marked` returns them, and 1 or -1.
         self._waiting: list[tuple[Int64s, int]] = []
         self._room = _ROOMY
         snapshot.observe(self._counted, many=self._counted_many)
         snapshot.observe_shapes(self._reshaped)
 
     def hand_out(self) -> None:
-        """Have the tallies note what waits; due before anything is read of them."""
+        """Pass the waiting moves to the tallies; call it before any of them is read."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -127,11 +127,11 @@ class Tallies(ABC, Generic[Key]):
 
     @abstractmethod
     def _join(self, shape_id: int) -> list[Tally]:
-        """Give the tallies that pods of a shape seen for the first time count in."""
+        """Return the tallies that count the pods of a new shape."""
 
     @abstractmethod
     def _marks(self, key: Key) -> Iterable[Hashable] | None:
-        """Give the marks by which a question is found."""
+        """Return the marks by which a question is found."""
 
     def _keep(self, key: Key, tally: Tally) -> None:
         self._tallies[key] = tally
@@ -145,14 +145,14 @@ class Tallies(ABC, Generic[Key]):
         return tallies
 
     def _reshaped(self, _before: int, after: int, _pods: int) -> None:
-        """Take in a shape of pods that counted as another until now, in the same tallies."""
+        """Register the new shape of pods that had another shape; the same tallies count them."""
         self._of(after)
 
     def _count_as(self, shape_id: int, counts_as: int) -> None:
         self._counts_as.set(shape_id, counts_as)
 
     def _tidy(self) -> None:
-        """Drop what concerns no pod any more: shapes and questions come and go for ever, as Jobs do."""
+        """Drop shapes and questions that concern no pod any more; both come and go with Jobs."""
         if len(self._of_shape) + len(self._tallies) <= self._room:
             return
         self.hand_out()
@@ -172,7 +172,7 @@ class Tallies(ABC, Generic[Key]):
         if tallies is None:
             self._tidy()
             tallies = self._of(shape_id)
-        # Counting is adding up: what waits may as well be added later than this.
+        # Counts are sums, so waiting moves may be added later than this one.
         for tally in tallies:
             if tally.terminating or not self.snapshot.terminating.item(pod_row):
                 tally.add(node_row, sign)
@@ -190,7 +190,7 @@ class Tallies(ABC, Generic[Key]):
             self.hand_out()
 
     def _counting(self, shape_ids: Int32s) -> Bools:
-        """Say which pods count in a tally, by the shapes of the pods."""
+        """Return which pods a tally counts, by the shapes of the pods."""
         counts_as = self._counts_as.get(shape_ids)
         if (counts_as == _UNKNOWN).any():
             self._tidy()
@@ -201,11 +201,11 @@ class Tallies(ABC, Generic[Key]):
         return counting
 
     def _marked(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s) -> Int64s:
-        """Give what of each pod a tally reads as one number: shape, node, whether it is being deleted."""
+        """Return the facts of each pod that a tally reads as one number: shape, node, and being deleted."""
         return (shape_ids.astype(np.int64) << 32) + (node_rows << 1) + self.snapshot.terminating[pod_rows]
 
     def _standing(self, counting: list[int]) -> Iterator[tuple[int, Int64s, Bools, Int64s]]:
-        """Give the pods of some shapes that count on a node now, as `_by_shape` does."""
+        """Yield the pods of some shapes that count on a node now, as `_by_shape` does."""
         snapshot = self.snapshot
         if counting:
             pod_rows = np.flatnonzero((snapshot.node >= 0) & np.isin(snapshot.shape, counting))
@@ -214,7 +214,7 @@ class Tallies(ABC, Generic[Key]):
 
 
 def _by_shape(marks: Int64s, signs: Int64s) -> Iterator[tuple[int, Int64s, Bools, Int64s]]:
-    """Add up moves: give (shape id, node rows, being deleted, pods more or fewer) of what does not cancel."""
+    """Yield the sums of moves that are not 0: shape id, node rows, being deleted, pods more or fewer."""
     order = np.argsort(marks)
     marks, signs = marks[order], signs[order]
     first = np.flatnonzero(np.diff(marks, prepend=-1))
@@ -228,7 +228,7 @@ def _by_shape(marks: Int64s, signs: Int64s) -> Iterator[tuple[int, Int64s, Bools
 
 
 class Carried(Tallies[Key]):
-    """Tallies of what pods bring with them (ports, terms), there as soon as the first pod brings it."""
+    """Tallies of the ports or terms that pods bring, created with the first pod that brings one."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class Carried(Tallies[Key]):
         domains: Callable[[Key], Domains],
         marks: Callable[[Key], Iterable[Hashable] | None],
     ) -> None:
-        """Count what `keys` gives of a shape in `domains`; `marks` are what `candidates` finds it by."""
+        """Count the `keys` of a shape in `domains`; `candidates` finds them by `marks`."""
         self._keys = keys
         self._domains = domains
         self._marks_of = marks
@@ -246,7 +246,7 @@ class Carried(Tallies[Key]):
         self._counted_many(pod_rows, snapshot.shape[pod_rows], snapshot.node[pod_rows], 1)
 
     def candidates(self, marks: Iterable[Hashable]) -> Iterator[tuple[Key, Tally]]:
-        """Give what pods bring that may matter where these marks are, with its tally."""
+        """Return the ports or terms that may matter if these marks are present, with their tallies."""
         return ((key, self._tallies[key]) for key in self._found.candidates(marks))
 
     def _marks(self, key: Key) -> Iterable[Hashable] | None:
@@ -263,30 +263,30 @@ class Carried(Tallies[Key]):
 
 
 class Pods(NamedTuple):
-    """Pods by namespace (None: of every one) and labels; no selector means none."""
+    """Pods by namespace (None: every namespace) and labels; no selector selects none."""
 
     namespaces: frozenset[str] | None
     selector: Selector | None
 
     def match(self, shape: Shape) -> bool:
-        """Say whether pods of a shape are among them."""
+        """Return whether pods of a shape are among them."""
         here = self.namespaces is None or shape.namespace in self.namespaces
         return here and self.selector is not None and self.selector.matches(dict(shape.labels))
 
 
 class Question(NamedTuple):
-    """What an asked tally counts: the pods that are in all of `pods`, in the domains that `where` names."""
+    """The pods that a tally counts (those in all of `pods`), and the domains (`where`)."""
 
     pods: tuple[Pods, ...]
     where: Hashable
 
     def match(self, shape: Shape) -> bool:
-        """Say whether pods of a shape count."""
+        """Return whether pods of a shape count."""
         return all(pods.match(shape) for pods in self.pods)
 
 
 class Asked(Tallies[Question]):
-    """Tallies of what pods look for in others, made when first asked for; one instance serves all filters."""
+    """Tallies of the pods that others' terms select, created on demand; one instance serves all filters."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._epoch = snapshot.labels.epoch
@@ -296,7 +296,7 @@ class Asked(Tallies[Question]):
             self._of(shape_id)
 
     def hand_out(self) -> None:
-        """Have the tallies note what waits; those that count by labels which shapes may lack are dropped."""
+        """Pass the waiting moves on; drop the tallies that count by labels which shapes may lack now."""
         super().hand_out()
         if self._epoch != self.snapshot.labels.epoch:
             self._epoch = self.snapshot.labels.epoch
@@ -308,12 +308,12 @@ class Asked(Tallies[Question]):
                 self._of(shape_id)
 
     def ask(self, question: Question, make: Callable[[], T]) -> T:
-        """Give the tally of a question, which `make` makes empty; valid while `version` stays."""
+        """Return the tally of a question, which `make` creates empty; valid while `version` stays."""
         self.hand_out()
         known = self._tallies.get(question)
         if known is not None:
             return known  # type: ignore[return-value]  # a question is always asked with the same maker
-        # Of pods that the snapshot does not hold nobody has named the selectors yet.
+        # The selectors of a pod that the snapshot does not hold are not registered yet.
         self.snapshot.reveal(pods.selector for pods in question.pods if pods.selector is not None)
         tally = make()
         marks = self._marks(question)
@@ -353,9 +353,9 @@ class Asked(Tallies[Question]):
 
 
 class Plans(Generic[P]):
-    """Which tallies decide for a shape: worked out once a shape, until the tallies say it must be again.
+    """The tallies that decide for a shape, computed once for each shape while the tallies stay valid.
 
-    It is worked out again when a label key comes to the nodes or goes too: a topology key that no node has
+    They are also computed again when a label key comes to the nodes or goes: a topology key that no node has
     needs no tally.
     """
 
@@ -363,12 +363,13 @@ class Plans(Generic[P]):
         self._tallies = tallies
         self._make = make
         self._version = (-1, -1)
-        # By identity, which lasts while the shape is held: to hash all of one costs more than an answer.
+        # By identity, which is valid while the shape is held. Hashing a whole shape costs more than an
+        # answer.
         self._made: dict[int, tuple[Shape, P]] = {}
         self._weight = 0
 
     def of(self, shape: Shape) -> P:
-        """Give what was worked out for a shape."""
+        """Return the result for a shape."""
         self._tallies.hand_out()
         if self._version != self._current() or self._weight > _WEIGHT:
             self.forget()
@@ -379,7 +380,7 @@ class Plans(Generic[P]):
         return made[1]
 
     def forget(self) -> None:
-        """Work everything out anew."""
+        """Drop all results."""
         self._version = self._current()
         self._made = {}
         self._weight = 0

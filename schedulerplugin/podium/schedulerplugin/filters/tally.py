@@ -1,8 +1,8 @@
-"""How many pods one question counts in each topology domain, sparsely and in step with what it is told.
+"""Counts the pods of one question by topology domain, sparsely and in step with the moves passed to it.
 
-A cluster asks thousands of questions (every Deployment has a selector of its own), and most concern a handful
-of nodes. A plan moves a hundred thousand pods at a time and then reads one or two answers, so what is told in
-bulk is only noted, and worked in before the answer is read.
+A cluster asks thousands of questions (every Deployment has a selector of its own), and most concern few
+nodes. A plan moves a hundred thousand pods at a time and then reads one or two answers. So bulk moves are
+only noted, and added before the answer is read.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,21 +13,21 @@ import numpy as np
 from podium.schedulerplugin.arrays import Int32s, Int64s
 from podium.schedulerplugin.snapshot import Snapshot
 
-# A tally keeps an array by domain if one domain in so many holds pods: memory stays in proportion.
+# A tally keeps an array by domain if one of this many domains holds pods, so memory stays in proportion.
 _SPARSE = 64
-# So many notes are kept by a tally that nobody reads.
+# The most notes that are kept by a tally that is not read.
 _NOTES = 16
 
 
 class Domains(NamedTuple):
-    """Where a tally counts: the domain of every node row now (-1 is none), and the number of ids."""
+    """The domains of a tally: the domain of every node row now (-1 is none), and the number of ids."""
 
     column: Callable[[], Int32s]
     size: Callable[[], int]
 
 
 def topology(snapshot: Snapshot, key: str) -> Domains:
-    """Give the domains of a topology key: nodes with the same value of that label."""
+    """Return the domains of a topology key: nodes with the same value of that label."""
     return Domains(lambda: snapshot.columns.column(key), lambda: snapshot.columns.values(key).size)
 
 
@@ -54,20 +54,20 @@ class Tally:
         self._revision = -1
 
     def note(self, rows: Int64s, numbers: Int64s) -> None:
-        """Count so many pods more on each of these node rows, once somebody reads."""
+        """Note moves of pods on node rows, to be added before the next read."""
         self._noted.append((rows, numbers))
         if len(self._noted) >= _NOTES:
             self.work_in()
 
     def work_in(self) -> None:
-        """Count what is only noted so far."""
+        """Add the noted moves to the counts."""
         noted, self._noted = self._noted, []
         for rows, numbers in noted:
             for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
                 self.add(row, number)
 
     def add(self, row: int, number: int) -> None:
-        """Count so many pods more on a node row; fewer, where negative."""
+        """Add `number` (may be negative) to the pods of a node row."""
         domain = self._at.get(row)
         if domain is None:
             domain = self._at[row] = self.domains.column().item(row)
@@ -80,14 +80,15 @@ class Tally:
             self._shift(domain, number)
 
     def settle(self, revision: int) -> None:
-        """Follow what was noted, and nodes that changed domains up to a revision; due before every read."""
+        """Add noted moves, and follow domain changes of nodes up to a revision; call it before every read."""
         if self._noted:
             self.work_in()
         if revision == self._revision:
             return
         self._revision = revision
         if self.domains.size() >= self._size:
-            # A power of two above: one length for all tallies of a key, and few new arrays as nodes come.
+            # A higher power of two, so that all tallies of a key have one length, and new nodes need few new
+            # arrays.
             self._size = 1 << self.domains.size().bit_length()
             self._array = None
         column = self.domains.column()
@@ -101,7 +102,7 @@ class Tally:
                     self._shift(now, self.rows[row])
 
     def by_domain_without(self, less: Mapping[int, int]) -> Int32s:
-        """Return `by_domain` with so many pods less in some domains."""
+        """Return `by_domain` with `less` subtracted by domain."""
         if not less:
             return self.by_domain()
         array = self.by_domain().copy()
@@ -109,7 +110,7 @@ class Tally:
         return array
 
     def by_domain(self) -> Int32s:
-        """Give the pods by domain id, read only; the last entry, which the domain -1 finds, is 0."""
+        """Return the pods by domain id, read only; the last entry, which the domain -1 finds, is 0."""
         if self._array is not None:
             return self._array
         array = np.zeros(self._size, np.int32)
