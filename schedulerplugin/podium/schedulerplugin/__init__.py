@@ -1,10 +1,10 @@
-"""The scheduler's parts. As a library: `from podium.schedulerplugin import plan` answers who could be placed.
+"""The scheduler's parts. As a library: `from podium.schedulerplugin import plan` plans a placement.
 
     >>> plan(state, ("team-a", "trainer"), datetime.now(UTC))   # a pending pod, or a GroupKey
 
-`Settings` are an administrator's choices, `Engine` is for who asks more than once, `Plan` is the answer. They
-`can_tolerate_preemption` says whether a pod's class holds a preemptor back. They
-are imported when they are asked for: who needs one of the parts does not pay for numpy.
+`Settings` are an administrator's choices, `Engine` is for more than one query, and `Plan` is the answer.
+`can_tolerate_preemption` returns whether a pod's class exempts it from a preemptor. Each name is imported on
+first use, so a program that needs one of the parts does not import numpy.
 """
 
 from importlib import import_module

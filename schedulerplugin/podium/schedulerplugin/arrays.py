@@ -1,4 +1,4 @@
-"""The kinds of array that all decisions are made on, and how one grows."""
+"""The array types on which all decisions are made, and how an array grows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +9,13 @@ import numpy.typing as npt
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-# Row numbers, as numpy takes them for an index.
+# Row numbers, in the type that numpy uses for an index.
 Rows = npt.NDArray[np.intp]
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any]:
-    """Give a longer copy of an array, the new entries filled."""
-    # Zeros that nothing writes take no memory.
+    """Return a longer copy of an array, with the new entries filled."""
+    # Zeros that are never written take no memory.
     longer = np.full(size, fill, array.dtype) if fill else np.zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer

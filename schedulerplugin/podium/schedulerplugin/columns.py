@@ -1,9 +1,9 @@
 """Labels, taints and features of nodes, as integers by row: one column for each label key, and for each set.
 
-Selectors, affinity and spread compare the labels of thousands of nodes at once, but only for few keys. A
-column is therefore made when its key is first asked for, and only if a node has the key. Pods can name any
-number of other keys, which cost nothing. Ids of values and of taint sets are counted by their users: an
-autoscaler that writes a new taint value every few seconds leaves nothing behind.
+Selectors, affinity and spread compare the labels of thousands of nodes at once, but only for few keys. So a
+column is created when its key is first requested, and only if a node has the key. Pods can name any number of
+other keys at no cost. Ids of values and of taint sets are counted by their users. So an autoscaler that
+writes a new taint value every few seconds does not make the tables grow.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import numpy as np
 from podium.api.schedulable import Taint
 from podium.schedulerplugin.arrays import Int32s, grown
 
-# A node without the label. A table by value id that ends with one entry more answers for these too.
+# A node without the label. A table by value id with one additional last entry covers these too.
 ABSENT_VALUE = -1
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Hashable)
 class Ids(Generic[T]):
     """Small integers for the values that rows have now: an id is free again when no row has its value.
 
-    Ids are below `size`, which is at most the number of values that rows had at one time.
+    Ids are below `size`, which is at most the largest number of values that rows had at one time.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class Ids(Generic[T]):
 
     @property
     def size(self) -> int:
-        """One more than the largest id."""
+        """The largest id plus one."""
         return len(self._users)
 
     def take(self, value: T) -> int:
-        """Return the id of a value, for one row more."""
+        """Return the id of a value, and count one row more with it."""
         found = self.of.get(value)
         if found is None:
             if not self._free:
@@ -69,14 +69,17 @@ class _Column:
         self.rows: Int32s = np.full(size, ABSENT_VALUE, np.int32)
 
     def put(self, row: int, before: str | None, value: str | None) -> None:
-        # Taken first: a value that only changes its row keeps its id.
+        # The new id is taken first, so a value whose only row keeps it also keeps its id.
         self.rows[row] = ABSENT_VALUE if value is None else self.ids.take(value)
         if before is not None:
             self.ids.drop(before)
 
 
 class Sets(Generic[T]):
-    """One set a row: `of`, and as ids in `rows`, which `ids` gives out; a row without a node has no items."""
+    """A set for each row: `of`, and as ids in `rows`, assigned by `ids`.
+
+    A row without a node has no items.
+    """
 
     def __init__(self, empty: T) -> None:
         self.ids: Ids[T] = Ids()
@@ -104,24 +107,24 @@ class Sets(Generic[T]):
 class Columns:
     """Labels, `taints` and `features` of nodes by row; arrays are as long as the snapshot's.
 
-    Arrays are replaced when they grow. A set of taints keeps the order of its node. An id may get another
-    meaning when a node changes.
+    Arrays are replaced when they grow. A set of taints keeps the order of its node. The meaning of an id may
+    change when a node changes.
     """
 
     def __init__(self) -> None:
         # Grows when a label key comes to the nodes, or goes.
         self.key_revision = 0
         self.taints = Sets(_NO_TAINTS)
-        # Those that a pod may require (see `features`).
+        # The features that a pod may require (see `features`).
         self.features = Sets(_NO_FEATURES)
         self._labels: list[Mapping[str, str]] = []
-        # How many nodes have each label key.
+        # The number of nodes with each label key.
         self._nodes_with: Counter[str] = Counter()
         self._columns: dict[str, _Column] = {}
         self._nowhere = _Column(0)
 
     def column(self, key: str) -> Int32s:
-        """Return the id of a label's value on every row, ABSENT_VALUE where the label or the node is not."""
+        """Return the id of a label's value on every row, ABSENT_VALUE without the label or the node."""
         return self._of(key).rows
 
     def values(self, key: str) -> Ids[str]:
@@ -153,7 +156,7 @@ class Columns:
         taints: Sequence[Taint] | None,
         features: frozenset[str] = _NO_FEATURES,
     ) -> bool:
-        """Set what the node on a row says; return whether that is anything new."""
+        """Set the fields of the node on a row; return whether any is new."""
         labels = labels or _NO_LABELS
         labels_before, self._labels[row] = self._labels[row], labels
         new = [

@@ -1,14 +1,14 @@
-"""Differences between an engine's arrays and the cluster state that they were made from.
+"""Finds differences between an engine's arrays and the cluster state that they were made from.
 
-The arrays follow the state by events and are never read again from the objects. A mistake in that, or a bit
-that flipped, would place pods wrongly for as long as the process lives. A running scheduler therefore
-compares a few nodes and pods every second, in turn, and builds its engine again when it finds a difference.
-kube-scheduler has a cache comparer for the same reason.
+The arrays follow the state by events and are never read again from the objects. A bug, or a flipped bit,
+would place pods wrongly for as long as the process lives. So a running scheduler compares a few nodes and
+pods every second, in turn, and rebuilds its engine when it finds a difference. kube-scheduler has a cache
+comparer for the same reason.
 
-What is compared: of a node the object, what it offers, its labels and taints, the pods that count on it, the
-sums over these pods, the tallies of ports, affinity and spread, and the nominations. Of a pod its place, its
-shape and requests (worked out again from the object), and what orders victims. Units and budgets are not
-compared.
+Of a node it compares the object, capacity, labels and taints, and the pods that count on it. It also compares
+the sums over these pods, the tallies of ports, affinity and spread, and the nominations. Of a pod it compares
+its place, its shape and requests (computed again from the object), and the fields that order victims. Units
+and budgets are not compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,18 +27,18 @@ from podium.schedulerplugin.sums import MOST, SCORED
 from podium.schedulerplugin.volumes import claims_of
 from podium.view import Name
 
-# Pods that are compared beside each node. To work out one pod's shape takes up to 0.1 ms, so a step of five
-# nodes stays below 10 ms; a cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.
+# Pods that are compared beside each node. Computing one pod's shape takes up to 0.1 ms, so a step of five
+# nodes stays below 10 ms. A cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.
 PODS_A_NODE = 10
-# Rows of pods beside each node whose pods are only looked up: 0.1 ms.
+# Pod rows beside each node whose pods are only looked up: 0.1 ms.
 _ROWS_A_NODE = 200
 
 
 class Comparer:
     """Compares the nodes and pods of one engine in turn, a few at each step.
 
-    `binding` returns the pods that were bound by this process and that the API server does not show on a node
-    yet, each with its node.
+    `binding` returns the pods that this process bound and that the API server does not show on a node yet,
+    with the nodes.
     """
 
     def __init__(self, engine: Engine, binding: Callable[[], Mapping[Name, str]]) -> None:
@@ -51,8 +51,8 @@ class Comparer:
     def step(self, nodes: int) -> list[str]:
         """Compare the next nodes, and PODS_A_NODE pods for each; return the differences as texts.
 
-        It must be called between events, and not within a trial. A step at the end of a round over all
-        objects copies their names, and may compare nothing.
+        Call it between events, and not within a trial. A step at the end of a round over all objects copies
+        their names, and may compare nothing.
         """
         engine, found = self._engine, list[str]()
         engine.snapshot.reveal()
@@ -87,7 +87,7 @@ def compare_node(engine: Engine, name: str) -> list[str]:
 def compare_pod(engine: Engine, key: Name, bound_to: str | None = None) -> list[str]:
     """Return how the arrays of a pod differ from the pod object.
 
-    `bound_to` is the node of a bind that is under way.
+    `bound_to` is the node of a bind in flight.
     """
     pod, row = engine.view.pods.get(key), engine.snapshot.pod_row.get(key)
     counts = isinstance(pod, Schedulable) and not pod.finished

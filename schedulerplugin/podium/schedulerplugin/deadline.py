@@ -1,9 +1,8 @@
 """The time budget of a decision, checked by every loop of the planner whose length depends on the cluster.
 
-A decision is tried out on a snapshot that other work waits for. An entry of the queue can make that take
-very long: it chooses the size of its group and the constraints of its pods. So the caller says by when it
-needs the decision, and the planner gives up then. All that was tried is taken back, as at the end of any
-trial.
+A decision is tried on a snapshot that other work waits for. An entry of the queue can make that take very
+long, because it chooses the size of its group and the constraints of its pods. So the caller sets a deadline,
+and the planner aborts then. Everything that was tried is undone, as at the end of any trial.
 """
 
 import math
@@ -23,7 +22,7 @@ class Deadline:
     __slots__ = ("_clock", "_end", "seconds")
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        """Start the time that a decision has."""
+        """Start the time budget."""
         self.seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
@@ -34,5 +33,5 @@ class Deadline:
             raise DecisionTimeoutError(f"no decision within {self.seconds:g} s")
 
 
-# The deadline of a command that waits for its answer, however long that takes.
+# The deadline of a command that waits for its answer without a limit.
 NEVER = Deadline(lambda: 0.0, math.inf)

@@ -1,4 +1,4 @@
-"""The devices that pods hold, counted for people: a preemption is paid in accelerators first."""
+"""Counts the devices that pods hold, because accelerators are the main cost of a preemption."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from podium.schedulerplugin.requests import amounts
 
 
 def devices(pods: Iterable[object]) -> dict[str, int]:
-    """Count the devices that pods hold, by resource: those whose name has a domain, as `nvidia.com/gpu`."""
+    """Return the devices that pods hold, by resource: names with a domain, such as `nvidia.com/gpu`."""
     held: Counter[str] = Counter()
     for pod in pods:
         if isinstance(pod, Schedulable) and _names_one(pod.spec):
@@ -17,7 +17,7 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
 
 
 def _names_one(spec: SchedulableSpec) -> bool:
-    """Say whether a pod asks for a device at all: most do not, and to sum up all that one takes is dear."""
+    """Return whether a pod requests any device: most do not, and summing up all requests of a pod is slow."""
     parts = (*(spec.containers or ()), *(spec.initContainers or ()))
     asked = (spec.resources, *(part.resources for part in parts))
     lists = [names for each in asked if each is not None for names in (each.requests, each.limits)]
@@ -25,6 +25,6 @@ def _names_one(spec: SchedulableSpec) -> bool:
 
 
 def is_device(resource: str) -> bool:
-    """Return whether a resource is a device: its name has a domain, as `nvidia.com/gpu`."""
+    """Return whether a resource is a device: its name has a domain, such as `nvidia.com/gpu`."""
     domain, slash, _ = resource.partition("/")
     return bool(slash) and "." in domain

@@ -1,9 +1,9 @@
-"""The engine: one cluster in step with its State, and the answer to who could be placed, and at whose cost.
+"""The engine: follows one cluster State, and answers which pods could be placed, and at which cost to others.
 
-It serves `whatif` and the scheduling loop alike. What it keeps (snapshot, units, budgets, tables) follows
-every change by the same events; a decision is then a function of that, the settings and the time, tried out
-on the snapshot inside a trial and taken back. A decision speaks of rows, which an executor uses at once;
-`explain` makes it a Plan of names for everybody else.
+It serves `whatif` and the scheduling loop alike. Its data (snapshot, units, budgets, tables) follows every
+change by the same events. A decision is then a function of the data, the settings and the time, tried on the
+snapshot inside a trial and undone. A decision consists of rows, which an executor uses at once; `explain`
+makes it a Plan of names for all other readers.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -49,9 +49,10 @@ from podium.view import Name, View
 
 
 class Engine:
-    """Follows a State (give `apply` to State.observe) and plans; `minor` is the arithmetic of requests.
+    """Follows a State (pass `apply` to State.observe) and plans; `minor` is the arithmetic of requests.
 
-    `intents` are a live scheduler's own decisions, which rule over statuses; others have none.
+    `intents` are a live scheduler's own decisions, which take precedence over statuses; other engines have
+    none.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Engine:
         )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.spending)
         self._groups = Membership[GroupKey]()
-        # By the UID of the DaemonSet that pods name as theirs.
+        # By the UID of the DaemonSet that pods name as their controller.
         self._daemons = Membership[str]()
         self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
         self._native = view.native_served
@@ -92,7 +93,7 @@ class Engine:
         self.snapshot.reveal()
 
     def apply(self, before: object, after: object) -> None:
-        """Follow one change of an object."""
+        """Apply one change of an object."""
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
             self._apply_pod(changed, before, after)
@@ -120,14 +121,14 @@ class Engine:
                 pass
 
     def plan(self, target: Name | GroupKey, now: datetime, said: Said = plainly) -> Plan:
-        """Answer for a pending pod (namespace, name) or a group; `said` names objects in sentences.
+        """Return the plan for a pending pod (namespace, name) or a group; `said` names objects in sentences.
 
-        Raises PodiumError for a target that does not exist, has run to its end, or runs already.
+        Raises PodiumError for a target that does not exist, is finished, or runs already.
         """
         return self.explain(self.decide(target, now, said), now, said)
 
     def explain(self, decision: Decision, now: datetime, said: Said = plainly) -> Plan:
-        """Put a decision of that time into words; no object may have changed since."""
+        """Return the plan that explains a decision of that time; no object may have changed since."""
         explainer = Explainer(self, decision, seconds(now), said)
         with self._trying():
             return explainer.plan()
@@ -135,7 +136,7 @@ class Engine:
     def decide(
         self, target: Name | GroupKey, now: datetime, said: Said = plainly, deadline: Deadline = NEVER
     ) -> Decision:
-        """Decide as `plan` does, in rows of the snapshot, which is left as it was.
+        """Return the decision of `plan`, in rows of the snapshot, which is left as it was.
 
         It raises DecisionTimeoutError once the deadline has passed, with everything as before.
         """
@@ -154,14 +155,14 @@ class Engine:
             if self.settings.semantics is Semantics.PODS and found.group is not None:
                 return decider.decide_each(found)
             decision = decider.decide(found, waits=kind is not None and self._memo.waits(kind))
-        # Of equal nodes each pod has an order of its own: where one is placed says nothing of the next.
+        # Each pod has its own order of equal nodes, so the place of one pod says nothing about the next.
         if kind is not None and (decision.chosen is not None or not decision.placed):
             shape = self.snapshot.shapes[kind[0]]
             self._memo.keep(kind, decision, second, by_room=self.placer.chain.plain(shape))
         return decision
 
     def wanted(self, target: Name | GroupKey, said: Said = plainly) -> Wanted | Refused:
-        """Say who is to be placed for a pod or a group, or why nobody; it raises as `plan` does."""
+        """Return the pods to be placed for a pod or a group, or why none can be; it raises as `plan` does."""
         self.snapshot.reveal()
         if self.view.native_served != self._native:
             self._native = self.view.native_served
@@ -174,21 +175,21 @@ class Engine:
 
     @property
     def nominations(self) -> Nominations:
-        """Which pending pods hold room on a node."""
+        """The pending pods that hold room on a node."""
         return self._nominated
 
     def nomination(self, row: int) -> str:
-        """Give the node that is reserved for a pod; empty for none, and for one that is assumed on a node."""
+        """Return the node reserved for a pod; empty for none, and for a pod that is assumed on a node."""
         return self._nominated.of(row)
 
     def nominated_on(self, node_row: int) -> list[int]:
-        """Give the pending pods for which a node is reserved, by row."""
+        """Return the pending pods for which a node is reserved, by row."""
         return [row for row in self._nominated.on(node_row) if self.snapshot.node.item(row) < 0]
 
     def priority_of(self, row: int) -> int:
-        """Give what a pending pod counts as: its group's integer where the rules know groups, or its own.
+        """Return the priority of a pending pod: its group's if the rules know groups, or its own.
 
-        Where a group in doubt may preempt nobody, its pods hold no node at a higher priority than their own.
+        If a group in doubt may not preempt, its pods hold no node at a higher priority than their own.
         """
         pod = self.snapshot.pods[row]
         assert pod is not None, "the row is a pod's"
@@ -202,9 +203,9 @@ class Engine:
         return min(priority, own) if in_doubt else priority
 
     def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
-        """Give the units that the victims of a pod, or of a group, are cut into, and where they are.
+        """Return the units of victims for a preemptor (pod or group), and the table of their nodes.
 
-        What was worked out before the deadline passed is kept: the next call goes on from there.
+        Results from before a passed deadline are kept: the next call continues from there.
         """
         self.snapshot.reveal()
         rule = unit_rule(self.settings.semantics, for_group=for_group)
@@ -221,7 +222,7 @@ class Engine:
     def chooser(
         self, preemptor: Preemptor, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
     ) -> Chooser:
-        """Give who chooses a domain for a preemptor, from the snapshot as it is at the moment.
+        """Return the chooser of a domain for a preemptor, on the snapshot as it is at the moment.
 
         `effort` is that of the search for the least harm.
         """
@@ -244,12 +245,12 @@ class Engine:
         return harm(units, found.victims, self.violations(units, found.victims), now)
 
     def violations(self, units: Units, leads: Rows) -> int:
-        """Return how many pods of some units (by lead) go beyond what budgets allow if all of them go."""
+        """Return how many pods of units (by lead) exceed their budgets if all of the units are evicted."""
         numbers = np.repeat(np.arange(len(leads)), units.size[leads])
         return int(self.budgets.violations(units.all_members(leads), numbers).sum())
 
     def forbids(self, units: Units, leads: Rows) -> bool:
-        """Return whether budgets are strict, and one does not allow that all of these units (by lead) go."""
+        """Return whether budgets are strict, and one forbids evicting all of these units (by lead)."""
         return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
 
     def _as_group(self, found: Wanted) -> bool:
@@ -257,7 +258,7 @@ class Engine:
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
-        """Take back what is moved in this block, of which the units never hear."""
+        """Undo at its end the moves in this block; the units are not notified of them."""
         self._planning = True
         self.placer.settle()
         try:
@@ -268,18 +269,18 @@ class Engine:
             self.placer.chain.nominated.end()
 
     def _nominate(self, priority: int, rows: Collection[int]) -> None:
-        """Count pods, but for these, on the nodes that are reserved for them, of no lower priority."""
+        """Count pods of no lower priority, except `rows`, on the nodes that are reserved for them."""
         pods, nodes = self._nominated.counted(priority, rows)
         self._assume_nominated(pods, nodes)
 
     def _assume_nominated(self, pods: Rows, nodes: Int32s) -> None:
-        """Count nominated pods on nodes for the length of a trial."""
+        """Count nominated pods on nodes during a trial."""
         if len(pods):
             self.snapshot.assume_many(pods, nodes)
             self.placer.chain.nominated.begin(pods)
 
     def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
-        """Follow a pod."""
+        """Apply a change of a pod."""
         snapshot = self.snapshot
         had = snapshot.pod_row.get(_name(pod))
         concerned = self._concerns(had)
@@ -295,19 +296,19 @@ class Engine:
             self._nominated.note(had)
             self._daemons.put(had, None)
             self._regroup(had, None)
-        # Others' decisions look at no pod that only waits.
+        # Decisions on other pods do not depend on a pod that only waits.
         if concerned or self._concerns(row):
             self._memo.forget()
 
     def _apply_owner(self, before: str, after: str) -> None:
-        """Follow an owner of pods, by UID, empty for none: whether it exists is all that matters."""
+        """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
         if before != after:
             self._memo.forget()
             for uid in (before, after):
                 self._touch(self._daemons.rows.get(uid, ()))
 
     def _concerns(self, row: int | None) -> bool:
-        """Say whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
+        """Return whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
         if row is None:
             return False
         return (
@@ -315,16 +316,16 @@ class Engine:
         )
 
     def _kind(self, found: Wanted) -> Kind | None:
-        """Give what of a lone pod decides, None for who is none, or holds a node."""
+        """Return the facts of a lone pod that decide; None for a member or a pod with a reserved node."""
         if found.group is not None or self._nominated.of(found.rows[0]):
             return None
         return self.snapshot.shape.item(found.rows[0]), found.priority, found.barred
 
     def _regroup(self, row: int, key: GroupKey | None) -> None:
-        """Note a pod's group, and that its unit and the one it leaves are to be worked out."""
+        """Record a pod's group, and mark its unit and its former unit as changed."""
         left = self._groups.group_of.get(row)
         self._groups.put(row, key)
-        # One member that is left stands for all: a group is worked out as a whole.
+        # One remaining member is enough, because a group is computed as a whole.
         others = self._groups.rows.get(left, ()) if left is not None and left != key else ()
         self._touch((row, *islice(others, 1)))
 
@@ -352,16 +353,16 @@ def plan(
     minor: int = LATEST,
     said: Said = plainly,
 ) -> Plan:
-    """Answer once for a pending pod (namespace, name) or a group of a cluster.
+    """Return the plan for one pending pod (namespace, name) or group of a cluster.
 
     The view must hold what scheduling reads (`podium.api.schedulable`). Raises PodiumError for a target that
-    does not exist, has run to its end, or runs already. Who asks more than once keeps an Engine.
+    does not exist, is finished, or runs already. For more than one plan, keep an Engine.
     """
     return Engine(view, settings, minor).plan(target, now, said)
 
 
 def _objects(view: View) -> Iterator[object]:
-    """Give what a snapshot is made of, what others wait for first."""
+    """Yield the objects of a snapshot; objects that others refer to come first."""
     for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
 

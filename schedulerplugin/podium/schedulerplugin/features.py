@@ -41,7 +41,7 @@ _FEATURES: dict[str, tuple[int, Callable[[SchedulableSpec], bool]]] = {
 
 
 def required(pod: Schedulable, minor: int) -> tuple[str, ...]:
-    """Return the features that a pod requires of its node, in order, as kube-scheduler of a minor infers."""
+    """Return the features that a pod requires of its node, in order, as kube-scheduler 1.`minor` does."""
     return tuple(_required(pod.spec, minor))
 
 

@@ -1,8 +1,8 @@
-"""Shapes by id, each with what its pods take: a million pods are of few shapes, each worked out once.
+"""Assigns ids to shapes, each with the pods' requests: a million pods have few shapes, each computed once.
 
-Deriving a shape from a document costs more than all else a snapshot does for a pod. Pods made from one
-template differ only where scheduling does not look, so the parts that it reads are compared first
-(`fingerprint`), and only what was not met before is read. A shape that no pod has any more is forgotten.
+Deriving a shape from a document costs more than all other work of a snapshot for a pod. Pods of one template
+differ only in fields that scheduling does not read. So the fields that it reads are compared first
+(`fingerprint`), and only unknown combinations are parsed. A shape is forgotten when no pod has it any more.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.sums import Needs
 from podium.schedulerplugin.volumes import Volumes
 
-# So many ways to write one shape are remembered at a time: pods of one template are written alike.
+# The most spellings of one shape that are remembered: pods of one template are written alike.
 _MARKS = 64
 
 
 class Interning:
-    """The shapes in use by id; no id is given twice. What each needs is kept in `needs`.
+    """The shapes in use by id, and their `needs`; ids are never reused.
 
-    `met` shapes were given an id so far: the next gets that number.
-    `minor` is the kube-scheduler release whose arithmetic counts.
+    `met` is the number of ids given so far, and the next id. `minor` is the kube-scheduler release whose
+    arithmetic counts.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Interning:
     ) -> None:
         self.labels = VisibleLabels()
         self.shapes: dict[int, Shape] = {}
-        # Those of which something cannot be read.
+        # The shapes with a value that cannot be read.
         self.unusable: set[int] = set()
         self._minor = minor
         self._needs = needs
@@ -46,7 +46,7 @@ class Interning:
         self._seen_of: dict[int, list[bytes]] = {}
 
     def take(self, pod: Schedulable) -> int:
-        """Give the id of a pod's shape, for one pod more; `release` gives it back."""
+        """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
         labels = self.labels.of(pod.metadata.labels or {})
         mark = fingerprint(pod, labels)
         found = self._seen.get(mark) if mark is not None else None
@@ -63,16 +63,16 @@ class Interning:
         return found
 
     def relabelled(self, shape_id: int, labels: tuple[tuple[str, str], ...]) -> int:
-        """Return the id of a shape that is as another but for its labels; `move` a pod to it."""
+        """Return the id of a shape that differs from another only in its labels; `move` a pod to it."""
         return self._intern(self.shapes[shape_id]._replace(labels=labels))
 
     def move(self, before: int, after: int) -> None:
-        """Note that a pod has another shape."""
+        """Count one pod less with one shape and one more with another."""
         self._pods[after] += 1
         self.release(before)
 
     def release(self, shape_id: int) -> None:
-        """Note that one pod less has a shape."""
+        """Count one pod less with a shape."""
         self._pods[shape_id] -= 1
         if self._pods[shape_id]:
             return

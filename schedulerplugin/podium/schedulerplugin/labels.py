@@ -1,8 +1,8 @@
-"""Which labels of pods decide anything: those that a selector in the cluster tells apart.
+"""Determines which labels of pods decide anything: those that a selector in the cluster distinguishes.
 
-The pods of an Indexed Job or a StatefulSet are copies but for a label that numbers them. Were such labels
-part of a shape, each pod would have a shape of its own, and every cache by shape would be one by pod. So a
-shape has only the labels whose keys a selector names, and of their values those that a selector names.
+The pods of an Indexed Job or a StatefulSet are copies except for a label with their number. With such labels
+in a shape, each pod would have a shape of its own, and every cache by shape would be one by pod. So a shape
+has only the labels whose keys a selector names, and of their values those that a selector names.
 """
 
 from collections import Counter
@@ -12,25 +12,25 @@ from itertools import chain
 from podium.api.selectors import Labels, Selector
 from podium.schedulerplugin.shapes import Shape
 
-# Stands for any value that no selector names; no label and no selector can have it.
+# Replaces any value that no selector names; no label and no selector can have it.
 OTHER = "\0"
 
-# So many names that no selector uses any more are kept at most, or as many as are in use.
+# The most unused names that are kept, besides the number of names in use.
 _UNUSED = 4096
 
-# So many keys are looked up one after the other, which is quicker than to go through all labels.
+# Up to this many keys are looked up one by one, which is faster than a loop over all labels.
 _FEW = 4
 NO_LABELS: Labels = {}
 
-# A key, and a value of it that a selector names; None stands for the key alone.
+# A key, and a value of it that a selector names; None is the key alone.
 Name = tuple[str, str | None]
 
 
 class VisibleLabels:
     """The label keys and values that selectors name; `epoch` grows when some are forgotten.
 
-    Selectors come with objects, one by one, while pods are told apart by new ones in a look at all pods. So
-    `hold` only notes selectors, and the next `name` takes them in.
+    Selectors come with objects, one by one, but distinguishing pods by a new selector takes a look at all
+    pods. So `hold` only notes selectors, and the next `name` adds them.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class VisibleLabels:
         self._named: dict[str, set[str]] = {}
         self._size = 0
         self._used: Counter[Name] = Counter()
-        # Held, with names that are new.
+        # Held selectors with new names.
         self._unnamed: list[Selector] = []
 
     def of(self, labels: Labels) -> tuple[tuple[str, str], ...]:
-        """Give what of a pod's labels selectors tell apart, in order."""
+        """Return the part of a pod's labels that selectors distinguish, in order."""
         named = self._named
         return tuple(
             sorted(
@@ -53,9 +53,9 @@ class VisibleLabels:
         )
 
     def name(self, selectors: Iterable[Selector]) -> dict[str, set[str] | None]:
-        """Take in what these selectors and those held name; return what is new, by key.
+        """Add the names of these selectors and of the held ones; return the new names by key.
 
-        That is a set of values, or None for all of a key.
+        For each key that is a set of values, or None for the whole key.
         """
         held, self._unnamed = self._unnamed, []
         if self._size > 2 * len(self._used) + _UNUSED:
@@ -76,7 +76,7 @@ class VisibleLabels:
         return new
 
     def hold(self, selectors: Iterable[Selector]) -> None:
-        """Note that selectors are in use."""
+        """Count selectors as in use."""
         for selector in selectors:
             found = list(names((selector,)))
             self._used.update(found)
@@ -84,14 +84,14 @@ class VisibleLabels:
                 self._unnamed.append(selector)
 
     def release(self, selectors: Iterable[Selector]) -> None:
-        """Note that selectors which were held are in use no more."""
+        """Count held selectors as no longer in use."""
         for name in names(selectors):
             self._used[name] -= 1
             if not self._used[name]:
                 del self._used[name]
 
     def _forget(self) -> None:
-        """Keep only the names in use; who has counted by others has to count again."""
+        """Keep only the names in use; counts by other labels become invalid."""
         self.epoch += 1
         kept = list(filter(self._knows, self._used))
         self._named, self._size = {}, len(kept)
@@ -106,7 +106,7 @@ class VisibleLabels:
 
 
 def names(selectors: Iterable[Selector]) -> Iterator[Name]:
-    """Give the keys and values that selectors name."""
+    """Yield the keys and values that selectors name."""
     for selector in selectors:
         for key, _, values in selector.requirements:
             yield key, None
@@ -115,7 +115,7 @@ def names(selectors: Iterable[Selector]) -> Iterator[Name]:
 
 
 def selectors_of(shape: Shape) -> list[Selector]:
-    """Give the selectors by which pods of a shape look at the labels of pods."""
+    """Return the selectors by which pods of a shape select other pods."""
     terms = chain(shape.pod_affinity, shape.pod_anti_affinity, (term for _, term in shape.preferred_pods))
     of_terms = (term.selector for term in terms)
     of_constraints = (each.selector for each in chain(shape.spread, shape.soft_spread))
@@ -123,7 +123,7 @@ def selectors_of(shape: Shape) -> list[Selector]:
 
 
 def touched(given: Sequence[Labels], new: Mapping[str, set[str] | None]) -> Iterable[int]:
-    """Return the positions of the labels that names which are new tell apart from others."""
+    """Return the positions of the labels that new names distinguish from others."""
     if len(new) > _FEW:
         named = frozenset(new)
         return [at for at, labels in enumerate(given) if not named.isdisjoint(labels)]

@@ -1,9 +1,9 @@
-"""Which pod counts on which node, and what that leaves: the arrays, and moves on them that can be taken back.
+"""Arrays of which pod counts on which node and the room left, and moves on them that can be undone.
 
-A scheduler counts pods where the API server has them, and some where it does not: a pod just bound stands
-on its node before the server says so, a victim is gone while a plan is tried, a candidate is tried on a node.
-So each pod has two places, `home` (what the server says) and `node` (where it counts), and every change is
-one kind of move. A move is undone by the opposite move, so a trial needs a list of moves and no copy.
+A scheduler counts some pods elsewhere than the API server does. A pod just bound counts on its node before
+the server shows it. In a trial, a victim is gone and a candidate is on a node. So each pod has two places,
+`home` (in the server) and `node` (where it counts), and every change is one kind of move. A move is undone by
+the opposite move, so a trial needs a list of moves and no copy.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,14 +17,14 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.sums import Needs, Sums
 
-# Where a pod is that counts on no node.
+# The place of a pod that counts on no node.
 PENDING = -1  # on none yet
 STRANDED = -2  # on one that is not known
 LIFTED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1
 
-# Arrays are no quicker for so few moves, and for so few sums.
+# For so few moves, and so few sums, arrays are no faster.
 _FEW = 8
 _SOME = 64
 
@@ -32,31 +32,32 @@ _SOME = 64
 Counted = Callable[[int, int, int, int], None]
 # The same for many pods at once: the first three are arrays of one length.
 CountedMany = Callable[[Rows, Int32s, Int32s, int], None]
-# Called with (shape id before, shape id now, pods that count on a node) where selectors tell pods apart that
-# were of one shape until now; those that count nowhere are not in the number.
+# Called with (shape id before, shape id now, pods that count on a node) when a selector splits a shape. Pods
+# that count nowhere are not in the number.
 Reshaped = Callable[[int, int, int], None]
 # Called with the row of a node that came, went, or changed its labels, taints or unschedulable mark.
 NodeChanged = Callable[[int], None]
 
 
 class Trial:
-    """A block of moves that end with it, unless they are kept; see Overlay.trial."""
+    """A block whose moves are undone at its end, unless they are kept; see Overlay.trial."""
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self.kept = False
         self.undo = undo
 
     def keep(self) -> None:
-        """Let the moves stay: for good, or until the trial around this one ends."""
+        """Keep the moves: permanently, or until the trial around this one ends."""
         self.kept = True
 
 
 class Overlay:
     """Arrays by node row (`alive`, `allocatable`, `used`, `scored`) and by pod row (`node`, `home`, `shape`).
 
-    Arrays have room to spare (`alive` says which node rows are in use, `home` is NO_POD on free pod rows) and
-    are replaced when they grow: read them from here each time, never keep one over an event. `allocatable`,
-    `used` and `requests` hold one array a resource, by its position (`resource`); `requests` is by pod row.
+    Arrays are longer than needed: `alive` says which node rows are in use, and `home` is NO_POD on free pod
+    rows. They are replaced when they grow. Read them from here each time, and never keep one over an event.
+    `allocatable`, `used` and `requests` hold one array for each resource, by its position (`resource`);
+    `requests` is by pod row.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,8 @@ class Overlay:
         self.shape: Int32s = np.zeros(0, np.int32)
         self._sums = Sums()
         self._needs: dict[int, Needs] = {}
-        # The pods whose node or home is the row: lifting thousands and putting them back leaves it alone.
+        # The pods whose node or home is the row, so it does not change when thousands are lifted and put
+        # back.
         self._on: list[set[int]] = []
         self._log: list[tuple[Callable[[Any, Any], None], Any, Any]] | None = None
         self._counted: list[Counted] = []
@@ -124,11 +126,11 @@ class Overlay:
     def observe(
         self, counted: Counted, node_changed: NodeChanged | None = None, many: CountedMany | None = None
     ) -> None:
-        """Have every change of who counts where told; what counts already is read from the arrays.
+        """Register callbacks for every change of a pod's node; current pods are read from the arrays.
 
-        A pod is told with its row as it is while it counts: -1 before its fields change, +1 after. A node
-        that goes is told after its pods left, one that comes before its pods count. Without `many`, `counted`
-        is called for each pod of a bulk move.
+        A pod is reported with its row as it is while it counts: -1 before its fields change, +1 after. A node
+        that is removed is reported after its pods left, a new one before its pods count. Without `many`,
+        `counted` is called for each pod of a bulk move.
         """
         self._counted.append(counted)
         self._counted_many.append(many or _one_by_one(counted))
@@ -136,7 +138,7 @@ class Overlay:
             self._node_changed.append(node_changed)
 
     def assume(self, pod_row: int, node_row: int) -> None:
-        """Count a pod on a node where the server does not have it."""
+        """Count a pod on a node that is not its node in the server."""
         self._move(pod_row, node_row)
 
     def lift(self, pod_row: int) -> None:
@@ -148,7 +150,7 @@ class Overlay:
         self._move(pod_row, self.home.item(pod_row))
 
     def assume_many(self, pod_rows: Rows, node_rows: Int32s) -> None:
-        """Count different pods each on a node, as `assume` does one by one, at a small part of the cost."""
+        """Count different pods each on a node, as `assume` does one by one, at a fraction of the cost."""
         self._move_many(pod_rows, node_rows)
 
     def lift_many(self, pod_rows: Rows) -> None:
@@ -161,7 +163,7 @@ class Overlay:
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Take back the moves made in this block at its end, or when `undo` is called.
+        """Undo the moves made in this block at its end, or when `undo` is called.
 
         Trials nest. No object may be applied while one is open.
         """

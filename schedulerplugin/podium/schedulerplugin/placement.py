@@ -1,14 +1,14 @@
-"""Where pods go: of the nodes that take one, the best; of equals the smallest name, or the first by a hash.
+"""Places pods on the best node that takes them; among equals, on the smallest name or the first by a hash.
 
-kube-scheduler places one pod at a time and looks at the nodes anew for each. Groups have hundreds of pods
-that are alike, and a plan places them many times over, so here the room and the worth of each node are kept
-over a batch, and after each placement only the node that changed is judged again. What a placement can
-change elsewhere (spread, affinity, wishes for company) is asked anew for the pods that it concerns. Both ways
-give the same as placing each pod alone.
+kube-scheduler places one pod at a time and evaluates the nodes again for each. Groups have hundreds of equal
+pods, and a plan places them many times. So the room and the score of each node are kept during a batch. After
+each placement only the changed node is evaluated again. Effects on other nodes (spread, affinity, soft
+affinity) are evaluated again for the pods that they concern. Both ways give the same result as placing each
+pod alone.
 
-kube-scheduler breaks ties at random and looks at a sample of a large cluster; this looks at all of it and
-gives one answer, whatever the order in which nodes and pods were read. With `ties` each pod has an order of
-equal nodes (see `ties`); pods that are placed all at once share that of the first.
+kube-scheduler breaks ties at random and samples a large cluster. This module checks all nodes and gives one
+answer, whatever the order in which nodes and pods were read. With `ties` each pod has an order of equal nodes
+(see `ties`); pods that are placed all at once share that of the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.ties import Ties
 
-# What a node is worth that has no room; scores are never below 0.
+# The score of a node without room; other scores are never below 0.
 _FULL = -1
-# What a node is worth more than one that pods are to avoid: more than all other scores together.
+# Added to the score of a node that pods need not avoid: more than all other scores together.
 _WELCOME = 2**20
-# From so many changed nodes on, arrays are quicker than one by one.
+# From this many changed nodes on, arrays are faster than a loop.
 _MANY = 32
-# From so many pods that are alike on, they are quicker all at once than one by one.
+# From this many equal pods on, placing them all at once is faster than one by one.
 _RUN = 64
-# How many answers about single nodes one call keeps: 80 kinds of pods on 100,000 nodes.
+# The most answers about single nodes that one call keeps: 80 kinds of pods on 100,000 nodes.
 _KEPT = 2**23
 
 
@@ -73,7 +73,7 @@ class Placer:
         return (*self.chain.tallies, self.pod_scores.tallies)
 
     def place(self, shape: Shape, within: Bools | None = None) -> int | None:
-        """Give the best node row (of those `within`) for a pod of a shape, None where no node takes it."""
+        """Return the best node row (of those `within`) for a pod of a shape, None if no node takes it."""
         return _Choice(self, _Room(self, shape, within), shape).best()
 
     def place_many(
@@ -84,12 +84,12 @@ class Placer:
         nominated: Mapping[int, int] = {},
         deadline: Deadline = NEVER,
     ) -> dict[int, int]:
-        """Place pods one after the other, and assume each where it goes; give node rows by pod row.
+        """Place pods one after the other, and assume each on its node; return node rows by pod row.
 
-        It ends when `enough` of them are placed, or when so many cannot be any more. Pods of which something
-        cannot be judged (Shape.missing) are passed over. If some are `nominated`, all are placed, each on the
-        node that is reserved for it, if that takes it. Call it in a trial of the snapshot. Raises
-        DecisionTimeoutError once the deadline has passed.
+        It ends when `enough` of them are placed, or when that many cannot be placed any more. Pods that
+        cannot be evaluated (Shape.missing) are skipped. If some are `nominated`, all are placed, each first
+        on the node reserved for it. Call it in a trial of the snapshot. Raises DecisionTimeoutError once the
+        deadline has passed.
         """
         self.snapshot.reveal()
         self.expect(pod_rows)
@@ -110,23 +110,23 @@ class Placer:
         return placed
 
     def expect(self, pod_rows: Sequence[int] | Rows) -> None:
-        """Have it known that these pods are about to be placed; due before one of them is asked about."""
+        """Announce that these pods are about to be placed; call it before any check of them."""
         shape_ids = np.unique(self.snapshot.shape[np.asarray(pod_rows, np.intp)]).tolist()
         self.chain.expect(shape_ids)
         self._wished.expect(shape_ids)
 
     def settle(self) -> None:
-        """Forget who was expected; due before a plan is tried."""
+        """Forget the announced pods; call it before a plan is tried."""
         self.chain.settle()
         self._wished.settle()
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         self.chain.forget()
         self.pod_scores.forget()
 
     def wishes(self, shape: Shape) -> bool:
-        """Say whether a pod of a shape, or one of the snapshot near it, may wish for or against company."""
+        """Return whether a soft affinity term of a pod of a shape, or of one near it, may matter."""
         return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
 
     def _place_nominated(
@@ -151,9 +151,9 @@ class Placer:
 
 
 class _Room:
-    """The nodes with room for pods that ask the same of nodes, in order of names, and what each is worth.
+    """The nodes with room for pods with equal constraints, in order of names, and their scores.
 
-    `worth` counts what depends on the node alone, and is _FULL where the room is gone. Nodes that rejected
+    `worth` is the score that depends on the node alone, and _FULL if there is no room. Nodes that rejected
     such pods come after all others.
     """
 
@@ -167,21 +167,21 @@ class _Room:
         self._at = np.full(len(open_rows), -1, np.int32)
         self._at[self.rows] = np.arange(len(self.rows), dtype=np.int32)
         avoided = [chain.snapshot.row.get(name) for name in placer.rejections.nodes(shape)]
-        # By node row; nothing where no node is avoided.
+        # By node row; None if no node is avoided.
         self._welcome: Int64s | None = None
         if avoided:
             self._welcome = np.full(len(open_rows), _WELCOME, np.int64)
             self._welcome[[row for row in avoided if row is not None]] = 0
         self.worth = self._allocation(self.rows)
         taints = placer.scores.taints(shape, self.rows)
-        # Wishes that are the same everywhere are so in every smaller choice, and decide nothing.
+        # Preferences with the same score on all nodes have so in every smaller choice, and decide nothing.
         self.wishes = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
         self._seen = changes
         self._fits_at = chain.resources.fits_at(shape)
         self._worth_at = placer.scores.allocation_at(shape)
 
     def follow(self, changed: list[int]) -> None:
-        """Judge the rows anew that changed since the last time."""
+        """Evaluate again the rows that changed since the last call."""
         news, self._seen = set(changed[self._seen :]), len(changed)
         if len(news) >= _MANY:
             self._follow_many(np.fromiter(news, np.intp, len(news)))
@@ -198,17 +198,17 @@ class _Room:
                 self._at[row] = -1
 
     def take(self, number: int, pod_row: int) -> Rows:
-        """Give the best row for each of so many pods one after the other, fewer where the room ends.
+        """Return the best row for each of `number` pods, placed one after the other; fewer if the room ends.
 
-        Of equals the first in the order of a pod, if each pod has one.
+        Of equals it is the first in the order of a pod, if each pod has one.
 
-        With each pod more a row may be worth less or more, but who takes it at its least takes it again while
-        it is worth more. So each next pod on a row counts with the least that the row was worth up to then,
-        and what one by one takes are the largest of these numbers of all rows.
+        With each pod more, the score of a row may fall or rise. A row that was taken at its least score is
+        taken again while its score is higher. So each next pod on a row counts with the least score of the
+        row up to then. One-by-one placement takes the largest of these numbers of all rows.
         """
         rows, worth_now = self.rows, self.worth
         if not len(rows):
-            # Perhaps no node offers a resource that is requested.
+            # No node may offer a requested resource.
             return rows
         if self._placer.ties is not None:
             order = self._placer.ties.order(pod_row, rows)
@@ -218,7 +218,7 @@ class _Room:
         at = at[worth_now[at] != _FULL]
         least, spare = worth_now[at], np.zeros(width, np.int64)
         spare[at] = self._placer.chain.resources.spare(self._shape, rows[at])
-        # How much a row is worth to its next pod, the row, and how many it has: in one number, best first.
+        # The score of a row for its next pod, the row, and its number of pods: in one number, best first.
         keys, first = np.zeros(0, np.int64), 0
         while len(at) and first < number:
             copies = np.arange(first, min(first + number // len(at), number))
@@ -242,7 +242,7 @@ class _Room:
         self._at[rows[~room]] = -1
 
     def _allocation(self, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Return what rows are worth by the node alone, as if so many copies of the pod stood there."""
+        """Return the scores of rows by the node alone, with `copies` of the pod already there."""
         worth = self._placer.scores.allocation(self._shape, rows, copies)
         return worth if self._welcome is None else worth + self._welcome[rows]
 
@@ -260,7 +260,7 @@ class _Choice:
         self.by_room = self._plain and not self._company and not room.wishes
 
     def best(self, pod_row: int | None = None) -> int | None:
-        """Give the best row for a pod; without ties of its own, the smallest name of the largest worth."""
+        """Return the best row for a pod; without its own order of ties, the smallest name among equals."""
         room = self.room
         if not len(room.rows):
             return None
@@ -282,7 +282,7 @@ class _Choice:
         return best
 
     def _first(self, worth: Int64s, rows: Rows, pod_row: int | None) -> int:
-        """Return the place of the largest worth, of several that of the first in the pod's order."""
+        """Return the place of the largest score; among equals, of the first in the pod's order."""
         at, ties = int(worth.argmax()), self._placer.ties
         if ties is None or pod_row is None:
             return at
@@ -291,7 +291,7 @@ class _Choice:
 
 
 class _Batch:
-    """What is kept while pods are placed one after the other; only their own placements change anything."""
+    """The data kept while pods are placed one after the other; only their own placements change anything."""
 
     def __init__(self, placer: Placer, within: Bools | None, deadline: Deadline) -> None:
         self._placer = placer
@@ -303,7 +303,7 @@ class _Batch:
         self._choices: dict[int, _Choice] = {}
 
     def run(self, pod_rows: Sequence[int], start: int, end: int) -> int:
-        """Give where the pods from `start` on end for which the same room alone decides, or that pod does."""
+        """Return the end of the run from `start` on: pods that only the same room decides, or one pod."""
         first = self._choice(pod_rows[start])
         if not first.by_room:
             return start + 1

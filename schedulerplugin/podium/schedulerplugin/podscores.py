@@ -1,10 +1,10 @@
-"""How well each node suits a pod by the pods around it (kube-scheduler's soft pod affinity and soft spread).
+"""Scores each node for a pod by the pods around it (kube-scheduler's soft pod affinity and soft spread).
 
-Both are sums over tallies like those of the filters, so a score costs one look-up a term for all nodes at
-once. Unlike the other scores they change with every placement in the same domain. They are scaled by the
-least and the largest among the rows to choose from, in upstream's arithmetic. What upstream's default
-constraints do for pods without any (it spreads them by the Services and ReplicaSets that select them) is not
-judged here.
+Both are sums over tallies like those of the filters, so a score costs one look-up for each term for all nodes
+at once. Unlike the other scores they change with every placement in the same domain. They are scaled by the
+least and the largest among the rows to choose from, in upstream's arithmetic. Upstream's default constraints
+for pods without any (it spreads them by the Services and ReplicaSets that select them) are not evaluated
+here.
 """
 
 import math
@@ -22,15 +22,15 @@ from podium.schedulerplugin.filters.tally import Tally, topology
 from podium.schedulerplugin.scores import MAX
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
-# What each kind weighs in the sum (kube-scheduler's default profile).
+# The weight of each kind in the sum (kube-scheduler's default profile).
 POD_AFFINITY_WEIGHT = 2
 SPREAD_WEIGHT = 2
-# What a required affinity term of a standing pod is worth to a newcomer it matches (upstream's default).
+# The score of a running pod's required affinity term for a newcomer it matches (upstream's default).
 REQUIRED_WORTH = 1
 
 
 class _Wish(NamedTuple):
-    """What each pod of a tally is worth to the nodes of its domain; below zero it keeps pods away."""
+    """The score of each pod of a tally for the nodes of its domain; negative for anti-affinity."""
 
     weight: int
     key: str
@@ -63,11 +63,11 @@ class PodScores:
         return self._carried
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give the weighted sum of both kinds for each of the rows, which are the whole choice."""
+        """Return the weighted sum of both kinds for each of the rows, which are the whole choice."""
         return self.affinity(shape, rows) * POD_AFFINITY_WEIGHT + self.spread(shape, rows) * SPREAD_WEIGHT
 
     def affinity(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give wanted company the better score, and unwanted the worse, both ways (InterPodAffinity)."""
+        """Return the score of soft affinity, of the pod and toward it (InterPodAffinity)."""
         points = np.zeros(len(rows), np.int64)
         for weight, key, tally in (*self._own.of(shape), *self._others.of(shape)):
             tally.settle(self._snapshot.node_revision)
@@ -80,10 +80,10 @@ class PodScores:
         return (MAX * ((points - low) / (high - low))).astype(np.int64)
 
     def spread(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give domains with few pods of the kind the better score (PodTopologySpread, ScheduleAnyway).
+        """Return a higher score for domains with fewer matching pods (PodTopologySpread, ScheduleAnyway).
 
-        The more domains, the more each pod in one counts. A node that lacks one of the labels gets 0, and has
-        no say in the scale.
+        The more domains there are, the more each pod in one counts. A node that lacks one of the labels gets
+        0, and does not affect the scale.
         """
         levels = self._levels.of(shape)
         if not levels or not len(rows):
@@ -105,12 +105,12 @@ class PodScores:
         return np.where(labelled, scaled, 0)
 
     def forget(self) -> None:
-        """Read the namespaces anew: one came, went or changed its labels."""
+        """Reload the namespaces: one came, went or changed its labels."""
         self._own.forget()
         self._others.forget()
 
     def _wished(self, shape: Shape) -> Iterator[_Wish]:
-        """Give what the pod to place wishes of those that stand."""
+        """Yield the preferences of the pod to place for running pods."""
         for weight, term in shape.preferred_pods:
             if not self._snapshot.columns.has(term.topology_key):
                 continue
@@ -118,7 +118,7 @@ class PodScores:
             yield _Wish(weight, term.topology_key, ask_near(self._asked, pods, term.topology_key))
 
     def _wished_of(self, shape: Shape) -> Iterator[_Wish]:
-        """Give what those that stand wish of the pod to place; what they require counts as a wish too."""
+        """Yield the preferences of running pods for the pod to place; their required terms count too."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
         for (weight, term), tally in self._carried.candidates(shape.labels):
             if term.matches(shape.namespace, around, labels):
@@ -126,7 +126,7 @@ class PodScores:
 
     def _even(self, shape: Shape) -> list[Levels]:
         soft = shape.soft_spread
-        # A node that lacks one of the keys gets no points: with a key that no node has there are none.
+        # A node that lacks one of the keys gets no points. With a key that no node has, there are no points.
         if not all(self._snapshot.columns.has(each.topology_key) for each in soft):
             return []
         return [self._spread_tallies.of(shape, soft, which) for which in range(len(soft))]

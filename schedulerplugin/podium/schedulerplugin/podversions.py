@@ -1,4 +1,4 @@
-"""Which parts of a pod's metadata and status matter to the arrays, and whether a new version changes any.
+"""Decides which parts of a pod's metadata and status matter to the arrays, and whether a version changes any.
 
 Most changes of a pod only report what happens to it. The snapshot keeps such a version and changes no array.
 """
@@ -13,14 +13,14 @@ from podium.schedulerplugin.requests import resized
 # An annotation on a pod, or on its group: the time (RFC 3339) of the last checkpoint. A time after the start
 # only makes a victim cheaper, so a false one protects no workload.
 CHECKPOINT = f"{PODIUM_GROUP}/checkpointed-at"
-# The time of the checkpoint of an object that names none, or none that can be read: before any start.
+# The checkpoint time of an object without one, or with an unreadable one: before any start.
 NO_CHECKPOINT = -(2**63)
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1
 
 
 def start_of(pod: Schedulable) -> tuple[int, str]:
-    """Return when a pod started (seconds since 1970, or NO_START), and what is wrong with its startTime."""
+    """Return when a pod started (seconds since 1970, or NO_START), and an error in its startTime."""
     started = _started(pod)
     try:
         return int(instant(started).timestamp()) if started else NO_START, ""
@@ -38,9 +38,9 @@ def checkpoint(metadata: ObjectMeta) -> int:
 
 
 def counts_alike(was: Schedulable | None, pod: Schedulable) -> bool:
-    """Say whether nothing of a pod changed but what is told of it, which most changes of pods are.
+    """Return whether only the reported status of a pod changed, as in most changes.
 
-    One that is given once more is to be read anew: its claims changed.
+    A pod that is applied again unchanged must be read again, because its claims changed.
     """
     if was is None or was is pod or was.spec != pod.spec:
         return False

@@ -1,8 +1,8 @@
-"""Nodes whose kubelets rejected pods not long ago, by what the pods ask of a node.
+"""Remembers nodes whose kubelets rejected pods recently, by the pods' requirements.
 
-A kubelet knows what no object says: its devices' health, NUMA alignment, attach limits. A pod that it
-rejected is made again by its owner, and by scores alone would go to the same node for ever. So pods that ask
-the same take any other node that fits, for some minutes. The next leader starts without this memory.
+A kubelet knows facts that no object shows: its devices' health, NUMA alignment, attach limits. The owner of a
+rejected pod creates it again, and by scores alone it would go to the same node forever. So for some minutes,
+pods with the same requirements take any other node that fits. The next leader starts without this memory.
 """
 
 from podium.api.schedulable import Schedulable
@@ -13,9 +13,9 @@ from podium.schedulerplugin.shapes import Shape
 SECONDS = 300
 MOST = 4096
 
-# A kubelet that has no room for a pod fails it with one of these: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
+# A kubelet without room for a pod fails it with such a reason: OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu.
 _NO_ROOM = "OutOf"
-# Its other reasons not to admit a pod (pkg/kubelet of 1.37), which it gives to no pod that ran.
+# A kubelet's other reasons not to admit a pod (pkg/kubelet of 1.37); it fails no running pod with them.
 _NOT_ADMITTED = frozenset(
     (
         "AppArmor",
@@ -53,7 +53,7 @@ class Rejections:
     """The nodes, by name, that pods are to avoid; times are seconds of one clock."""
 
     def __init__(self) -> None:
-        # Until when, the first to end first.
+        # The end of each avoidance, the earliest first.
         self._until: dict[tuple[int, str], float] = {}
         self._nodes: dict[int, dict[str, None]] = {}
 
@@ -61,7 +61,7 @@ class Rejections:
         return len(self._until)
 
     def note(self, shape: Shape, node: str, seconds: float) -> None:
-        """Remember that a kubelet rejected a pod of a shape now."""
+        """Record that a kubelet rejected a pod of a shape now."""
         asked = _asked(shape)
         self._drop((asked, node))
         while len(self._until) >= MOST:
@@ -70,7 +70,7 @@ class Rejections:
         self._nodes.setdefault(asked, {})[node] = None
 
     def settle(self, seconds: float) -> None:
-        """Forget what is over."""
+        """Forget rejections that have expired."""
         while self._until:
             first, until = next(iter(self._until.items()))
             if until > seconds:
@@ -91,5 +91,5 @@ class Rejections:
 
 
 def _asked(shape: Shape) -> int:
-    """Return a hash of what a pod asks of a node: a pod may be a megabyte, and is gone by then."""
+    """Return a hash of a pod's requirements: a pod may be a megabyte, and is gone by then."""
     return hash((shape.namespace, shape.requests, *on_nodes(shape)))

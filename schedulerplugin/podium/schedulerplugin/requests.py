@@ -1,11 +1,10 @@
-"""What a pod takes of a node and what a node has, in whole numbers: milli for cpu, units for all else.
+"""Computes a pod's requests and a node's allocatable in whole numbers: milli for cpu, units for all else.
 
-kube-scheduler computes a pod's requests from init containers, sidecars, overhead, pod-level resources and,
-once the pod has a node, from what a resize has changed there; a plan is only as right as this sum. It is
-exact: each quantity is read to the milli, as an API server stores it, and the total is rounded up once. A
-quantity that is negative, no quantity or absurd is named. A pod that asks for such an amount counts as if it
-asked for LARGEST of that resource, so where it runs nothing of the resource is free until it goes; a node
-that offers such an amount has none of it.
+kube-scheduler computes a pod's requests from init containers, sidecars, overhead and pod-level resources.
+Once the pod has a node, a resize counts too. A plan is only as right as this sum. It is exact: each quantity
+is read to the milli, as an API server stores it, and the total is rounded up once. A quantity that is
+negative, unreadable or absurd is named. A pod with such an amount counts as if it requested LARGEST of that
+resource, so nothing of the resource is free on its node. A node with such an amount has none of it.
 
 Source: the resource helpers of component-helpers 1.36.3 and 1.37.0, KEP-753 (sidecars), KEP-2837 (pod-level
 resources), KEP-1287 (in-place resize), with both releases' default gates.
@@ -24,8 +23,8 @@ from podium.api.schedulable import ContainerStatus, Schedulable, SchedulableNode
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
-# The most that one pod asks or one node has of a resource. 4 PiB of memory is past any machine, and two
-# thousand pods of it still sum up within an int64.
+# The most that one pod requests or one node has of a resource. 4 PiB of memory is more than any machine has,
+# and two thousand pods of it still sum up within an int64.
 LARGEST = 2**52
 # The release whose arithmetic is the default, and the last whose arithmetic was another.
 LATEST = 37
@@ -33,12 +32,12 @@ _BY_CONTAINER = 36
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()
-# What is written longer is worked out for each pod: the answers that are kept stay below 16 MiB.
+# Longer encodings are computed for each pod, so the cached answers stay below 16 MiB.
 _LONGEST_MARK = 2**12
 
 _NATIVE = frozenset({CPU, MEMORY, "ephemeral-storage"})
 _MILLI = 1000
-# What scores count for a container that names no request (kube-scheduler's defaults), in milli.
+# The scored requests of a container without a request (kube-scheduler's defaults), in milli.
 _SCORED = {CPU: 100, MEMORY: 200 * 1024 * 1024 * _MILLI}
 
 _Milli = dict[str, int]  # resource name to thousandths
@@ -66,9 +65,9 @@ class Effective(NamedTuple):
 
 
 def effective(pod: Schedulable, minor: int = LATEST) -> Effective:
-    """Give what kube-scheduler 1.`minor` counts for a pod: of one with a node, the status counts too.
+    """Return what kube-scheduler 1.`minor` counts for a pod; with a node, the pod's status counts too.
 
-    Where a limit has no request the limit counts, as a server would have stored it. Pods whose requests are
+    A limit without a request counts as the request, as a server would have stored it. Pods whose requests are
     written alike share one answer.
     """
     spec = pod.spec
@@ -91,12 +90,12 @@ def _effective(pod: Schedulable, minor: int) -> Effective:
 
 @lru_cache(maxsize=2**12)
 def _known(mark: bytes, minor: int) -> list[Effective]:  # noqa: ARG001 - they say which answer it is
-    # A cluster writes few different requests, in pods that differ in their labels.
+    # A cluster has few different requests, in pods that differ in their labels.
     return []
 
 
 def resized(pod: Schedulable) -> tuple[Any, ...] | None:
-    """Return what of the status of a pod on a node says that it takes other than it asks for."""
+    """Return the status fields by which a pod on a node may use other amounts than it requests."""
     status = pod.status if pod.spec.nodeName else None
     if status is None:
         return None
@@ -111,14 +110,14 @@ def resized(pod: Schedulable) -> tuple[Any, ...] | None:
 
 
 def amounts(pod: Schedulable) -> dict[str, int]:
-    """Return the amounts of `effective` without the unusable; what scores count is most of its work."""
+    """Return the amounts of `effective` without the unusable, and without the costly scored amounts."""
     reading = _Reading(pod, LATEST)
     found = reading.amounts(reading.total({}))
     return {name: amount for name, amount in found.items() if amount < LARGEST}
 
 
 def allocatable(node: SchedulableNode) -> tuple[dict[str, int], tuple[Unusable, ...]]:
-    """Give a node's status.allocatable; what it does not name it has nothing of, pods included."""
+    """Return a node's status.allocatable; it has nothing of a resource that is not in it, pods included."""
     unusable: _Unusables = {}
     written = node.status.allocatable if node.status is not None else None
     total = _read(written, "status.allocatable", unusable)
@@ -126,13 +125,13 @@ def allocatable(node: SchedulableNode) -> tuple[dict[str, int], tuple[Unusable, 
 
 
 class _Reading:
-    """One pod's arithmetic: what was read, and what could not be."""
+    """The arithmetic of one pod: the amounts that were read, and the unusable quantities."""
 
     def __init__(self, pod: Schedulable, minor: int) -> None:
         self.pod = pod
         self.minor = minor
         self.unusable: _Unusables = {}
-        # kube-scheduler looks at no status of a pod that it has yet to place.
+        # kube-scheduler ignores the status of a pod that is not placed yet.
         self.status = (pod.status if pod.spec.nodeName else None) or SchedulableStatus()
         pending = self.status.condition("PodResizePending")
         self.infeasible = pending is not None and pending.reason == "Infeasible"
@@ -143,7 +142,7 @@ class _Reading:
                     self.containers[status.name] = f"status.{part}[{index}]", status
 
     def total(self, missing: _Milli) -> _Milli:
-        """Sum up all of the pod; a container that does not name a resource of `missing` counts as that."""
+        """Return the total of a pod; for containers without a request, the amounts in `missing` count."""
         spec = self.pod.spec
         if self.minor <= _BY_CONTAINER:
             total = self.over_containers(self.by_container, missing)
@@ -167,7 +166,7 @@ class _Reading:
         return {**found, PODS: 1}
 
     def scored(self, total: _Milli) -> tuple[int, int]:
-        """Give cpu and memory with kube-scheduler's defaults for what a container or pod does not name."""
+        """Return cpu and memory, with kube-scheduler's defaults for containers or pods without requests."""
         resources = self.pod.spec.resources
         whole = resources is not None and _pod_level(resources.requests)
         missing = {name: amount for name, amount in _SCORED.items() if not whole or name not in total}
@@ -176,7 +175,7 @@ class _Reading:
         return min(cpu, LARGEST), min(memory, LARGEST)
 
     def over_containers(self, take: _Take, missing: _Milli) -> _Milli:
-        """Sum up containers: init containers run in turn, sidecars beside all that follow (KEP-753)."""
+        """Return the sum of containers: init containers run in turn, sidecars beside later ones (KEP-753)."""
         total: _Milli = {}
         peak: _Milli = {}
         sidecars: _Milli = {}
@@ -195,7 +194,7 @@ class _Reading:
         return total
 
     def resized(self, missing: _Milli) -> _Milli:
-        """Give the most that spec, allocation and cgroups sum up to, without a spec that is infeasible."""
+        """Return the maximum of the sums of spec, allocation and cgroups; an infeasible spec is left out."""
         total = self.over_containers(self.asked, missing)
         if not self.containers and not self.infeasible and self.status.allocatedResources is None:
             return total
@@ -213,7 +212,7 @@ class _Reading:
         return total
 
     def pod_level(self, total: _Milli) -> None:
-        """Put what the pod asks for as a whole in place of what its containers ask for."""
+        """Replace the containers' requests by the pod-level requests."""
         resources = self.pod.spec.resources or ResourceRequirements()
         requests = _pod_level(resources.requests)
         wants = _read(requests, "spec.resources.requests", self.unusable)
@@ -224,12 +223,12 @@ class _Reading:
             _raise_to(wants, actual)
             if self.minor <= _BY_CONTAINER:
                 wants = {name: wants.get(name, 0) for name in requests}
-        # A server fills in a request from a limit only where no container asks for the resource.
+        # A server fills in a request from a limit only if no container requests the resource.
         limits = {name: raw for name, raw in _pod_level(resources.limits).items() if name not in total}
         total.update({**_read(limits, "spec.resources.limits", self.unusable), **_pod_level(wants)})
 
     def pod_status(self) -> tuple[_Milli, _Milli]:
-        """Give what the kubelet reports for the pod as a whole: allocated, actual."""
+        """Return what the kubelet reports for the pod as a whole: allocated, actual."""
         status = self.status
         given = status.resources.requests if status.resources is not None else None
         return (
@@ -253,7 +252,7 @@ class _Reading:
         return self.allocated(container, path)
 
     def by_container(self, container: Container, path: str) -> _Milli:
-        """Give the most of spec, allocation and cgroup of one container, as 1.36 did before it summed up."""
+        """Return the maximum of spec, allocation and cgroup of one container, as in 1.36 before the sum."""
         where, status = self.containers.get(container.name, ("", None))
         runs_on = path.startswith("spec.containers") or _is_sidecar(container)
         if status is None or status.resources is None or not runs_on:
@@ -294,12 +293,12 @@ def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: _Un
 
 @lru_cache(maxsize=4096)
 def _milli(raw: RawQuantity) -> int:
-    # Reading a quantity costs more than all that is done with it, and a cluster writes few different ones.
+    # Reading a quantity costs more than its use, and a cluster has few different ones.
     return parse(raw, Scale.MILLI)
 
 
 def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict[str, int]:
-    """Give the whole amounts of what kube-scheduler counts; none is no amount."""
+    """Return the whole amounts of the resources that kube-scheduler counts, without zeros."""
     amounts: dict[str, int] = {}
     for name, milli in total.items():
         amount = milli if name == CPU else -(-milli // _MILLI)
@@ -312,7 +311,7 @@ def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict
 
 
 def _counts(name: str) -> bool:
-    """Say whether kube-scheduler counts a resource: others, such as `storage`, it ignores."""
+    """Return whether kube-scheduler counts a resource; it ignores others, such as `storage`."""
     return (
         name in _NATIVE
         or name.startswith(("hugepages-", "attachable-volumes-"))
@@ -322,7 +321,7 @@ def _counts(name: str) -> bool:
 
 
 def _pod_level(quantities: Mapping[str, _Q] | None) -> dict[str, _Q]:
-    """Pick what a pod may ask for as a whole."""
+    """Return the quantities that are allowed at pod level."""
     return {
         name: quantity
         for name, quantity in (quantities or {}).items()

@@ -1,13 +1,13 @@
-"""How good each node is for a pod, of those that passed the filters, as in kube-scheduler's default profile.
+"""Scores the nodes that passed the filters for a pod, as in kube-scheduler's default profile.
 
-Every score is 0 to 100 a node, in upstream's own arithmetic (whole numbers where it has them), so that on
-equal clusters both choose alike. Two kinds differ in cost. Those of allocation depend on the node alone and
-change with every placement: a caller that keeps them asks again for the rows that changed. Those of wishes
+Every score is 0 to 100 for each node, in upstream's own arithmetic (whole numbers where it has them). So on
+equal clusters both choose alike. Two kinds differ in cost. Scores of allocation depend on the node alone and
+change with every placement: a caller that keeps them computes the changed rows again. Scores of preferences
 (labels, taints) are kept here until a node changes, and are scaled by the largest in the choice, as upstream
 does.
 
-One score is Podium's own: accelerators are packed, whatever the strategy says of cpu and memory. Spread out,
-they leave no whole node for a gang, and no other pod can use the ones between.
+One score is Podium's own: accelerators are packed, whatever the strategy for cpu and memory. If they are
+spread, no whole node is left for a gang, and no other pod can use the gaps.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -25,12 +25,12 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # The best score of one kind.
 MAX = 100
-# What each kind weighs in the sum (kube-scheduler's default profile).
+# The weight of each kind in the sum (kube-scheduler's default profile).
 TAINTS_WEIGHT = 3
 AFFINITY_WEIGHT = 2
 ALLOCATED_WEIGHT = 1
 BALANCED_WEIGHT = 1
-# The resources that allocation is judged by, in the order of Shape.scored and Snapshot.scored.
+# The resources in the allocation score, in the order of Shape.scored and Snapshot.scored.
 JUDGED = ("cpu", "memory")
 
 
@@ -42,9 +42,9 @@ class Strategy(StrEnum):
 
 
 class Weights(NamedTuple):
-    """What resources weigh: cpu and memory in their mean, each accelerator in the sum of all kinds.
+    """The weights of resources: cpu and memory in their mean, each accelerator in the sum of all kinds.
 
-    `named` are weights of single accelerators, which prevail over `accelerators`.
+    `named` are weights of single accelerators, which take precedence over `accelerators`.
     """
 
     cpu: int = 1
@@ -57,7 +57,7 @@ class Weights(NamedTuple):
         return dict(self.named).get(device, self.accelerators)
 
 
-# Those of kube-scheduler.
+# The weights of kube-scheduler.
 UPSTREAM = Weights()
 
 
@@ -76,13 +76,13 @@ class Scores:
         self._kept = Kept[Int32s](snapshot)
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give the weighted sum of all kinds for each of the rows, which are the whole choice."""
+        """Return the weighted sum of all kinds for each of the rows, which are the whole choice."""
         return self.allocation(shape, rows) + self.wishes(shape, rows)
 
     def allocation(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Give the weighted part that depends on the room of each node alone, whatever the choice.
+        """Return the weighted part that depends on the room of each node alone, whatever the choice.
 
-        It is as if so many `copies` of the pod stood there already.
+        It counts `copies` of the pod as already there.
         """
         allocated, balanced = self.allocated(shape, rows, copies), self.balanced(shape, rows, copies)
         points = allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
@@ -90,9 +90,9 @@ class Scores:
         return points + self._packed(devices, rows, copies) if devices else points
 
     def allocation_at(self, shape: Shape) -> Callable[[int], int]:
-        """Give what says `allocation` of one row, good until an object is applied to the snapshot.
+        """Return a function that computes `allocation` of one row; valid until an object is applied.
 
-        A placement changes one row, for which plain numbers are many times as quick as arrays.
+        A placement changes one row, for which plain numbers are many times as fast as arrays.
         """
         snapshot, requests = self._snapshot, dict(shape.requests)
         emptier = self._strategy is Strategy.LEAST_ALLOCATED
@@ -141,15 +141,15 @@ class Scores:
         return worth
 
     def wishes(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give the weighted part that depends on labels and taints, among rows that are the whole choice."""
+        """Return the weighted part that depends on labels and taints; `rows` are the whole choice."""
         points = self.taints(shape, rows) * TAINTS_WEIGHT
         return points + self.affinity(shape, rows) * AFFINITY_WEIGHT if shape.node_preferred else points
 
     def allocated(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Give how empty, or how full, each node would be (NodeResourcesFit).
+        """Return how empty, or how full, each node would be (NodeResourcesFit).
 
-        A container that names no cpu or memory counts with 100m or 200Mi here, lest pods that request nothing
-        all go to one node. A resource the node does not have is left out of its mean.
+        A container without a cpu or memory request counts with 100m or 200Mi here, because otherwise all pods
+        without requests would go to one node. A resource the node does not have is left out of its mean.
         """
         snapshot = self._snapshot
         points = np.zeros(len(rows), np.int64)
@@ -164,16 +164,16 @@ class Scores:
         return points // np.maximum(weights, 1)
 
     def packed(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Return what using up the accelerators of each node is worth, weighted; 0 for a pod without any.
+        """Return the weighted score for using up the accelerators of each node; 0 for a pod without any.
 
-        Half of it is for a node of which some are in use already, lest a whole node is broken up.
+        Half of it is for a node with some in use already, so that whole nodes stay free.
         """
         return self._packed(self._devices(shape), rows, copies)
 
     def balanced(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Give how much evener each node's use of cpu and memory gets (NodeResourcesBalancedAllocation).
+        """Return how much more even each node's use of cpu and memory gets (NodeResourcesBalancedAllocation).
 
-        75 leaves the balance as it is. A pod that requests neither is not judged: 0 everywhere.
+        75 leaves the balance as it is. A pod that requests neither gets 0 everywhere.
         """
         requests = dict(shape.requests)
         wanted = [requests.get(name, 0) for name in JUDGED]
@@ -186,12 +186,12 @@ class Scores:
         return MAX // 2 + (MAX // 2 + after - before) // 2
 
     def taints(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give few untolerated PreferNoSchedule taints the better score (TaintToleration)."""
+        """Return a higher score for fewer untolerated PreferNoSchedule taints (TaintToleration)."""
         key: Hashable = ("taints", shape.tolerations)
         return MAX - _scaled(self._kept.get(key, lambda: self._unwanted(shape))[rows])
 
     def affinity(self, shape: Shape, rows: Rows) -> Int64s:
-        """Give a large sum of the preferred terms that match the better score (NodeAffinity)."""
+        """Return a higher score for a larger sum of the matching preferred terms (NodeAffinity)."""
         key: Hashable = ("affinity", shape.node_preferred)
         return _scaled(self._kept.get(key, lambda: self._preferred(shape))[rows])
 
@@ -246,21 +246,24 @@ def _unwanted(shape: Shape, taints: tuple[Taint, ...]) -> int:
 
 
 def _percent(part: Int64s, whole: Int64s) -> Int64s:
-    """Give the whole percentage, 0 of nothing; no amount that was read (requests.LARGEST) passes 64 bits."""
+    """Return the whole percentage, 0 of nothing.
+
+    Amounts are at most requests.LARGEST, so the product fits in 64 bits.
+    """
     return part * MAX // np.maximum(whole, 1)
 
 
 def _scaled(values: Int32s) -> Int64s:
-    """Bring values that are not negative to 0 to MAX by their largest; all 0 stay 0."""
+    """Return nonnegative values scaled to 0 to MAX by their largest; all 0 stay 0."""
     return values.astype(np.int64) * MAX // max(int(values.max(initial=0)), 1)
 
 
 def _evenness(used: list[Int64s], capacities: list[Int64s]) -> Int64s:
-    """Give MAX less the standard deviation of the two used parts; MAX where a node has not both resources."""
+    """Return MAX less the standard deviation of the two used parts; MAX for a node without both resources."""
     first, second = (
         np.minimum(have / np.maximum(room, 1), 1.0) for have, room in zip(used, capacities, strict=True)
     )
-    # In place: the fewer arrays there are at once, the less memory goes back and forth to the system.
+    # In place: fewer arrays at one time mean less memory traffic.
     first -= second
     np.abs(first, out=first)
     first /= 2

@@ -1,6 +1,6 @@
-"""What an administrator may decide about placing and preemption: values, with the design's defaults.
+"""The administrator's settings for placing and preemption: values, with the design's defaults.
 
-The command line, the configuration file of the scheduler and tests all make one of these; the engine reads
+The command line, the configuration file of the scheduler and tests all create one of these; the engine reads
 nothing else.
 """
 
@@ -19,25 +19,26 @@ class Budgets(StrEnum):
 
 
 class DivergencePolicy(StrEnum):
-    """What a group counts as whose pods have another priority than it has."""
+    """The treatment of a group whose pods have another priority than the group."""
 
     USE_GROUP_PRIORITY = "UseGroupPriority"
     NO_PREEMPTION = "NoPreemption"
     HOLD = "Hold"
 
 
-# Under `kep`. To keep a whole node whole is worth 200 points of the sum of scores: more than cpu and memory
-# together can make up for (150), as much as a node affinity that a pod prefers.
+# Under `kep`. Keeping a whole node free is worth 200 points of the sum of scores. That is more than cpu and
+# memory together can offset (150), and as much as a preferred node affinity.
 WEIGHTS = Weights(accelerators=4)
 
 
 class Settings(NamedTuple):
-    """How to plan. `weights` count under `kep`: kube-scheduler's releases have their own.
+    """The settings of a plan.
 
-    `evict_only` limits victims to pods of one schedulerName (None: of any). `preemption_priority` lets an
-    annotation on a Podium group raise the priority at which it may be preempted. `reserved` is a label of
-    nodes, `key` or `key=value`: no others are used, if it is given. `spares_system` says that nobody in
-    kube-system is a victim, whoever would evict him.
+    `weights` count under `kep`; kube-scheduler's releases have their own. `evict_only` limits victims to pods
+    of one schedulerName (None: of any). `preemption_priority` lets an annotation on a Podium group raise the
+    priority at which it may be preempted. `reserved` is a label of nodes, `key` or `key=value`: if it is set,
+    only those nodes are used. `spares_system` says that no pod in kube-system is a victim, whatever the
+    preemptor.
     """
 
     semantics: Semantics = Semantics.KEP

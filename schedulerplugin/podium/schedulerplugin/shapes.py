@@ -1,11 +1,12 @@
-"""What of a pod decides where it may go, in one canonical and hashable form that its copies share.
+"""The part of a pod that decides where it may go, in one canonical and hashable form that its copies share.
 
-A cluster of a hundred thousand pods has a few hundred shapes, so everything that is read from manifests
-(selectors, terms, claims, sums) is worked out once a shape, and every cache of a filter is by shape. Two ways
-to write the same constraint are one shape where that costs nothing: order, defaults, matchLabels.
+A cluster of a hundred thousand pods has a few hundred shapes. So everything that is read from manifests
+(selectors, terms, claims, sums) is computed once for each shape. Every cache of a filter is by shape. Two
+spellings of the same constraint are one shape where that costs nothing: order, defaults, matchLabels.
 
-What Podium cannot judge is in `missing`, by name and in words for a reader; such a pod counts where it runs,
-but is not placed. Defaults that an API server fills in are filled in here too, for pods that come from files.
+Constraints that Podium cannot evaluate are in `missing`, by name and in words for a reader. Such a pod counts
+on its node, but is not placed. Defaults that an API server fills in are filled in here too, for pods that
+come from files.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Toleration(NamedTuple):
-    """A toleration; an empty key or effect stands for all of them."""
+    """A toleration; an empty key or effect matches all of them."""
 
     key: str = ""
     operator: str = "Equal"
@@ -41,14 +42,14 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether the pod puts up with a taint; operators behind a gate (Lt, Gt) tolerate nothing."""
+        """Return whether the toleration covers a taint; operators behind a gate (Lt, Gt) tolerate nothing."""
         if self.effect not in ("", taint.effect or "") or self.key not in ("", taint.key or ""):
             return False
         return self.operator == "Exists" or (self.operator == "Equal" and self.value == (taint.value or ""))
 
 
 class HostPort(NamedTuple):
-    """A port of the host that a pod takes; the address 0.0.0.0 takes it on all addresses."""
+    """A host port that a pod takes; the address 0.0.0.0 takes it on all addresses."""
 
     protocol: str
     ip: str
@@ -56,7 +57,7 @@ class HostPort(NamedTuple):
 
 
 class PodTerm(NamedTuple):
-    """Other pods: by namespace (named, or by its labels) and by label; without a selector none of them."""
+    """Other pods by namespace (by name, or by its labels) and by label; without a selector, none of them."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector | None
@@ -64,7 +65,7 @@ class PodTerm(NamedTuple):
     topology_key: str
 
     def matches(self, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
-        """Say whether a pod of a namespace is meant."""
+        """Return whether the term selects a pod of a namespace."""
         within = namespace in self.namespaces or (
             self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
         )
@@ -72,7 +73,7 @@ class PodTerm(NamedTuple):
 
 
 class SpreadConstraint(NamedTuple):
-    """How far the pods that the selector means may differ in number between domains of a topology key."""
+    """A limit on the difference in the number of selected pods between domains of a topology key."""
 
     max_skew: int
     topology_key: str
@@ -83,15 +84,15 @@ class SpreadConstraint(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """All that decides where a pod may go; equal for the copies of a pod.
+    """Everything that decides where a pod may go; equal for the copies of a pod.
 
-    Of `labels` a snapshot keeps what selectors tell apart (see `labels`); `labelled` pods have some.
+    Of `labels` a snapshot keeps what selectors distinguish (see `labels`); `labelled` pods have some.
 
-    `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. Of
-    `node_required` one term must match; None asks for nothing. `volumes` and `zones` hold such alternatives
-    for every bound volume, of which each must be met. `features` are those that a node must declare (see
-    `features`). `preferred_pods` have a weight below zero where the
-    pods are to be avoided. `node_name` is set by who plans for a pod that names a node it is not on yet.
+    `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. One
+    term of `node_required` must match; None requires nothing. `volumes` and `zones` hold such alternatives
+    for every bound volume, and each volume's must be met. `features` are those that a node must declare (see
+    `features`). `preferred_pods` have a negative weight if the pods are to be avoided. `node_name` is set by
+    a caller that plans for a pod that names a node it is not on yet.
     """
 
     namespace: str = ""
@@ -118,7 +119,7 @@ class Shape(NamedTuple):
 
 
 def weight(shape: Shape) -> int:
-    """Return how many parts a shape consists of, by which the memory that it takes is judged."""
+    """Return the number of parts of a shape, an estimate of the memory that it takes."""
     terms = (*(shape.node_required or ()), *(term for _, term in shape.node_preferred))
     return sum(len(part) for part in shape if isinstance(part, tuple)) + sum(
         len(term.expressions) for term in terms
@@ -126,15 +127,15 @@ def weight(shape: Shape) -> int:
 
 
 def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes | None:
-    """Give bytes that are equal only for pods of one shape, and cheaper than it; None where claims count.
+    """Return bytes that are equal only for pods of one shape, and cheaper than it; None if claims count.
 
-    `labels` are those that the shape gets.
+    `labels` are those of the shape.
     """
     spec = pod.spec
     for volume in spec.volumes or ():
         if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
             return None
-    # The others count as disks only; most are the token of a service account, whose name is made up anew.
+    # The others count as disks only. Most are the token of a service account, with a generated name.
     disks = [volume for volume in spec.volumes or () if volume != Volume(name=volume.name)]
     return _ENCODER.encode(
         (
@@ -161,7 +162,7 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes 
 
 
 def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
-    """Give the labels of a pod that its own terms and constraints take into their selectors."""
+    """Return the labels of a pod that its own terms and constraints merge into their selectors."""
     affinity, labels = pod.spec.affinity, pod.metadata.labels or {}
     keys: list[str] = []
     for each in pod.spec.topologySpreadConstraints or ():
@@ -176,12 +177,12 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
 
 
 def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
-    """Give the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
+    """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
     return _Maker(pod, volumes).shape(minor)
 
 
 class _Maker:
-    """The making of one shape, which gathers what it cannot judge on the way."""
+    """Builds one shape, and collects the constraints that it cannot evaluate."""
 
     def __init__(self, pod: Schedulable, volumes: Volumes) -> None:
         self.spec = pod.spec
@@ -252,7 +253,7 @@ class _Maker:
         return tuple(sorted(tolerations))
 
     def ports(self) -> tuple[HostPort, ...]:
-        """Give the host's ports that the pod takes for good: an init container that ends takes none."""
+        """Return the host ports that the pod keeps; an init container that ends keeps none."""
         ports: set[HostPort] = set()
         sidecars = (each for each in self.spec.initContainers or () if each.restartPolicy == "Always")
         for container in (*(self.spec.containers or ()), *sidecars):
@@ -278,7 +279,7 @@ class _Maker:
             namespaces = frozenset({self.namespace})
         selector = selector_of(term.labelSelector, self.missing)
         if selector is not None and (term.matchLabelKeys or term.mismatchLabelKeys):
-            # A server merged these when the pod was made; labels may have changed since.
+            # A server merged these when the pod was created; labels may have changed since.
             merged = {each.key for each in selector.requirements}
             more = [
                 Requirement(key, operator, (self.labels[key],))

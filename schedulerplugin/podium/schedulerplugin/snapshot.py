@@ -1,9 +1,9 @@
 """The cluster as arrays, kept in step with a State by the same events.
 
-Every decision looks at all nodes or all pods, so what it looks at lies in arrays, by rows that stay the same
-while a node or pod lives. Pods that the scheduler cannot tell apart share one Shape. What the arrays cannot
-express exactly (a quantity that is none, a node nobody knows) is left out of them on the side of less room,
-and named in `problems`; no document can make them wrong.
+Every decision looks at all nodes or all pods, so the data is in arrays. A node or pod keeps its row while it
+exists. Pods that are equal to the scheduler share one Shape. If the arrays cannot express a value exactly (an
+unreadable quantity, an unknown node), they count less room, and `problems` reports it. No document can make
+the arrays wrong.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _Item = TypeVar("_Item")
 
 
 class Problem(NamedTuple):
-    """Something of an object that the snapshot could not take as it stands; `field` is a path."""
+    """A part of an object that the snapshot could not use as it is; `field` is a path."""
 
     object: ObjectRef
     field: str
@@ -50,13 +50,13 @@ class Problem(NamedTuple):
 
 
 class Snapshot(Overlay):
-    """Nodes and pods by row; the arrays of room and of who counts where are the Overlay's.
+    """Nodes and pods by row; the Overlay has the arrays of room and of where pods count.
 
     By node row: `names`, `objects`, `unschedulable`, `columns` (labels, taints, features). By pod row:
     `pods`, `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id
-    in `shapes` (never given twice). `row` and `pod_row` find rows. `node_revision` grows when a node came,
+    in `shapes` (ids are never reused). `row` and `pod_row` find rows. `node_revision` grows when a node came,
     went, or changed its labels, taints, features or unschedulable mark; `revision` with every change.
-    Finished pods are not here. `minor` is the kube-scheduler release whose arithmetic counts (see
+    Finished pods are not included. `minor` is the kube-scheduler release whose arithmetic counts (see
     `requests`).
     """
 
@@ -78,7 +78,7 @@ class Snapshot(Overlay):
         self.volumes = Volumes()
         self._minor = minor
         self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
-        # How often pending pods got other shapes because selectors came.
+        # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
         self._free_nodes: list[int] = []
@@ -96,15 +96,15 @@ class Snapshot(Overlay):
 
     @property
     def shapes_met(self) -> int:
-        """One more than the largest id that a shape has had; it grows when pods of a new shape come."""
+        """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
         return self._interning.met
 
     def shape_of(self, pod: Schedulable) -> Shape:
-        """Return the shape of a pod, worked out from the object."""
+        """Return the shape of a pod, computed from the object."""
         return self.visible(shape_of(pod, self.volumes, self._minor))
 
     def visible(self, shape: Shape) -> Shape:
-        """Return a shape without labels that no selector tells apart any more."""
+        """Return a shape without the labels that no selector distinguishes any more."""
         return shape._replace(labels=self.labels.of(dict(shape.labels)))
 
     @property
@@ -113,13 +113,13 @@ class Snapshot(Overlay):
         return self._interning.labels
 
     def observe_shapes(self, reshaped: Reshaped) -> None:
-        """Have it told when pods get another shape though nothing of them changed."""
+        """Register a callback for pods that get another shape without a change of the pods."""
         self._reshaped.append(reshaped)
 
     def reveal(self, selectors: Iterable[Selector] = ()) -> None:
-        """Have shapes tell pods apart that selectors of pods and budgets tell apart, and these.
+        """Make shapes distinguish pods by all selectors of pods and budgets, and by these.
 
-        It is due before shapes are asked for their labels. New names take a look at all pods.
+        Call it before reading the labels of shapes. New names take a look at all pods.
         """
         new = self.labels.name(selectors)
         if not new:
@@ -144,7 +144,7 @@ class Snapshot(Overlay):
                 told(before, after, pods)
 
     def apply(self, before: object, after: object) -> None:
-        """Follow one change of an object, as an observer of a State; kinds that do not matter are let by."""
+        """Apply one change of an object, as an observer of a State; other kinds are ignored."""
         match before if after is None else after:
             case Schedulable() as pod:
                 if after is None or pod.finished:
@@ -166,7 +166,7 @@ class Snapshot(Overlay):
                 pass
 
     def problems(self) -> list[Problem]:
-        """Give what could not be taken as it stands, by object; it is looked up, not kept."""
+        """Return the problems of all objects, by object, computed on each call."""
         found = []
         for row, unusable in self._bad_nodes.items():
             found += [Problem(self._node_ref(row), *each) for each in unusable]
@@ -205,7 +205,7 @@ class Snapshot(Overlay):
             self._move(pod_row, row)
 
     def remove_node(self, name: str) -> None:
-        """Take out a node; its pods are stranded, those only assumed there are pending again."""
+        """Remove a node; its pods are stranded, pods only assumed there are pending again."""
         assert self._log is None, "no object is applied while a trial is open"
         row = self.row.get(name)
         if row is None:
@@ -264,7 +264,7 @@ class Snapshot(Overlay):
             self._move(row, to)
 
     def remove_pod(self, key: Name) -> None:
-        """Take out a pod, by namespace and name."""
+        """Remove a pod, by namespace and name."""
         assert self._log is None, "no object is applied while a trial is open"
         row = self.pod_row.pop(key, None)
         if row is None:
@@ -311,7 +311,7 @@ class Snapshot(Overlay):
             self._bad_nodes[row] = unusable
 
     def _offer(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Set what a node offers; store what pods take of a resource while some node offers it."""
+        """Set what a node offers; keep pods' amounts of a resource while some node offers it."""
         came, went = self._sums.offer(row, amounts)
         if not came and not went:
             return
@@ -338,14 +338,14 @@ class Snapshot(Overlay):
         return self.row.get(pod.spec.nodeName, STRANDED) if pod.spec.nodeName else PENDING
 
     def _set_home(self, row: int, home: int) -> None:
-        """Note where the server has a pod, which counts nowhere at the moment."""
+        """Record a pod's node in the server, while the pod counts nowhere."""
         before = self.home.item(row)
         if before >= 0:
             self._on[before].discard(row)
         self.home[row] = home
 
     def _set_shape(self, row: int, shape_id: int) -> None:
-        """Give a pod, which counts nowhere at the moment, its shape; that it had before is one pod poorer."""
+        """Set the shape of a pod that counts nowhere now, and release its former shape."""
         before = self.shape.item(row)
         self._sums.note(row, self._needs.get(before, ()), self._needs.get(shape_id, ()))
         self.shape[row] = shape_id
@@ -353,7 +353,7 @@ class Snapshot(Overlay):
             self._interning.release(before)
 
     def _describe(self, row: int, pod: Schedulable) -> None:
-        """Note what of a pod decides nothing about its place."""
+        """Record the fields of a pod that do not decide its place."""
         self.pods[row] = pod
         self.uids[row] = pod.metadata.uid or ""
         self._labels[row] = pod.metadata.labels or NO_LABELS
@@ -364,7 +364,7 @@ class Snapshot(Overlay):
             self._bad_starts[row] = why
 
     def _link(self, row: int, pod: Schedulable) -> None:
-        """Have a pod hear of what it waits for: its claims, and its node if that is not known."""
+        """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == STRANDED:
             self._stranded.setdefault(pod.spec.nodeName or "", set()).add(row)
         for claim in claims_of(pod):

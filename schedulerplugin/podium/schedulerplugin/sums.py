@@ -1,11 +1,11 @@
 """Amounts that nodes offer and sums that their pods take: one contiguous array for each resource.
 
-A resource has arrays only while a node offers it. Pods can name any number of resources that no node offers;
-such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two further sums serve scores
+A resource has arrays only while a node offers it. Pods can name any number of resources that no node offers.
+Such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two more sums are for scores
 (requests with kube-scheduler's defaults).
 
-Sums are exact. A sum past `MOST` reads as `MOST`, so that 64-bit arithmetic on it cannot wrap into free room.
-Its exact value is then kept aside, so the sum is right again when the pods go.
+Sums are exact. A sum above `MOST` reads as `MOST`, so 64-bit arithmetic on it cannot wrap into free room. Its
+exact value is then kept aside, so the sum is right again when the pods are gone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Int32s, Int64s, Rows, grown
 
-# What a pod takes from its node: (position of the sum, amount), no amount being zero.
+# The amounts that a pod takes from its node: (position of the sum, amount), without zeros.
 Needs = tuple[tuple[int, int], ...]
 
 # The largest sum that is stored. Readers subtract it from what a node offers (up to 2**52) and add amounts of
-# pods (up to 2**52 each): a thousand of them still stay within 64 bits.
+# pods (up to 2**52 each). A thousand of them still stay within 64 bits.
 MOST = 2**62
 
 # The positions of the two sums that serve scores, as in Shape.scored, and the first of a resource.
@@ -43,7 +43,7 @@ class Sums:
         self.requests: dict[int, Int64s] = {}
         # A view reads and writes one integer several times as fast as the array does.
         self._views: dict[int, memoryview] = {}
-        # How many nodes offer the resource of each position.
+        # The number of nodes that offer the resource of each position.
         self._offers: dict[int, int] = {}
         # The exact value of each sum past MOST, by (position of the sum, node row).
         self._beyond: dict[tuple[int, int], int] = {}
@@ -58,14 +58,14 @@ class Sums:
         return self.used[_SCORED_CPU], self.used[_SCORED_MEMORY]
 
     def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int]) -> Needs:
-        """Return what a pod with these requests takes of the resources that a node offers now."""
+        """Return the amounts that a pod with these requests takes of the resources that a node offers now."""
         resource = self.resource
         amounts = [(resource[name], amount) for name, amount in requests if name in resource]
         amounts += (_SCORED_CPU, scored[0]), (_SCORED_MEMORY, scored[1])
         return tuple((index, amount) for index, amount in amounts if amount)
 
     def add(self, needs: Needs, node_row: int, sign: int) -> None:
-        """Add what one pod takes (sign 1), or subtract it (-1)."""
+        """Add the amounts of one pod (sign 1), or subtract them (-1)."""
         views, beyond = self._views, self._beyond
         for index, amount in needs:
             view = views[index]
@@ -76,7 +76,7 @@ class Sums:
                 view[node_row] = total
 
     def add_many(self, pod_rows: Rows, node_rows: Int32s, sign: int) -> None:
-        """Add or subtract what many pods take, each on its node."""
+        """Add or subtract the amounts of many pods, each on its node."""
         nodes = node_rows.astype(np.intp)
         for index, by_pod in self.requests.items():
             self._add_all(index, by_pod.take(pod_rows), nodes, sign)
@@ -89,9 +89,9 @@ class Sums:
             self.requests[index][pod_row] = amount
 
     def offer(self, node_row: int, amounts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Set what a node offers, every amount above zero; return the resources that came, and that went.
+        """Set what a node offers, every amount above zero; return the new and the removed resources.
 
-        One that came has empty arrays (see `fill`). One that went has none: work out its pods' needs anew.
+        A new resource has empty arrays (see `fill`). A removed one has none: compute its pods' needs again.
         """
         came = [name for name in amounts if name not in self.resource]
         for name in came:
@@ -111,7 +111,7 @@ class Sums:
         return came, went
 
     def fill(self, name: str, amounts: Int64s, node: Int32s) -> None:
-        """Set what pods request of a resource that just came, by row; `node` is where each counts."""
+        """Set the pods' requests for a new resource, by row; `node` is where each pod counts."""
         at = self.resource[name]
         self.requests[at][:] = amounts
         rows = np.flatnonzero((amounts > 0) & (node >= 0))
@@ -151,7 +151,7 @@ class Sums:
         view[node_row] = min(total, MOST)
 
     def _make_room(self, index: int) -> None:
-        """Give a sum its arrays."""
+        """Create the arrays of a sum."""
         self.layout += 1
         self.used[index] = np.zeros(self._nodes, np.int64)
         self.requests[index] = np.zeros(self._pods, np.int64)

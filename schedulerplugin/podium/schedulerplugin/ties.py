@@ -1,8 +1,8 @@
-"""Which of equal nodes a pod takes: an order of its own, that is the same in every process.
+"""Breaks ties between equal nodes by an order of each pod that is the same in every process.
 
-By name alone all pods would begin with the same node, and so would the next pod of a Job whose last one that
-node has failed. The order is a hash of the pod's UID and the node's name; Python's own hash() differs from
-process to process.
+By name alone all pods would begin with the same node. So would the next pod of a Job whose last pod failed on
+that node. The order is a hash of the pod's UID and the node's name; Python's own hash() differs from process
+to process.
 """
 
 import zlib

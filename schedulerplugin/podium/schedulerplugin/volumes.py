@@ -1,9 +1,10 @@
-"""Where the volumes of a pod let it go, from its claims and what they are bound to.
+"""Determines where a pod's volumes let it run, from its claims and the volumes they are bound to.
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether an
-unbound claim could be bound on a node takes storage classes, capacities and the binder itself, so a pod that
-has one is not judged; nor is one whose disk or claim must not be used twice, or whose own disk counts towards
-an attach limit. Attach limits of bound claims are not known here: the kubelet applies them.
+unbound claim could be bound on a node depends on storage classes, capacities and the binder itself. So a pod
+with one is not evaluated. The same holds for a pod whose disk or claim must not be used twice, or whose own
+disk counts towards an attach limit. Attach limits of bound claims are not known here: the kubelet applies
+them.
 
 Source: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of kube-scheduler 1.37.
 """
@@ -16,7 +17,7 @@ from podium.view import Name
 
 Alternatives = tuple[NodeSelectorTerm, ...]
 
-# Zone labels of volumes, each with the label that took its place on nodes.
+# Zone labels of volumes, each with the label that replaced it on nodes.
 _ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -39,19 +40,19 @@ class Volumes:
 
 
 class Reach(NamedTuple):
-    """For each bound volume the terms of which a node must meet one: by node affinity, by zone label."""
+    """For each bound volume, the terms of which a node must meet one: by node affinity, by zone label."""
 
     volumes: tuple[Alternatives, ...]
     zones: tuple[Alternatives, ...]
 
 
 def claims_of(pod: Schedulable) -> tuple[str, ...]:
-    """Name the claims of a pod, in its namespace; the shape changes as they and their volumes do."""
+    """Return the names of a pod's claims, in its namespace; the shape follows them and their volumes."""
     return tuple(claim for _, claim, _ in _claims(pod))
 
 
 def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
-    """Give where a pod's volumes can be reached from. `odd` takes what cannot be judged.
+    """Return where a pod's volumes can be reached from; `odd` collects what cannot be evaluated.
 
     The words name the pod's volume and not its claim, so that the copies of a pod are alike.
     """
@@ -68,7 +69,7 @@ def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
         affinity = volume.spec.nodeAffinity if volume.spec is not None else None
         if affinity is not None and affinity.required is not None:
             terms = node_terms(affinity.required.nodeSelectorTerms, odd)
-            # kube-scheduler compares a volume with labels alone: expressions on fields hold of any node.
+            # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
             volumes.add(tuple(NodeSelectorTerm(term.expressions) for term in terms))
         zones.update(_zone_terms(volume.metadata.labels or {}))
     return Reach(tuple(sorted(volumes)), tuple(sorted(zones)))
@@ -77,7 +78,7 @@ def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
 def _bound(
     known: Volumes, key: Name, name: str, owner: str | None, odd: dict[str, None]
 ) -> PersistentVolume | None:
-    """Give the volume that a claim is bound to, if all is well with both.
+    """Return the volume that a claim is bound to, None if there is a problem with either.
 
     `owner` is the UID of the pod that the claim must have been created for.
     """
@@ -107,7 +108,7 @@ def _created_for(claim: PersistentVolumeClaim, uid: str) -> bool:
 
 
 def _claims(pod: Schedulable) -> list[tuple[str, str, str | None]]:
-    """Give (volume, claim, owner) for the volumes that are claims; an ephemeral one is the pod's own."""
+    """Return (volume, claim, owner) for the volumes that are claims; an ephemeral one is the pod's own."""
     found: list[tuple[str, str, str | None]] = []
     for volume in pod.spec.volumes or ():
         if volume.persistentVolumeClaim is not None:
@@ -119,7 +120,7 @@ def _claims(pod: Schedulable) -> list[tuple[str, str, str | None]]:
 
 
 def _zone_terms(labels: Labels) -> list[tuple[NodeSelectorTerm, ...]]:
-    """Give, for each zone label of a volume, which nodes match it: those in its zones, and those in none.
+    """Return, for each zone label of a volume, the terms that match its nodes: in its zones, or without zone.
 
     Source: VolumeZone. Several zones are joined by `__`; an old label is looked for under its new name too.
     """
