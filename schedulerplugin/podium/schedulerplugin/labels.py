@@ -55,7 +55,7 @@ class VisibleLabels:
     def name(self, selectors: Iterable[Selector]) -> dict[str, set[str] | None]:
         """Add the names of these selectors and of the held ones; return the new names by key.
 
-        For each key that is a set of values, or None for the whole key.
+        The value is the set of new values of the key, or None if the key itself is new.
         """
         held, self._unnamed = self._unnamed, []
         if self._size > 2 * len(self._used) + _UNUSED:

@@ -19,7 +19,7 @@ from podium.schedulerplugin.sums import Needs, Sums
 
 # The place of a pod that counts on no node.
 PENDING = -1  # on none yet
-STRANDED = -2  # on one that is not known
+STRANDED = -2  # on an unknown node
 LIFTED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1
@@ -107,14 +107,14 @@ class Overlay:
         return self._sums.requests
 
     def pods_on(self, node_row: int) -> Rows:
-        """Give the rows of the pods that count on a node now, in no particular order."""
+        """Return the rows of the pods that count on a node now, in no particular order."""
         on = self._on[node_row]
         rows = np.fromiter(on, np.intp, len(on))
         here: Rows = rows[self.node[rows] == node_row]
         return here
 
     def pods_on_all(self, node_rows: Rows) -> Rows:
-        """Give the rows of the pods that count on any of some nodes now, in no particular order."""
+        """Return the rows of the pods that count on any of some nodes now, in no particular order."""
         on = self._on
         rows = np.fromiter(chain.from_iterable(on[node] for node in node_rows.tolist()), np.intp)
         asked = np.zeros(len(self.alive), np.bool_)

@@ -89,7 +89,7 @@ def _effective(pod: Schedulable, minor: int) -> Effective:
 
 
 @lru_cache(maxsize=2**12)
-def _known(mark: bytes, minor: int) -> list[Effective]:  # noqa: ARG001 - they say which answer it is
+def _known(mark: bytes, minor: int) -> list[Effective]:  # noqa: ARG001 - the arguments are the cache key
     # A cluster has few different requests, in pods that differ in their labels.
     return []
 

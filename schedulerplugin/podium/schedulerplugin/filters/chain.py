@@ -221,7 +221,7 @@ class Chain:
         return self.told(asked, self.refused(shape, asked))
 
     def told(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
-        """Return refusals from reasons with the node rows that each refuses; `asked` are all rows checked."""
+        """Return the refusals for reasons with the rows that each refuses; `asked` are the rows checked."""
         order = self.by_name()
         reasons = []
         for reason, rows in refused:

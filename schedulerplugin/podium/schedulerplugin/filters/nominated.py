@@ -1,9 +1,10 @@
 """The pods that count on nodes during a decision only because these nodes are reserved for them.
 
 A nominated pod may come, or never. Filters that it can only make stricter (room, ports, anti-affinity) count
-it once. Affinity and spread may need it. So a node has to pass them with the nominated pods and without them,
-as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do not move during a decision. So the
-number that a tally counts is computed once, and the second answer is a subtraction.
+it once. For affinity and spread it may be the pod that makes a node pass. So a node has to pass them with the
+nominated pods and without them, as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do
+not move during a decision. So the number that a tally counts is computed once, and the second answer is a
+subtraction.
 """
 
 from collections import Counter

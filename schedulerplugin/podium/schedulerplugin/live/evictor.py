@@ -65,7 +65,7 @@ class Conditions(NamedTuple):
 async def carry_out(
     evict: Evict, first: Announcements, writes: Writes, told: Conditions, *, still: Still
 ) -> Carried:
-    """Write the announcements (`first`) and delete the victims; `still` is asked before the first delete.
+    """Write the announcements (`first`) and delete the victims; `still` is called before the first delete.
 
     A victim that is gone counts as deleted. A nomination to be cleared counts as cleared if its pod is gone.
     A preemptor's pod that is gone is a failure: nothing is evicted for a preemptor that no longer exists.

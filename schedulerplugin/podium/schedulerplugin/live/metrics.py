@@ -95,9 +95,9 @@ class Metrics:
 
         `pending` returns the number of waiting entries by pool (a group is one entry). `incoming` returns how
         many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
-        left of it, None if there is no limit. `nominated` returns how many nominated pods are ours and how
-        many are not, None if that is unknown. `gang_holds` returns the holds that ended, by result.
-        `cache_ages` returns seconds by resource.
+        left of it, None if that is unknown or there is no limit. `nominated` returns how many nominated pods
+        are ours and how many are not, None if that is unknown. `gang_holds` returns the holds that ended, by
+        result. `cache_ages` returns seconds by resource.
         """
         for reading in (
             Reading(

@@ -212,7 +212,7 @@ class Statuses:
         self._tell_group(key, _News(Attempt(SCHEDULED, message), ""))
 
     def began(self, evict: Evict, first: Announcements) -> None:
-        """Register a preemption: its pods and groups are told of it if it lasts.
+        """Register a preemption: it is reported to its pods and groups if it lasts.
 
         The evictor writes the nominations in `first` and the clearings, and no older report undoes them.
         """
@@ -253,7 +253,7 @@ class Statuses:
         except LeaseOverError:
             raise
         except PodiumError:
-            # The group is told later, whatever the outcome of this preemption.
+            # The group is written later, whatever the outcome of this preemption.
             self._queue.add(key)
             return False
 

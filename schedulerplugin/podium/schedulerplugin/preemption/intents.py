@@ -20,7 +20,7 @@ DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
 
 class Intents:
-    """One scheduler's own decisions about pods, by UID; an Engine that is given them follows them.
+    """A scheduler's own decisions about pods, by UID; an Engine that is given them follows them.
 
     Change them through the Engine's methods, which update the data that depends on them.
     """

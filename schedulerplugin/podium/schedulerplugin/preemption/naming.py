@@ -25,7 +25,7 @@ _UNTOLD = "Something of it cannot be taken as it stands."
 _Named = Pod | PodGroup | PodDisruptionBudget
 
 
-def plainly(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - of Said
+def plainly(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - a Said takes it
     """Return the plain name of an object: `namespace/name`."""
     return f"{namespace}/{name}"
 

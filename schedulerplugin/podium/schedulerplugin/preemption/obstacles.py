@@ -80,7 +80,7 @@ def of_pod(chain: Chain, planner: DomainPlanner) -> Obstacles:
 
 
 def _lasting(chain: Chain, planner: DomainPlanner, leads: Rows) -> Bools:
-    """Return the node rows where spread or affinity refuses the pod, whichever units go."""
+    """Return the node rows where spread or affinity refuses the pod, whichever units are evicted."""
     shapes, snapshot = chain.snapshot.shapes, chain.snapshot
     ids = np.unique(snapshot.shape[planner.units.all_members(leads)]).tolist()
     stage = planner.stage

@@ -81,7 +81,7 @@ def narrowed(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Po
 def candidates(
     pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now: int
 ) -> tuple[list[Candidate], list[int]]:
-    """Return the candidates of a search, and how many more pods each budget that they name lets go."""
+    """Return the candidates of a search, and the disruptions left in each budget that they name."""
     held: list[list[Held]] = [[] for _ in pool.leads]
     pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
     for owner, node, amounts in zip(pool.owner.tolist(), pool.node.tolist(), pods, strict=True):

@@ -1,4 +1,4 @@
-"""Decides which pods are never victims, whoever preempts, and reports problems of their classes.
+"""Decides which pods are never victims of any preemptor, and reports problems of their classes.
 
 Podium protects more than kube-scheduler does: the pods that run the cluster, and pods that belong to a node
 (`pinned`). It also protects pods of another scheduler if the administrator says so. Under the semantics of a

@@ -46,7 +46,7 @@ class Domain(NamedTuple):
 
 
 class Stage:
-    """One preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
+    """A preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
 
     `has_company` says that one of its pods has required affinity to other pods. `monotone` says that more
     room can only help, which is so if all its pods have the same requests.

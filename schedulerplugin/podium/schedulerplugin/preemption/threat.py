@@ -103,7 +103,7 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
 class _Subject(NamedTuple):
     """The unit in question, by its lead.
 
-    `one_by_one` is the size of its group if its members are evicted one by one.
+    `one_by_one` is the number of units that its group is cut into, 0 if it is evicted as a whole.
     """
 
     lead: int

@@ -147,7 +147,7 @@ class Changes:
             self.touched.update(key for key in keys if begins or self._waits(key))
 
     def _member(self, pod: Schedulable) -> None:
-        """Record a change of a pod without a node: its group's effective priority may depend on it."""
+        """Record a change of an unbound pod: the preemptors that its group withstands may depend on it."""
         group = None if _is_bound(pod) else group_of(self._engine.view, pod)
         if group is not None and (pod.spec.priority or 0) < (group.priority or 0):
             members = self._engine.view.members(key_of(group)).values()
@@ -277,10 +277,10 @@ def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
 
 
 def withstood(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
-    """Return the highest priority that a pod may have withstood as a preemptor's; None for every priority.
+    """Return the highest preemptor priority that a pod may have withstood; None for every priority.
 
-    Higher preemptors have counted on its room. For a lone pod that still exists (`row`), it is known whether
-    a budget protected it.
+    Preemptors of higher priority have counted on its room already. For a lone pod that still exists (`row`),
+    it is known whether a budget protected it.
     """
     view, settings = engine.view, engine.settings
     group = group_of(engine.view, pod)

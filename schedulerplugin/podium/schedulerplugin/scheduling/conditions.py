@@ -29,7 +29,7 @@ POD_SCHEDULED = "PodScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
-# The cluster may have room, but the pod or group could not be evaluated.
+# Not a lack of room: something cannot be evaluated.
 SCHEDULER_ERROR = "SchedulerError"
 
 

@@ -196,7 +196,7 @@ class Hints:
         self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
 
     def note_rules(self) -> None:
-        """Record a change in the rules of who may be evicted: a class, a budget, a group."""
+        """Record a change in the rules on possible victims: a class, a budget, a group."""
         self._news.rules = True
         self.seen = self.seen._replace(rules=self.seen.rules + 1)
 

@@ -130,7 +130,7 @@ def helps(news: News, kind: Kind, ground: Ground) -> bool:
 
 
 def has_volumes(shape: Shape) -> bool:
-    """Return whether claims decide where a pod may go; what is missing may be a claim."""
+    """Return whether claims decide where a pod may go; a part in `missing` may be a claim."""
     return bool(shape.volumes or shape.zones or shape.missing)
 
 

@@ -171,7 +171,7 @@ class Queue:
         return key
 
     def charge(self, keys: Iterable[Key], seconds: float, now: float) -> None:
-        """Record the duration of an attempt that began now; an early one uses the share of early attempts."""
+        """Record the duration of an attempt that began now; if early and failed, it delays the next."""
         entries = [self._entries[key] for key in keys if key in self._entries]
         if any(entry.early for entry in entries):
             self._repaid = max(self._repaid, now) + seconds / _EARLY_SHARE

@@ -1,8 +1,8 @@
 """Reserves nodes for waiting pods, changes and ends reservations, and notifies the entries concerned.
 
 A reservation keeps a node for one pod, and out of reach of all others of no higher priority. So every entry
-that could use the room is told when one ends. An entry that loses its node to a higher priority is looked at
-again.
+that could use the room is notified when one ends. An entry that loses its node to a higher priority is looked
+at again.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from podium.api.core import PriorityClass
 from podium.api.durations import seconds
 from podium.api.groups import PODIUM_GROUP, PodGroup
 
-# An annotation on a PodGroup or a PriorityClass: the time without evictions after room was first missing.
+# An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.
 DELAY_ANNOTATION: Final = f"{PODIUM_GROUP}/preemption-delay"
 _LONGEST: Final = timedelta(hours=24)
 
