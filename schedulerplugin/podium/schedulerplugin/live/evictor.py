@@ -3,7 +3,7 @@
 First the announcements are written, all at the same time. They are what a reader needs before the first
 delete, and include the record from which the next leader resumes. If the preemption is still wanted then, all
 victims but the last are deleted, and then the last. A scheduler that sees room while some victims are not yet
-deleted would place too few pods.
+deleted would mistake too little room for enough.
 
 The first failure ends the preemption. Victims that were not deleted by then stay, and their marks are
 withdrawn. An API server that does not answer has refused nothing, and another plan in place of this one would
