@@ -73,7 +73,7 @@ class News:
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
-        # The nodes on which pods freed room, with the highest priority among the pods; protected is infinite.
+        # The nodes on which pods freed room, with their highest priority (infinite for a protected pod).
         self.rooms: dict[int, float] = {}
         # The nodes with terminating pods that still take room, with the highest priority, as above.
         self.leaving: dict[int, float] = {}

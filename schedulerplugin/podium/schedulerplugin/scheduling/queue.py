@@ -171,7 +171,7 @@ class Queue:
         return key
 
     def charge(self, keys: Iterable[Key], seconds: float, now: float) -> None:
-        """Record the duration of an attempt that began now; if early and failed, it delays the next."""
+        """Record the duration of an attempt that began now; if early and failed, it delays early ones."""
         entries = [self._entries[key] for key in keys if key in self._entries]
         if any(entry.early for entry in entries):
             self._repaid = max(self._repaid, now) + seconds / _EARLY_SHARE
@@ -179,7 +179,7 @@ class Queue:
             entry.early = False
 
     def give_back(self, key: Key) -> None:
-        """Return a key that was popped and not tried to its place."""
+        """Put a key that was popped and not tried back in its place."""
         entry = self._entries.get(key)
         if entry is not None and entry.pool is None:
             entry.attempts = max(0, entry.attempts - 1)
