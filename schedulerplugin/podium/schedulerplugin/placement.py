@@ -208,7 +208,7 @@ class _Room:
         """
         rows, worth_now = self.rows, self.worth
         if not len(rows):
-            # No node may offer a requested resource.
+            # Possibly no node offers a requested resource.
             return rows
         if self._placer.ties is not None:
             order = self._placer.ties.order(pod_row, rows)

@@ -152,7 +152,7 @@ class Stage:
         self.snapshot.assume_many(rows, self.units.at[rows])
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:
-        """Return the units given back, in order, beside which the assumed preemptor still fits."""
+        """Put back in order the units beside which the assumed preemptor still fits; return them."""
         chain = self._placer.chain
         neighbours = None if self.plain else Neighbours(chain, placed, self.deadline)
         back = leads[stays(self.units, leads, placed, neighbours, self.deadline)]
@@ -161,7 +161,7 @@ class Stage:
         return kept
 
     def reprieve_anew(self, leads: Rows, placed: dict[int, int], domain: Domain) -> list[int]:
-        """Return the units given back, in order, beside which the preemptor can be placed again.
+        """Put back in order the units beside which the preemptor can be placed again; return them.
 
         1.36 does this for groups.
         """
@@ -236,7 +236,7 @@ class NodeStage(Stage):
             self._left = [have - less for have, less in zip(self._left, self._of(lead), strict=True)]
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:  # noqa: ARG002 - it has its room
-        """Return the units given back, in order, for which there is room."""
+        """Put back in order the units for which there is room; return them."""
         back = []
         for lead in leads.tolist():
             left = beside(self._left, self._of(lead))

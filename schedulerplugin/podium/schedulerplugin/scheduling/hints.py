@@ -154,7 +154,7 @@ class Hints:
     def note_leaving(self, row: int, priority: int, *, protected: bool = False) -> None:
         """Record that a pod on a node, of that priority or `protected`, was marked for deletion.
 
-        Every preemptor counts on its room from now on. Those that could have evicted it did so before.
+        Every preemptor counts on its room from now on. Those that could have evicted it counted on it before.
         """
         self._note_level(self._news.leaving, row, priority, protected)
 
@@ -186,7 +186,7 @@ class Hints:
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_neighbours(self) -> None:
-        """Record that any pods may be neighbours now that were none: labels of a namespace changed."""
+        """Record that any pod may have other neighbours now, because labels of a namespace changed."""
         self._news.anyone = True
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 

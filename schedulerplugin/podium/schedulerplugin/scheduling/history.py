@@ -44,7 +44,7 @@ from podium.wording import cut
 # The number of objects in the ring, and the most bytes of plans in each.
 OBJECTS = 64
 MAX_BYTES = 128 * 1024
-# The number of objects that are kept, newest first, while they cannot be written.
+# Of objects that cannot be written, only this many are kept: the newest.
 KEPT = 8
 # The message of a preemption whose process was stopped before it ended.
 STOPPED = "the scheduler stopped before it was done"
@@ -291,7 +291,10 @@ def counted(records: Iterable[PreemptionRecord], since: datetime) -> list[dateti
 def unfinished(
     records: Iterable[PreemptionRecord], since: datetime
 ) -> list[tuple[datetime, str, frozenset[str]]]:
-    """Return what earlier leaders left unfinished, oldest first: time, preemptor, units (by UID)."""
+    """Return what earlier leaders left unfinished since a time, oldest first: time, preemptor, units.
+
+    Preemptor and units are UIDs.
+    """
     return [
         (at, plan.preemptor.uid, _uids(plan))
         for at, plan in _carried_out(records, since)

@@ -222,7 +222,7 @@ class LiveEngine(Engine):
         self._nominated.note(row)
 
     def avoid(self, pod: Schedulable, seconds: float) -> None:
-        """Let pods with the same requests as a rejected one avoid its node for `seconds`."""
+        """Let pods with a rejected pod's requirements avoid its node for minutes from `seconds` on."""
         self.placer.rejections.note(self.snapshot.shape_of(pod), pod.spec.nodeName or "", seconds)
 
     def doom(self, rows: Collection[int]) -> None:
