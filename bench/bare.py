@@ -1,4 +1,4 @@
-"""What the reconciler is timed against: the list alone, and its writes alone, each a process of its own.
+"""The floors that the reconciler is timed against: the list alone and its writes alone, each a process.
 
 `python -m bench.bare list KUBECONFIG` reads what a reconciler reads, as it does. `python -m bench.bare apply
 KUBECONFIG FILE` applies the conditions that a JSON file has by group, as many at a time as a reconciler has

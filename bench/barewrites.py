@@ -1,8 +1,8 @@
-"""What scheduling writes and nothing else: the ceiling of any scheduler that writes as Podium does.
+"""The writes of scheduling and nothing else: the ceiling of any scheduler that writes as Podium does.
 
-`python -m bench.barewrites KUBECONFIG FILE` carries out what a JSON file has decided beforehand, a list of
-`Step`, with Podium's own writes, in the order in which one must wait for another: deletes but one, then that
-one, then binds. Steps do not wait for each other. It tells no events, and marks no groups.
+`python -m bench.barewrites KUBECONFIG FILE` carries out a list of `Step` that a JSON file holds, with
+Podium's own writes. The order is the one in which writes must wait: all deletes but one, then that one, then
+binds. Steps do not wait for each other. The process sends no events and marks no groups.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one decision writes."""
+    """The writes of one decision."""
 
     places: list[Place]
     victims: list[Victim]

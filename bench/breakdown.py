@@ -1,8 +1,8 @@
-"""Where the time of one webhook request goes: the same server with parts left out, and the parts alone.
+"""The parts of the time of one webhook request: the same server with parts left out, and the parts alone.
 
-Differences of processor time between servers that lack a part say what the part costs where it runs, among
-all the others; the handler's own parts are timed in a loop, with everything they touch in the processor's
-caches. Beside ours stands aiohttp's low-level server, so what an exchange of our own is worth stays known.
+The difference in processor time between servers that lack a part is its cost where it runs, among all the
+others. The handler's own parts are timed in a loop, with all the memory they touch in the processor's caches.
+aiohttp's low-level server is timed too, so the gain of our own exchange stays known.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ everything in the processor's caches.
 
 
 class Served(NamedTuple):
-    """One way to serve: whose server, which answer, with TLS or without."""
+    """A way to serve: the server, the answer, with TLS or without."""
 
     server: str
     answer: str

@@ -13,7 +13,7 @@ CLASSES = {"research-low": 100, "research": 1_000, "production": 10_000}
 
 
 class Size(NamedTuple):
-    """How large the cluster is; `divergent` is the share of groups with members of another priority."""
+    """The size of the cluster; `divergent` is the share of groups with members of another priority."""
 
     pods: int = 100_000
     groups: int = 10_000

@@ -23,7 +23,7 @@ PODIUM = str(Path(sys.executable).with_name("podium"))
 
 
 class Run(NamedTuple):
-    """One run of a command: wall and processor seconds, peak resident MiB."""
+    """The cost of one run of a command: wall and processor seconds, peak resident MiB."""
 
     wall: float
     cpu: float

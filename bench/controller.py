@@ -104,7 +104,7 @@ async def _following(seen: Seen[Any]) -> AsyncIterator[None]:
 
 
 class _Bench:
-    """One fleet, and what is done with it."""
+    """The work timed on one fleet."""
 
     def __init__(self, fleet: Fleet, folder: Path, connection: Connection) -> None:
         self._fleet = fleet

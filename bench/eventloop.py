@@ -1,7 +1,7 @@
-"""How long the scheduler's event loop stands still: in the first list, at the takeover, in large decisions.
+"""The times the scheduler's event loop is blocked: in the first list, at the takeover, in large decisions.
 
-The lease is renewed, probes are answered and watches are read by that loop. A task that wants to run every
-millisecond tells how long it could not. The API server is one on paper, in a process of its own.
+That loop renews the lease, answers probes and reads watches. A task that wants to run every millisecond
+records how long it could not. The API server is a fake, in a process of its own.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Beat:
 
 
 class Log:
-    """What the process says, for those who wait for it."""
+    """The log events of the process, for tasks that wait for them."""
 
     def __init__(self) -> None:
         self.said = asyncio.Event()

@@ -1,4 +1,4 @@
-"""How long a new user waits: from `podium install` to the first refusal and the first gang that runs."""
+"""The time a new user waits: from `podium install` to the first refusal and the first gang that runs."""
 
 import tempfile
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""What a watch hears of pods while somebody schedules some: when it began, who was bound and who has gone.
+"""A watch of pods during scheduling: the time of the first event, the pods bound and the pods gone.
 
-It runs on a thread, so that who waits for it may do so without an event loop.
+It runs on a thread, so that callers can wait for it without an event loop.
 """
 
 import asyncio

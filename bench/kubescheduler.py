@@ -28,7 +28,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Evaluations(NamedTuple):
-    """How many times a scheduler has planned a preemption that it then carried out, and seconds in all."""
+    """The number of preemptions that a scheduler has planned and then carried out, and seconds in all."""
 
     times: int
     seconds: float

@@ -1,7 +1,7 @@
-"""What the webhooks cost a writer: creates on a real API server that calls them, and on one that does not.
+"""The cost of the webhooks for a writer: creates on an API server that calls them, and on one that does not.
 
-Two API servers of the same kind run side by side and are written to in turns, one object each, so whatever
-else the machine does falls on both. Nothing is pinned: this is a small cluster as it is.
+Two API servers of the same kind run side by side. The writes alternate between them, one object each, so
+other load on the machine falls on both. Nothing is pinned: this is a small cluster as it is.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ and then to the validating webhook; for a pod in no group the API server's match
 
 
 class Kind(NamedTuple):
-    """One kind of write: what it is called, where it goes, and the object of a name."""
+    """A kind of write: its title, its path, and the object to be given a name."""
 
     text: str
     path: str

@@ -32,7 +32,7 @@ serves them. {rounds} rounds, each with a process of its own.
 
 
 class Size(NamedTuple):
-    """How many nodes, all full; groups that run on them, and groups that wait, of how many pods each."""
+    """The number of nodes, all full; of groups that run on them; of groups that wait, and of pods in each."""
 
     nodes: int = 5_000
     running: int = 500

@@ -23,14 +23,14 @@ runs in turns (A B A B ...). The machine is shared and noisy: read ratios, not s
 
 
 class Row(NamedTuple):
-    """One line of a table: what was measured, and what it gave."""
+    """A line of a table: the thing measured, and the figure."""
 
     what: str
     figure: str
 
 
 class Section(NamedTuple):
-    """What one part found: its rows, under a title, and what a reader must know to read them."""
+    """The results of one part: rows under a title, and a note for those who read them."""
 
     title: str
     rows: Sequence[Row]

@@ -1,6 +1,6 @@
-"""What timing a server needs: its own processor, the load on another one, and the books of its process.
+"""The tools to time a server: its own processor, the load on another one, and its process's accounting.
 
-Without that the load would be timed too. The Go programs are built into the user's cache; Go keeps what it
+Without them the load would be timed too. The Go programs are built into the user's cache; Go keeps what it
 has compiled, so building again costs a second.
 """
 
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Answers(msgspec.Struct):
-    """What the load says of the answers: how many, failures, and quantiles in seconds."""
+    """The load's report of the answers: the number, the failures, and quantiles in seconds."""
 
     sent: int
     requests: int
@@ -44,7 +44,7 @@ class Answers(msgspec.Struct):
 
 
 class Timing(NamedTuple):
-    """One run of the load: what it says, and the processor seconds that the server spent on a request."""
+    """The result of one run: the load's report, and the server's processor seconds for one request."""
 
     answers: Answers
     cost: float
@@ -73,7 +73,7 @@ def programs() -> Path:
 
 @contextlib.contextmanager
 def on(processor: int) -> Iterator[None]:
-    """What is started inside runs on one processor for good."""
+    """Keep processes that the block starts on one processor, also after the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {processor})
     try:

@@ -56,7 +56,7 @@ _START = NOW - timedelta(days=30)
 
 
 class Size(NamedTuple):
-    """How large a cluster is: half of the pods of each node are members of gangs of GANG."""
+    """The size of a cluster: half of the pods of each node are members of gangs of GANG."""
 
     nodes: int = 5_000
     pods_per_node: int = 20
@@ -74,7 +74,7 @@ class Size(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What the pods of one app, gang or preemptor share."""
+    """The metadata and spec that the pods of one app, gang or preemptor share."""
 
     metadata: dict[str, Any]
     spec: dict[str, Any]

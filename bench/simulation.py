@@ -219,7 +219,7 @@ class _Running(NamedTuple):
 
 
 class _Simulation:
-    """One cluster that goes on from event to event; the engine follows every change of its state."""
+    """A cluster that goes on from event to event; the engine follows every change of its state."""
 
     def __init__(self, nodes: int, policy: Policy, checkpoint: int) -> None:
         self._policy = policy

@@ -1,7 +1,7 @@
-"""One part of the webhook served alone, so that what the other parts cost is the difference.
+"""A part of the webhook served alone, so that the difference is the cost of the other parts.
 
 `python -m bench.stages SERVER ANSWER [CERTIFICATE KEY]` serves /mutate until killed and prints its port.
-SERVER is `ours` or `aiohttp` (its low-level server, with no limit of ours); ANSWER is `canned` (the patch is
+SERVER is `ours` or `aiohttp` (its low-level server, with no limit of ours). ANSWER is `canned` (the patch is
 known, only the uid is copied) or `judged` (all of Podium, on a state made by hand).
 """
 

@@ -98,7 +98,7 @@ class _Line(msgspec.Struct, Generic[T]):
 
 
 class Seen(Generic[T]):
-    """What a watch says of every group: a status, and when (perf_counter) it was heard first."""
+    """The status that a watch shows of every group, and when (perf_counter) it arrived first."""
 
     def __init__(self, connection: Connection, path: str, read: type[T], **query: str) -> None:
         self.told: dict[Name, str] = {}
@@ -155,9 +155,10 @@ def pods_seen(connection: Connection) -> Seen[_Pod]:
 
 
 class Weather(NamedTuple):
-    """One storm: ascending seconds from a pod's event to its group's condition, and changes a second.
+    """The figures of a storm: ascending seconds from a pod's event to its group's condition, and a rate.
 
-    `delays` count from when a watch heard of the pod, `whole` from when it was stored.
+    `delays` count from when a watch received the pod, `whole` from when it was stored. `rate` is changes a
+    second.
     """
 
     delays: list[float]

@@ -48,7 +48,7 @@ Three rounds, of the gang of 100 seven; kube-scheduler, Podium and the bare loop
 
 
 class Turn(NamedTuple):
-    """How one did: pods bound, left pending and deleted, the seconds, and its processor's, start included."""
+    """The result of a turn: pods bound, pending and deleted, seconds, processor seconds with the start."""
 
     bound: int
     pending: int
@@ -67,7 +67,7 @@ class Turn(NamedTuple):
 
 
 class Contest:
-    """One server with nodes, on which schedulers take turns."""
+    """A server with nodes, on which schedulers take turns."""
 
     def __init__(self, server: Server, nodes: int) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""What schedulers are compared by: upstream's SchedulingBasic and PreemptionBasic, and gangs over gangs."""
+"""Workloads to compare schedulers: upstream's SchedulingBasic and PreemptionBasic, and gangs over gangs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +12,10 @@ LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
 
 
 class Workload(NamedTuple):
-    """What there is to do: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
+    """The objects to schedule: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
 
-    `gang` is the group of the wanted ones. `steps` says by names who may go where, and who must go for that.
+    `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
+    pods to delete for that.
     """
 
     nodes: int

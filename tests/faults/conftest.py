@@ -1,4 +1,4 @@
-"""What faults share: two replicas of the reconciler and a storm; a world for schedulers and a full yard."""
+"""Fixtures of the faults: two reconciler replicas and a storm; a world for schedulers and a full yard."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def scheduler(ours: World) -> Iterator[Scheduler]:
-    """One scheduler without a lease, so that a next one need not wait for it."""
+    """Yield a scheduler without a lease, so that the next one need not wait for it."""
     with ours.scheduling() as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""One replica of the reconciler: `python -m tests.faults.contender WANTED`, where WANTED is JSON of `Wanted`.
+"""A replica of the reconciler: `python -m tests.faults.contender WANTED`, where WANTED is JSON of `Wanted`.
 
 The process that `podium controller` runs, with a lease of seconds where an installation's is longer.
 """
@@ -17,7 +17,7 @@ from podium.service.replica import Options
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """What a replica is to be; its lease is namespace and name, its terms are in seconds."""
+    """The settings of a replica; its lease is namespace and name, its terms are in seconds."""
 
     kubeconfig: str
     lease: tuple[str, str]

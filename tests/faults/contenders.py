@@ -39,7 +39,7 @@ _SHOWN = 4000
 
 
 class Contender:
-    """One replica: a process, and its way to the API server, which the next process takes."""
+    """A replica: a process, and its proxy to the API server, which the next process uses too."""
 
     def __init__(self, lease: tuple[str, str], proxy: Proxy, folder: Path, terms: Terms) -> None:
         self.proxy = proxy
@@ -117,7 +117,7 @@ class Pair:
 
     @property
     def log(self) -> str:
-        """What the replicas have written last, to be shown when something is wrong."""
+        """The last log lines of the replicas, to be shown when a test fails."""
         return "".join(f"\n{each.process.folder}:\n{each.process.log[-_SHOWN:]}" for each in self.contenders)
 
     def heal(self) -> None:

@@ -1,7 +1,7 @@
-"""One replica: `python -m tests.faults.replica WANTED`, where WANTED is JSON of `Wanted`.
+"""A replica of the webhook: `python -m tests.faults.replica WANTED`, where WANTED is JSON of `Wanted`.
 
-The process that `podium webhook` runs, with waits of seconds where an installation waits for longer and, when
-asked, with a rule that has a bug.
+The process that `podium webhook` runs, with waits of seconds where an installation waits for longer. On
+request it has a rule with a bug.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ BUG = "bug"
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """What a replica is to be; its certificates are in `folder`, or else in the Secret."""
+    """The settings of a replica; its certificates are in `folder`, or else in the Secret."""
 
     kubeconfig: str
     port: int

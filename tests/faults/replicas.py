@@ -69,7 +69,7 @@ class Fleet:
 
     @property
     def log(self) -> str:
-        """What the replicas have written last, to be shown when something is wrong."""
+        """The last log lines of the replicas, to be shown when a test fails."""
         return "".join(f"\nreplica at {each.port}:\n{each.log[-_SHOWN:]}" for each in self.replicas)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What is preempted while the scheduler's faults happen, arranged so that only one outcome is right.
+"""The pods that are preempted during the scheduler's faults, arranged so that only one outcome is right.
 
-Every node is full of four pods, of which a preemptor of 3 cpus needs three: so however a plan is broken off
-and taken up again, who goes and how many can be said beforehand.
+Every node is full of four pods, and a preemptor of 3 cpus needs the room of three. So the victims and their
+number are known beforehand, however a plan is interrupted and resumed.
 """
 
 import contextlib

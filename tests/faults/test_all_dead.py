@@ -1,8 +1,7 @@
-"""What a cluster can still do when no replica is left, or when one has a bug.
+"""The writes that a cluster still accepts when no replica is left, or when one has a bug.
 
-An API server that cannot call a webhook does what the failurePolicy says. Pods fail open; Podium's own kinds
-fail closed unless told otherwise; what nobody is asked about (reads in the stored version, deletions) goes
-on.
+An API server that cannot call a webhook follows the failurePolicy. Pods fail open; Podium's own kinds fail
+closed unless configured otherwise. Requests without a webhook (reads in the stored version, deletions) go on.
 """
 
 import contextlib
@@ -59,7 +58,7 @@ def settled(cluster: Server) -> str:
 
 
 class Space:
-    """One namespace, and short words for what is done in it."""
+    """A namespace, and short methods for requests in it."""
 
     def __init__(self, cluster: Server) -> None:
         self.cluster = cluster
@@ -111,7 +110,7 @@ def test_a_bug_is_an_error_and_never_a_denial(cluster: Server, tmp_path: Path) -
 
 
 def test_a_network_that_swallows_costs_pods_no_more_than_the_timeout(cluster: Server, tmp_path: Path) -> None:
-    """Nobody answers, nobody refuses: the API server gives up after timeoutSeconds and does as it is told."""
+    """No peer answers or refuses: after timeoutSeconds the API server follows the failurePolicy."""
     with one(cluster, tmp_path) as started:
         space = Space(cluster)
         assert space.make_group("before")[0] == 201

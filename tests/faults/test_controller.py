@@ -76,7 +76,7 @@ def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
 
 
 def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
-    """Who had it ends with an error; the thief, who never renews it, loses it to one of ours."""
+    """The former holder ends with an error; the thief never renews, so one of our replicas takes over."""
     first = two.leader
     two.space.ask("PATCH", two.lease, {"spec": {"holderIdentity": "thief"}})
     assert gone(first) == 1

@@ -1,7 +1,7 @@
-"""What goes wrong between a replica and the API server on an ordinary day: the leader stays and gets over it.
+"""Everyday faults between a replica and the API server: the leader stays and recovers.
 
 One pair of replicas lives through all of it, a storm of changes each time. Within a lease and five seconds of
-the last change every condition is so, and of what was written on the way nothing was wrong at its time.
+the last change every condition is right. No write on the way was wrong at its time.
 """
 
 from collections.abc import Iterator

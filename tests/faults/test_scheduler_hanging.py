@@ -10,7 +10,7 @@ pytestmark = pytest.mark.server
 
 
 def test_the_leader_is_killed_inside_a_decision(ours: World) -> None:
-    """One that never ends. The lease is kept meanwhile, and the heir decides for all others first."""
+    """The decision never ends; the lease is kept, and the next leader decides for all others first."""
     namespace = ours.server.new_namespace("lease-")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/podium"
     options: dict[str, Any] = {"lease": (namespace, "podium"), "endless": "endless"}

@@ -1,7 +1,7 @@
-"""What goes wrong between the scheduler and the API server on an ordinary day, in the midst of preemptions.
+"""Everyday faults between the scheduler and the API server, in the midst of preemptions.
 
-Every preemptor needs three of the four pods of a node, and there are more nodes than preemptors: so three
-victims for each is all that may go, however often a plan fails, and everybody is bound in the end.
+Every preemptor needs the room of three of the four pods of a node, and there are more nodes than preemptors.
+So at most three victims for each may go, however often a plan fails, and all preemptors are bound in the end.
 """
 
 from collections.abc import Iterator

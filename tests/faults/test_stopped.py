@@ -109,9 +109,9 @@ class _Steps(Coroutine[Any, Any, Any]):
 
 
 class Run:
-    """One run of a process, told to stop at its step number `moment`, or else when it is quiet.
+    """A run of a process that is stopped at its step number `moment`, or else when it is quiet.
 
-    What is about to be done in that step is done first, or (`late`) when all others have heard.
+    The action of that step is done first, or (`late`) when all other tasks have heard of the stop.
     """
 
     def __init__(self, moment: int = 0, *, late: bool = False) -> None:
@@ -167,7 +167,7 @@ class Run:
 
 
 class Stage:
-    """Where runs of one process happen, one after the other."""
+    """The place where runs of one process happen, one after the other."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind = kind

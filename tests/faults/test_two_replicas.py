@@ -55,7 +55,7 @@ def lonely(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def network(lonely: Server) -> Iterator[Balancer]:
-    """What is between the replicas and the API server."""
+    """Yield the balancer between the replicas and the API server."""
     with Balancer().running() as balancer:
         balancer.add(Backend(lonely.settings.ports["kube-apiserver"]))
         yield balancer
@@ -211,7 +211,7 @@ def test_one_that_ends_in_order_costs_nothing(lonely: Server, pair: Fleet, write
 
 @in_secret
 def test_a_restart_of_the_api_server_costs_no_admission(lonely: Server, pair: Fleet, writer: Writer) -> None:
-    """What is written while it is away is not answered; all that is answered is answered right."""
+    """Writes while the API server is away get no answer; every answer is right."""
     with faults.without_api_server(lonely):
         pass
     nothing_lost(writer, pair, api_server_away=True)

@@ -38,7 +38,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Write(NamedTuple):
-    """One write: when it began and ended (time.monotonic), on which kind, and what was wrong, if anything."""
+    """A write: when it began and ended (time.monotonic), its kind, and the fault of the answer, if any."""
 
     began: float
     ended: float
@@ -56,7 +56,7 @@ class Write(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One request of a round."""
+    """A request of a round."""
 
     action: str
     kind: str

@@ -29,7 +29,7 @@ _START = -1
 
 
 class Seen(NamedTuple):
-    """One change of one object."""
+    """A change of one object."""
 
     version: int
     type: str
@@ -66,7 +66,7 @@ def group_of(pod: dict[str, Any]) -> str | None:
 
 @dataclass
 class Watch:
-    """One resource, watched on a thread of its own until closed."""
+    """A resource, watched on a thread of its own until closed."""
 
     server: Server
     path: str
@@ -146,7 +146,7 @@ class Watch:
 
 
 class History:
-    """What happened to the groups and pods of a namespace."""
+    """The changes of the groups and pods of a namespace."""
 
     def __init__(self, space: Space) -> None:
         self.space = space

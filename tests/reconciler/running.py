@@ -157,7 +157,7 @@ def resolved(server: Server, class_name: str) -> int | None:
 
 
 class Space:
-    """One namespace with groups and their pods."""
+    """A namespace with groups and their pods."""
 
     def __init__(self, where: Place, name: str | None = None) -> None:
         self.place = where

@@ -1,4 +1,4 @@
-"""What the conditions of a group say: a table of named cases, and properties over any names and values."""
+"""The conditions of a group: a table of named cases, and properties over any names and values."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -400,7 +400,7 @@ def test_the_order_of_pods_says_nothing(
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "gold", "standard"])), max_size=5))
 def test_the_audit_says_the_same(carried: list[tuple[int, str]]) -> None:
-    """Where nothing is cut, the message of a finding and of the condition are one."""
+    """If nothing is truncated, a finding and the condition have the same message."""
     pods = [
         pod(f"p{index}", group="train", priority=priority, class_name=name)
         for index, (priority, name) in enumerate(carried)

@@ -45,7 +45,7 @@ LOST = PodiumError("the connection was lost")
 
 
 class Api:
-    """What a recorder is connected to: answers with the outcomes in turn, and well after the last."""
+    """The connection of a recorder: it answers with the outcomes in turn, and with success after the last."""
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
@@ -158,9 +158,9 @@ TERMINATING = "unable to create new content in namespace team because it is bein
 
 
 class Case(NamedTuple):
-    """What the API server answers to two notes in turn; what becomes of them, in how many requests.
+    """The API server's answers to two notes in turn, the results of both, and the number of requests.
 
-    `said` is how often anything is said.
+    `said` is the number of log events.
     """
 
     outcomes: tuple[PodiumError | None, ...]
@@ -194,7 +194,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_what_became_of_notes(case: Case) -> None:
-    """What is wrong with us is said once; what is nobody's fault is not."""
+    """A fault of ours is logged once; an outcome without a fault is not."""
     async with at_work(*case.outcomes) as scene:
         scene.recorder.emit(note(token="1"))
         scene.recorder.emit(note(token="2"))

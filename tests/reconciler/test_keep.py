@@ -1,4 +1,4 @@
-"""What is kept of objects: little, shared, and enough for every decision."""
+"""The transform of cached objects: the result is small, shared, and enough for every decision."""
 
 import tracemalloc
 from datetime import UTC, datetime

@@ -44,12 +44,12 @@ LONG = 200.0
 
 
 def refusal(code: int, reason: str) -> RefusedError:
-    """What the connection raises."""
+    """Return the error that the connection raises."""
     return RefusedError("server", "PATCH", code, reason, "no")
 
 
 class Api:
-    """What is stored, and what of it is known to the state."""
+    """The stored objects, and the part of them that the state knows."""
 
     def __init__(self, time: Time, *, podium: bool) -> None:
         self.time = time
@@ -320,7 +320,7 @@ def test_whatever_happens_the_end_is_right_and_then_nothing_is_written(
 
 @given(statuses=st.lists(st.booleans(), max_size=12))
 def test_a_condition_flips_as_often_as_the_truth_and_tells_each_time(statuses: list[bool]) -> None:
-    """One write, one event and one new time for each flip; none for anything else."""
+    """Each flip causes one write, one event and one new time; nothing else causes any."""
 
     async def scenario() -> None:
         world = World(rules=Rules(preemption_policy=False, writers=2))

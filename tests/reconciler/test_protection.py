@@ -95,7 +95,7 @@ def _state(*objects: PodGroup | Pod | Owner | Namespace, native_served: bool = F
 
 
 def decided(state: State, *, protect: bool = True) -> Decision:
-    """What is decided about the group."""
+    """Return the decision about the group."""
     return decide(state, KEY, protect=protect)
 
 
@@ -260,7 +260,7 @@ def test_a_group_is_not_held_by_the_pods_of_its_owners_successor(case: Made) -> 
 
 
 def test_owners_that_own_each_other_are_not_followed_for_ever() -> None:
-    """What they are asked to say is not said, so the pod holds the group."""
+    """A cycle of owners shows no successor, so the pod holds the group."""
     state = _state(
         _group(FINALIZER, deleted=True, owners=[_old(JOBSET)]),
         _pod(owners=_by(JOB, "a", "a")),
@@ -300,7 +300,7 @@ class World(NamedTuple):
 
 @given(st.builds(World, FINALIZERS, OWNERS, st.booleans(), st.booleans(), PODS), st.booleans())
 def test_what_was_done_is_enough(world: World, protect: bool) -> None:
-    """One write and nothing more to do; others' finalizers stay, in order; an unfinished pod is not left."""
+    """One write settles it; the finalizers of others stay, in order; an unfinished pod keeps its group."""
     state = _state(world.group(*world.finalizers), _namespace(deleted=world.namespace_goes), *world.pods)
     written = _finalizers(decided(state, protect=protect))
     if written is None:

@@ -257,7 +257,7 @@ async def test_what_was_superseded_takes_no_memory() -> None:
 
 
 class Model:
-    """What the queue shall do, by the plainest means: a list of wishes that is searched."""
+    """A plain model of the queue: a list of wishes that is searched."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -309,7 +309,7 @@ OPERATIONS = st.lists(
 
 @given(OPERATIONS)
 def test_any_history_is_as_the_model_has_it(operations: list[tuple[str, Any, Any]]) -> None:
-    """Who is begun, in which order, how late; in the end nothing is left."""
+    """The keys begin in the model's order and with its delays; in the end nothing is left."""
 
     async def run() -> None:
         scene, model = Scene(), Model()

@@ -43,7 +43,7 @@ def where(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def controller(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """One process for all stories of a server."""
+    """Yield one process for all stories of a server."""
     folder = tmp_path_factory.mktemp("controller")
     both = configuration(folder, preemptionPolicyCondition=True)
     with running(where.server, folder / "one", both) as started:
@@ -89,7 +89,7 @@ def group_before_its_pods(space: Space) -> None:
 
 @story
 def class_recreated_between(space: Space) -> None:
-    """One name, two integers; the message says so."""
+    """The class name has had two integers, and the message says so."""
     name = f"{space.name}-again"
     new_class(space.server, name, 7)
     space.group("gang", name)
@@ -139,7 +139,7 @@ def mismatched_pod_is_deleted_at_once(space: Space) -> None:
 
 @story
 def mismatched_pod_is_deleted_with_grace(space: Space) -> None:
-    """One that is leaving is named and divides no group."""
+    """A pod that is leaving is named and divides no group."""
     space.group("gang", HIGH)
     space.pod("same", "gang", HIGH)
     space.pod("other", "gang", LOW, **NODE)
@@ -170,7 +170,7 @@ def group_is_replaced_under_its_name(space: Space) -> None:
 
 @story
 def group_is_deleted(space: Space) -> None:
-    """Whose pods remain: nothing is written any more, and the group is not held by us once they are gone."""
+    """The group's pods remain: no condition is written, and our finalizer goes once the pods are gone."""
     space.group("gang", HIGH)
     space.pod("other", "gang", LOW)
     space.expect("gang", "True", "PriorityMismatch")
@@ -291,7 +291,7 @@ def test_order(name: str, space: Space) -> None:
 
 @pytest.mark.parametrize("edit", ["says otherwise", "takes it away", "rewords it"])
 def test_what_a_user_does_to_the_condition_is_undone(edit: str, where: Place, controller: Controller) -> None:
-    """What others have on the same group stays."""
+    """The conditions of others on the same group stay."""
     space = Space(where)
     theirs = {"type": "Mine", "status": "True", "reason": "Because", "message": "of me"}
     space.group("gang", HIGH)

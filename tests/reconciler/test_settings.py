@@ -1,4 +1,4 @@
-"""What the file and the command line change, on groups that are there already: one process after another."""
+"""The effects of the file and the command line on existing groups: one process after another."""
 
 from collections.abc import Iterator
 from pathlib import Path

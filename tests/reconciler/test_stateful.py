@@ -66,7 +66,7 @@ def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 class Sequence(RuleBasedStateMachine):
-    """One namespace, its own classes, and whatever comes."""
+    """A namespace with its own classes, under any sequence of changes."""
 
     where: Place
     pods = Bundle("pods")

@@ -1,4 +1,4 @@
-"""What goes to the API server for each action, and what each answer means to whoever decided it."""
+"""The request that each action sends to the API server, and the meaning of each answer for the caller."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -162,7 +162,7 @@ WRITES: list[tuple[str, Action, Sent]] = [
 
 @pytest.mark.parametrize(("action", "want"), [case[1:] for case in WRITES], ids=[case[0] for case in WRITES])
 async def test_what_is_sent(api: Api, tmp_path: Path, action: Action, want: Sent) -> None:
-    """One request an action, and the answer's resourceVersion."""
+    """Each action is one request, and returns the resourceVersion of the answer."""
     outcome, counted = await perform(api, tmp_path, action)
     assert outcome == 42
     assert api.sent == [want]
@@ -189,7 +189,7 @@ ANSWERS: list[tuple[str, tuple[int, str, str], type[Exception], bool, str]] = [
 async def test_what_an_answer_means(
     api: Api, tmp_path: Path, answer: tuple[int, str, str], error: type[Exception], *, gone: bool, result: str
 ) -> None:
-    """Whoever is stale is told so; nothing is sent twice."""
+    """A stale write raises an error; no request is sent twice."""
     api.answer = lambda: status(*answer)
     outcome, counted = await perform(api, tmp_path, STATUS)
     assert type(outcome) is error

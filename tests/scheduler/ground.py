@@ -16,9 +16,9 @@ ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
 
 @dataclass
 class Ground:
-    """Which nodes suit which shapes, and where there is room from which priority on.
+    """The nodes that suit each shape, and the room on them for each shape from a priority on.
 
-    A key of `reserved` is a pod's row: what it reserves on its node is room only for who is beside it.
+    A key of `reserved` is a pod's row. The room that the pod reserves counts only for pods beside it.
     """
 
     suitable_for: set[tuple[Shape, int]] = field(default_factory=set)

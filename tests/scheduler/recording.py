@@ -10,7 +10,7 @@ from podium.schedulerplugin.scheduling.effects import PodRef
 
 
 class Write(NamedTuple):
-    """One write: what was done to which pod, by its name; `value` is a node, or a condition's status."""
+    """One write: its kind and the pod's name; `value` is a node, or a condition's status."""
 
     what: str
     pod: str

@@ -21,7 +21,7 @@ from podium.service.replica import Options
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """What a replica is to be; its lease is namespace and name (None: it is alone), its terms are seconds.
+    """The settings of a replica: the lease is namespace and name (None: no election), the terms are seconds.
 
     A decision for a pod named `endless` does not end.
     """

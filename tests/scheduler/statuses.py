@@ -89,7 +89,7 @@ NOTHING = Announcements((), (), ())
 
 
 class Api:
-    """What is written, as a server has it; `outcomes` are those of the next writes, None for well."""
+    """The writes as a server receives them; `outcomes` are those of the next writes, None for success."""
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.busy = False

@@ -1,4 +1,4 @@
-"""What comes before the first delete of a preemption, and what a new leader needs no record for."""
+"""The steps before the first delete of a preemption, and the facts that a new leader needs no record for."""
 
 from typing import Any
 

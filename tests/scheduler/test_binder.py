@@ -15,7 +15,7 @@ GANG = Bind(("team", "train"), tuple((pod(f"p{number}"), f"n{number}") for numbe
 
 
 async def test_all_at_the_same_time_and_each_is_told() -> None:
-    """One that fails stops none of the others."""
+    """A failing bind stops no other."""
     gone, refused = GoneError("gone"), PodiumError("refused")
     ends = {Write("bind", "p0", "n0"): gone, Write("bind", "p3", "n3"): refused}
     writes = Recorded(ends)
@@ -42,7 +42,7 @@ async def test_a_pod_is_told_of_before_the_others_are_done() -> None:
 
 
 async def test_cancelled_no_more_is_begun() -> None:
-    """What is under way then is left to whoever reads the cluster next."""
+    """The next leader finds the binds that were in flight when it lists the cluster."""
     writes = Recorded(limit=2)
     told: list[str] = []
     binding = asyncio.create_task(bind_all(writes, GANG, lambda ref, _node, _error: told.append(ref.name)))

@@ -114,7 +114,7 @@ def test_only_what_is_said_counts() -> None:
 
 
 class Case(NamedTuple):
-    """What is stored of a group and what is news; the conditions that it shall have, without their times."""
+    """A group's stored conditions, the news about it, and the expected conditions without their times."""
 
     stored: tuple[Condition, ...] = ()
     attempt: Attempt | None = None

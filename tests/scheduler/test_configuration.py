@@ -1,4 +1,4 @@
-"""What a SchedulerConfiguration may say, and what of it a running scheduler takes."""
+"""The fields of a SchedulerConfiguration, and those of them that a running scheduler adopts."""
 
 import asyncio
 import itertools

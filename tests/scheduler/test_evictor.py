@@ -69,7 +69,7 @@ def _because(why: str) -> Still:
 
 
 async def test_the_order() -> None:
-    """What says what will happen is done before the first delete, and all other deletes before the last."""
+    """All announcements are written before the first delete, and all other deletes before the last."""
     writes = Recorded()
 
     async def still() -> str:
@@ -159,7 +159,7 @@ async def test_what_is_not_wanted_any_more_is_not_done() -> None:
 
 
 async def test_a_mark_that_stands_is_not_written_again() -> None:
-    """One that an earlier process of ours wrote is withdrawn like our own when nobody goes."""
+    """A mark that an earlier process of ours wrote is withdrawn like our own when no victim is deleted."""
     told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
     writes = Recorded()
     await carry_out(EVICT, everything(EVICT), writes, told, still=_because("no"))

@@ -1,4 +1,4 @@
-"""What survived a full collection is exempt from the next, so a large cluster is visited once."""
+"""Objects that survived a full collection are exempt from the next, so a large cluster is visited once."""
 
 import gc
 

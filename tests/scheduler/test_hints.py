@@ -1,4 +1,4 @@
-"""What could help those that found no place: who is woken by what, and by what not."""
+"""The changes that can help entries without a node: which entry each change wakes, and which not."""
 
 from collections.abc import Callable
 from typing import Any
@@ -221,7 +221,7 @@ def test_awaited_pods() -> None:
 
 
 def test_who_waits_no_more_is_not_told() -> None:
-    """What an entry waited for is forgotten when it is dropped, or waits for something else."""
+    """The objects that an entry waited for are forgotten when it is dropped or waits for something else."""
     hints = Hints()
     hints.wait(A, waiting(awaited=frozenset({"u"})))
     hints.wait(A, waiting(LARGE, awaited=frozenset({"v"})))
@@ -236,7 +236,7 @@ def test_who_waits_no_more_is_not_told() -> None:
 
 
 def test_changes_count_once() -> None:
-    """What was looked at helps nobody who comes later."""
+    """A change that was looked at helps no entry that comes later."""
     hints = Hints()
     hints.note_node(1)
     hints.helped(SUITABLE)
@@ -327,7 +327,7 @@ def test_a_gang_whose_nodes_are_freed_one_by_one_costs_a_few_questions_each(orde
 
 
 def test_many_neighbours_stand_for_all() -> None:
-    """Where too many pods changed to tell them apart, whoever looks at others is woken."""
+    """If too many pods changed to tell them apart, every entry that looks at other pods is woken."""
     hints = Hints()
     hints.wait(A, waiting(SPREAD))
     hints.wait(B, waiting())

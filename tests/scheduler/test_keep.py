@@ -1,4 +1,4 @@
-"""What the scheduler keeps of objects: all that a decision reads, and what is equal only once."""
+"""The transform of cached objects: all that a decision reads is kept, and equal values are kept once."""
 
 from typing import Any
 
@@ -152,7 +152,7 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
 
 
 def test_what_is_very_long_is_not_remembered() -> None:
-    """One pod of a megabyte after the other would be kept when it is gone, up to gigabytes."""
+    """Pods of a megabyte each would otherwise stay in the cache when they are gone, up to gigabytes."""
     for text in ("x" * keep._LONGEST, "x" * (keep._LONGEST + 1)):
         before = keep._first.cache_info().currsize, keep._first_text.cache_info().currsize
         keep._shared([text])

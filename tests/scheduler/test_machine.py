@@ -219,7 +219,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule()
     def all_comes_to_rest(self) -> None:
-        """Nobody who fits waits, and none who may evict for it, once nothing is under way."""
+        """No entry that fits waits, and none that may evict for its place, once nothing is in flight."""
         world = self.world
         world.lingering = False
         world.release()
@@ -293,7 +293,7 @@ class Whatever(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_who_was_helped(self) -> None:
-        """Who has found no place would find none now either: hints told whom a change helped."""
+        """An entry without a place would find none now either: hints woke each entry that a change helped."""
         if not hasattr(self, "world"):
             return
         world = self.world

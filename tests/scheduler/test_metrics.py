@@ -71,14 +71,14 @@ def series(registry: CollectorRegistry) -> set[tuple[str, ...]]:
 
 
 class Case(NamedTuple):
-    """What a step of half a second decided; what is counted then, but for the time of the step itself."""
+    """The decisions of a step of half a second and their counts, except for the time of the step itself."""
 
     effects: tuple[Effect, ...]
     want: Mapping[str, float]
 
 
 def plan(kind: str, result: str) -> dict[str, float]:
-    """What a search for room is counted as."""
+    """Return the counts of one search for room."""
     labels = f"preemptor={kind},result={result}"
     attempts = "preemption_attempts_total"
     return {
@@ -89,7 +89,7 @@ def plan(kind: str, result: str) -> dict[str, float]:
 
 
 def attempts(result: str, pods: int) -> dict[str, float]:
-    """What an attempt at pods is counted as that did not end in a binding."""
+    """Return the counts of one attempt at pods that did not end in a binding."""
     return {
         f"schedule_attempts_total{{result={result}}}": pods,
         f"scheduling_attempt_duration_seconds_count{{result={result}}}": 1,
@@ -98,7 +98,7 @@ def attempts(result: str, pods: int) -> dict[str, float]:
 
 
 def group(result: str) -> dict[str, float]:
-    """What an attempt at a group is counted as."""
+    """Return the counts of one attempt at a group."""
     return {
         f"podgroup_schedule_attempts_total{{result={result}}}": 1,
         f"podgroup_scheduling_attempt_duration_seconds_count{{result={result}}}": 1,

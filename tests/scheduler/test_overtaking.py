@@ -104,7 +104,7 @@ class Overtaking(RuleBasedStateMachine):
 
     @invariant()
     def no_entry_that_fits_waits_when_the_scheduler_rests(self) -> None:
-        """Where nothing is ACTIVE, an entry in backoff is tried at once."""
+        """If nothing is ACTIVE, an entry in backoff is tried at once."""
         scheduler = self.world.scheduler
         if not scheduler.has_work(self.world.seconds):
             waiting = filter(self.counts, self.keys(Pool.BACKOFF))

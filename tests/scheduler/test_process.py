@@ -158,7 +158,7 @@ def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_
 def test_who_may_not_read_any_more_is_not_ready(
     code: int, reason: str, server: Server, tmp_path: Path
 ) -> None:
-    """Which kind it is, /readyz says; and it is ready again when it may."""
+    """/readyz names the kind that cannot be read; the process is ready again when the kind can be read."""
     with Proxy(server).running() as proxy:
         started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
         with ending(started):
@@ -172,7 +172,7 @@ def test_who_may_not_read_any_more_is_not_ready(
 
 
 def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:
-    """Who is told to stop gives the lease back; who waits lists all kinds anew before it schedules."""
+    """A leader that is stopped releases the lease; the standby lists all kinds again before it schedules."""
     lease = f"--lease={server.new_namespace('lease-')}/scheduler"
     with Proxy(server).running() as proxy:
 

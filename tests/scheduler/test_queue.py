@@ -180,7 +180,7 @@ def test_a_woken_key_is_due_when_early_attempts_may_begin_again() -> None:
 
 
 def test_a_backoff_that_has_passed_is_none() -> None:
-    """Who is woken long after its last attempt is tried at once."""
+    """A key that is woken long after its last attempt is tried at once."""
     scene = Scene(A)
     scene.fail(A, 0.0, 9)
     scene.queue.wake([A], 10.0)
@@ -310,7 +310,7 @@ class Flight:
 )
 @pytest.mark.parametrize("looked", [False, True], ids=["not looked at", "looked at"])
 def test_events_in_flight_count_when_the_key_comes_back(flight: Flight, looked: bool) -> None:
-    """What happens while a key is tried is not lost, even when others were told of it meanwhile."""
+    """An event while a key is in flight is not lost, even when other keys received it meanwhile."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
     match flight.event:
@@ -341,7 +341,7 @@ def test_events_in_flight_count_when_the_key_comes_back(flight: Flight, looked: 
 
 
 def test_an_event_in_flight_counts_for_a_gate_too() -> None:
-    """What would have opened a gate while a key was tried opens it."""
+    """An event that would have opened a gate while a key was in flight opens it."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
     scene.queue.open(A)

@@ -19,7 +19,7 @@ from podium.schedulerplugin.scheduling.queue import Pool, Queue
 
 @dataclass
 class Plain:
-    """What is known of a key in the plain queue; `pool` None is in flight."""
+    """The state of a key in the plain queue; `pool` None is in flight."""
 
     priority: int
     since: float

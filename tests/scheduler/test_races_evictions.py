@@ -124,7 +124,7 @@ def test_a_preemptor_that_joins_a_group_on_the_way_evicts_once() -> None:
 
 
 def test_a_strict_budget_is_not_spent_twice() -> None:
-    """One disruption is allowed; before its status says that it is used up another plan is made."""
+    """The budget allows one disruption; another plan is made before its status shows that it is used up."""
     budget = msgspec.convert(
         {
             "metadata": {"name": "b", "namespace": NS, "uid": "b"},

@@ -81,7 +81,7 @@ def test_a_member_that_is_being_deleted_holds_no_node() -> None:
 
 
 def test_a_pod_that_is_deleted_while_its_bind_is_under_way_holds_no_node() -> None:
-    """What was reserved for it before it was to be bound is not reserved again."""
+    """The room reserved for the pod before its bind is not reserved again."""
     world = World(node(cpu=1), running("low"), pod("high", 1, 10))
     bind = held_bind(world)
     being_deleted(world, "high")
@@ -131,7 +131,7 @@ def test_a_bind_that_was_overtaken_takes_nothing_back() -> None:
 def test_a_node_that_went_and_came_holds_the_room_of_a_bind_whatever_was_tried_between(
     first: str, ends: str
 ) -> None:
-    """Who may be bound yet is not bound to another node as well, for then the first would count as free."""
+    """A pod whose bind may still succeed is not bound to another node; its first node would count as free."""
     objects, names = FIRST[first]
     world = World(node("n1", 1), node("n2", len(names) - 1), node("n3", 0), objects)
     bind = held_bind(world)
@@ -176,7 +176,7 @@ def test_a_node_made_anew_holds_the_room_of_binds_to_its_namesake(ends: str, fir
 
 
 def test_of_a_gang_one_bind_fails_before_another_succeeds() -> None:
-    """Who is left over is tried again."""
+    """The member whose bind failed is tried again."""
     world = World(node(cpu=2), group("g", 0, 2), gang("g", size=2))
     bind = held_bind(world)
     world.scheduler.binds.failed(bind.key, *bind.pods[0], settled=False)
@@ -187,7 +187,7 @@ def test_of_a_gang_one_bind_fails_before_another_succeeds() -> None:
 
 
 def test_a_pod_is_made_anew_right_after_its_bind_failed() -> None:
-    """What is known of the first counts no more, and nobody else is lost over it."""
+    """The state of the first pod counts no more, and no other pod is lost over it."""
     world = World(node(cpu=2), pod("a"))
     bind = held_bind(world)
     world.hold_binds = False

@@ -1,4 +1,4 @@
-"""How many units may be evicted in a minute: never more in any minute, and nobody waits for ever."""
+"""The limit of units evicted in a minute: no minute exceeds it, and no entry waits for ever."""
 
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ def test_left_is_what_may_go_at_once(taken: list[tuple[int, float]], limit: int,
 
 
 def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
-    """What went without a limit, or under another process, counts."""
+    """Evictions without a limit, or by an earlier process, count."""
     rate = EvictionRate()
     rate.take(None, 3, 100.0)
     rate.restore([70.0, 90.0])

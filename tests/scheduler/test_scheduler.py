@@ -183,7 +183,7 @@ def test_binds_that_fail_again_and_again_are_tried_later_each_time() -> None:
 
 
 def test_members_already_bound_stay_when_another_bind_fails() -> None:
-    """What is bound runs; what is not is tried again, alone, and nobody is evicted to roll back."""
+    """Bound members run; the others are tried again, alone, and no pod is evicted to roll back."""
     world = World(node(cpu=2), group("g", least=2), gang("g", size=2))
     world.hold_binds = True
     world.run()
@@ -255,7 +255,7 @@ def test_use_group_priority_lets_a_divergent_group_preempt() -> None:
 def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
     needs: int, size: int, satisfied: bool
 ) -> None:
-    """What its group is told for good; another of its members waits, and one has failed."""
+    """The group's condition then is final; another of its members waits, and one has failed."""
     made = group("g", 10, needs)
     failed = running("g-failed", group="g", status={"phase": "Failed"})
     here = [running(f"g-{at}", priority=10, group="g") for at in range(size)]

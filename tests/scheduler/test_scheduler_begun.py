@@ -1,6 +1,6 @@
-"""What another process had begun when it died: its conditions are hints and authorise nothing.
+"""Preemptions that another process had begun when it died: its conditions are hints and authorise nothing.
 
-A tenant can write them too, so every rule of an eviction is asked again before anybody goes.
+A tenant can write them too, so every rule of an eviction is checked again before any delete.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> 
 
 @dataclass
 class Begun:
-    """What an earlier process left, whom the next evicts, and whom it tells that they stay."""
+    """The objects an earlier process left, the pods the next process evicts, and the victims it unmarks."""
 
     objects: list[Any]
     evicted: list[str] = field(default_factory=list)

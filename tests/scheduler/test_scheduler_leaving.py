@@ -62,7 +62,7 @@ def test_a_pod_that_leaves_in_time_costs_nobody_anything() -> None:
 
 
 def test_a_victim_of_ones_own_that_does_not_leave_is_given_up() -> None:
-    """One preemption after the other, not all at once: each is waited for."""
+    """Preemptions follow one another instead of starting all at once: the scheduler waits for each."""
     world = World(node("n1", 1), node("n2", 1), running("low-1", "n1"), running("low-2", "n2"))
     world.lingering, world.grace = True, YEARS
     world.run(pod("high", 1, 10))

@@ -1,6 +1,6 @@
-"""Who would evict and may not yet, or not at all: by the mode, the rate, a window, or a toleration.
+"""Preemptors that may not evict yet or at all: because of the mode, the rate, a window, or a toleration.
 
-Whoever waits for a moment or a switch is told which, and nothing but that must come for it to go on.
+The message of an entry that waits names the moment or the switch, and the entry needs nothing else to go on.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from podium.schedulerplugin.scheduling.settings import LiveSettings, Mode
 
 
 def test_mode_off_never_plans_to_the_end() -> None:
-    """Nobody goes, and the pod is told why."""
+    """No victim is deleted, and the pod's message gives the reason."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10), mode=Mode.OFF)
     world.run()
     assert (world.evicted(), world.observed()) == ([], [])
@@ -162,7 +162,7 @@ WINDOWS = {
 
 
 def test_a_window_waits_for_an_autoscaler() -> None:
-    """Nobody goes before its end, which the message names."""
+    """No victim is deleted before the end of the window, which the message names."""
     slow = _slow()
     world = World(node(cpu=1), slow, running("low", "n1"), pod("high", 1, 10, priorityClassName="slow"))
     world.run()

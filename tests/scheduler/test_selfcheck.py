@@ -83,7 +83,7 @@ async def test_arrays_that_are_right_are_no_news() -> None:
 
 
 async def test_a_difference_is_logged_counted_and_ends_the_engine() -> None:
-    """What is different is named."""
+    """The log names the difference."""
     scene = Scene()
     scene.corrupt()
     assert await scene.run(20)

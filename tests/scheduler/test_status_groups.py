@@ -1,6 +1,6 @@
-"""What groups are told: one apply has all conditions that are ours, whatever the state shows yet.
+"""The conditions written to groups: one apply has all of our conditions, whatever the state shows yet.
 
-An apply takes back what it does not name, so news of a group must go together with what was said before.
+An apply removes the conditions it does not name, so each apply repeats those written before.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ async def test_a_group_that_was_scheduled_stays_so() -> None:
 
 
 async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() -> None:
-    """One apply has all that is ours, though the state shows none of it yet."""
+    """One apply has all of our conditions, though the state shows none of them yet."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")

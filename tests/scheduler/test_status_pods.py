@@ -1,7 +1,7 @@
-"""What pods are told: the last word, once, and nothing that is pointless.
+"""The conditions written to pods: the last message, once, and no message without effect.
 
-Every attempt in vain ends in a report, and most of them say what the pod says already: to write that again
-takes from the API server what a bind could have used.
+Every failed attempt ends in a report, and most of them repeat the pod's condition. Writing that again would
+take requests from the API server that a bind could have used.
 """
 
 import asyncio

@@ -66,7 +66,7 @@ def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: 
 
 @pytest.mark.parametrize("what", ["emptied", "deleted"])
 def test_a_lease_that_somebody_took_from_a_leader_was_not_given_back(what: str, plain: World) -> None:
-    """Who waited for it knows that, and that nobody knows whom the other has evicted in the end."""
+    """The next leader knows that the lease was taken, and that the evictions of the other are unknown."""
     name, (namespace, lease) = "podium-torn", (plain.server.new_namespace("lease-"), "torn")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}"
     options: dict[str, Any] = {"lease": (namespace, lease), "schedulerName": name, "evictionsPerMinute": 5}
@@ -93,7 +93,7 @@ def test_a_lease_that_somebody_took_from_a_leader_was_not_given_back(what: str, 
 
 
 def test_who_could_not_write_down_whom_he_evicted_gives_no_lease_back(plain: World) -> None:
-    """Who follows would evict as many again."""
+    """The next leader would evict as many again."""
     name, lease = "podium-mute", (plain.server.new_namespace("lease-"), "mute")
     with (
         plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,

@@ -168,5 +168,5 @@ def test_the_name_of_an_entry_leads_back_to_it(key: Key) -> None:
 
 @pytest.mark.parametrize("text", ["", "pod", "pod/ns", "pod//x", "pod/ns/", "node/ns/x", "podgroup.x/ns/g"])
 def test_a_name_of_no_entry_is_none(text: str) -> None:
-    """Whoever may write the Lease may write anything there."""
+    """Any account that may write the Lease may write any text there."""
     assert entry_of(text) is None

@@ -1,4 +1,4 @@
-"""Whoever can be helped is tried soon, and not by the queue's last resort after 5 minutes."""
+"""Any entry that a change can help is tried soon, without the queue's last resort after 5 minutes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -331,7 +331,7 @@ def test_who_is_spared_counts_toward_its_group_again() -> None:
     ids=["evicted", "deleted"],
 )
 def test_a_pod_that_is_told_to_go_leaves_room_before_it_is_gone(size: int, goes: Any) -> None:
-    """Who could not have evicted it evicts beside it at once, and does not wait until it has gone."""
+    """A preemptor that could not evict the leaving pod evicts another at once and waits for no end."""
     world = World(node("n1", 4), running("low"), running("mid", 3, 5))
     world.lingering = True
     world.run(pod("b", size, 5))

@@ -1,4 +1,4 @@
-"""What goes to the API server for each write, what its answers mean, and that it ends with the lease."""
+"""The request that each write sends, the meaning of its answers, and its end with the lease."""
 
 import asyncio
 import json
@@ -266,7 +266,7 @@ WRITES: list[tuple[str, Work, Sent]] = [
 
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: f"{case[0]}: {case[1].__name__}")
 async def test_what_is_sent(world: World, case: tuple[str, Work, Sent]) -> None:
-    """One request a write, which names the object by its UID and leaves out what it does not say."""
+    """Each write is one request, which names the object by its UID and leaves out empty fields."""
     what, work, want = case
     await work(world.writes)
     assert world.api.sent == [want]
@@ -364,7 +364,7 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
 async def test_what_an_answer_means(
     world: World, case: tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]
 ) -> None:
-    """Who is gone or taken is told apart from what failed, and what is open is asked again for a while."""
+    """A pod that is gone or bound is told apart from a failure; an open outcome is read again for a while."""
     _, work, says, error, how, asked, waits = case
     world.api.says = iter(says)
     outcome = await world.outcome(work)

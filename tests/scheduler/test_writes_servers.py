@@ -88,7 +88,7 @@ async def test_a_binding_is_of_one_pod_to_one_node(server: Server, namespace: st
 
 
 async def test_what_cannot_be_bound_says_why(server: Server, namespace: str, writes: Writes) -> None:
-    """One that goes is gone, and so is one of the name that is another; a gate is no lost pod."""
+    """A pod being deleted is gone, and so is one replaced under its name; a gated pod is not lost."""
     going = _make(server, namespace, "going", nodeName="n1", finalizers=["podium.dev/test"])
     assert server.request("DELETE", _path(going), {"gracePeriodSeconds": 0})[0] == 200
     other = _make(server, namespace, "other")._replace(uid="another")
@@ -115,7 +115,7 @@ async def test_a_nomination_comes_and_goes(server: Server, namespace: str, write
 
 
 async def test_a_mark_is_one_condition_more(server: Server, namespace: str, writes: Writes) -> None:
-    """What others say of the pod stays; it can be withdrawn."""
+    """The pod's other conditions stay; the mark can be withdrawn."""
     pod = _make(server, namespace, nodeName="n1")
     await writes.nominate(pod, None, WAITS)
     await writes.mark(pod, TARGET)
@@ -128,7 +128,7 @@ async def test_a_mark_is_one_condition_more(server: Server, namespace: str, writ
 
 
 async def test_a_mark_may_be_of_one_version(server: Server, namespace: str, writes: Writes) -> None:
-    """What was written since is not undone."""
+    """A later write is not undone."""
     pod = _make(server, namespace, nodeName="n1")
     version = _read(server, pod)["metadata"]["resourceVersion"]
     await writes.mark(pod, TARGET, version)

@@ -34,7 +34,7 @@ _SHOWN = 6000
 
 
 class Scheduler:
-    """One scheduler: a process, and the next one when it has ended."""
+    """One scheduler: a process, and the next process when that one has ended."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Scheduler:
 
     @property
     def log(self) -> str:
-        """What its processes have written last, to be shown when something is wrong."""
+        """The last log lines of its processes, to be shown when a test fails."""
         logs = sorted(self._folder.glob("process-*/webhook.log"))
         return "".join(f"\n{each}:\n{each.read_text(encoding='utf-8')[-_SHOWN:]}" for each in logs[-2:])
 
@@ -187,7 +187,7 @@ def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> I
 
 
 class Yard:
-    """One test's namespace and nodes, and short words for what is in them."""
+    """A test's own namespace and nodes, and short methods for their objects."""
 
     def __init__(self, world: World, scheduler: str) -> None:
         self.world = world

@@ -40,7 +40,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 
 
 class Answer(NamedTuple):
-    """One response."""
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]

@@ -18,7 +18,7 @@ from podium.webhooks.conversion import convert_review
 
 
 class Answer(NamedTuple):
-    """What a client gets: the code, the decoded body, and the texts of the Warning headers."""
+    """The answer that a client gets: the code, the decoded body, and the texts of the Warning headers."""
 
     code: int
     body: dict[str, Any]
@@ -64,7 +64,7 @@ def _connection(url: str, authority: Path) -> http.client.HTTPSConnection:
 
 
 class Recorder:
-    """Where the API server is sent, and what it has asked there; `url` has no path."""
+    """The server that the API server calls, and the requests it has received; `url` has no path."""
 
     def __init__(self) -> None:
         self.url = ""

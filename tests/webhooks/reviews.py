@@ -21,7 +21,7 @@ MANAGED = [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": 
 
 
 class Answer(NamedTuple):
-    """What was answered on the wire, the verdict behind it, and the object with the patch applied."""
+    """The answer on the wire, the verdict behind it, and the object with the patch applied."""
 
     response: Document
     verdict: Verdict

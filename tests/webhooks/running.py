@@ -28,7 +28,7 @@ _PODIUM = Path(sys.executable).with_name("podium")
 
 @dataclass
 class Running:
-    """One process that serves, or served; everything it wrote is in `log`."""
+    """A process that serves, or served; everything it wrote is in `log`."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
@@ -37,7 +37,7 @@ class Running:
 
     @property
     def url(self) -> str:
-        """Where an API server would call it, without a path."""
+        """The URL at which an API server would call it, without a path."""
         return f"https://{_ADDRESS}:{self.port}"
 
     @property
@@ -46,7 +46,7 @@ class Running:
 
     @property
     def log(self) -> str:
-        """What it has written to its standard error so far."""
+        """The text that it has written to its standard error so far."""
         return (self.folder / "webhook.log").read_text(encoding="utf-8", errors="replace")
 
     @property

@@ -154,7 +154,7 @@ def test_a_refusal_for_size_or_load_denies(
 
 
 def test_the_largest_of_an_owner_makes_room() -> None:
-    """Where bytes run out, the tenant that holds most is denied; the others are judged."""
+    """If bytes run out, the tenant that holds most is denied; the others are judged."""
     large = review(padded(3 * MIB), padded(3 * MIB), namespace="evil")
     with webhook() as desk, ExitStack() as stack:
         evil = [stack.enter_context(desk.served.peer()) for _ in range(3)]

@@ -258,7 +258,7 @@ UNREADABLE = [
 @pytest.mark.parametrize("path", ["/mutate", "/validate", "/convert"])
 @pytest.mark.parametrize("body", UNREADABLE)
 async def test_what_is_no_review_is_400(path: str, body: bytes) -> None:
-    """One short line says why, to the client and in the log."""
+    """A short line gives the reason, to the client and in the log."""
     desk = Desk()
     reply = desk.start(path, body)
     assert isinstance(reply, Reply)

@@ -66,7 +66,7 @@ def peak(process: "subprocess.Popen[str]") -> int:
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
-    """One process for all cases: what one of them leaves behind, the others run into."""
+    """Yield one process for all cases, so that later cases meet what earlier ones leave behind."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.webhooks.rude"],
         cwd=Path(__file__).parents[2],
@@ -239,7 +239,7 @@ def test_silence_on_every_connection(victim: Victim) -> None:
 
 
 def test_no_file_descriptor_is_left(victim: Victim) -> None:
-    """Who is connected is answered; who waits outside gets in when there are some again."""
+    """A connected client is answered; a waiting client is accepted when descriptors are free again."""
     pid = victim.process.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     with victim.peer() as known:

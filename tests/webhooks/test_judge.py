@@ -1,4 +1,4 @@
-"""What the webhooks add to the API server: phase by phase, version by version."""
+"""The checks and fields that the webhooks add to the API server: phase by phase, version by version."""
 
 import json
 from typing import Any
@@ -142,7 +142,7 @@ class TestAGroupIsCreated:
         assert mutate(ours({**GANG, "priorityClassName": GOLD})).verdict.awaits == ()
 
     def test_fields_are_left_to_the_schema(self) -> None:
-        """What only validation judges is never a 422 of the mutating phase."""
+        """A field that only validation judges is never a 422 of the mutating phase."""
         answer = mutate(ours({"priorityClassName": GOLD, "disruptionMode": {}, "schedulingPolicy": {}}))
         assert answer.response["allowed"]
         assert answer.patched["spec"]["priority"] == 1000
@@ -397,7 +397,7 @@ BEHIND: list[tuple[str, str, list[Document], list[Document], str]] = [
 
 
 class TestAReplicaThatIsBehind:
-    """One replica stamps, another validates; its cache may be older, so it looks again before it refuses."""
+    """A replica validates another's stamp with a cache that may be older: it reads again, then refuses."""
 
     @pytest.mark.parametrize("version", VERSIONS)
     @pytest.mark.parametrize(
@@ -646,7 +646,7 @@ BREACHES: list[tuple[str, Document, Document | None, str]] = [
 
 
 class TestTheTable:
-    """What registration is made from says where rules speak, and no rule speaks elsewhere."""
+    """The table that registration is made from names where rules apply, and no rule applies elsewhere."""
 
     @pytest.mark.parametrize(
         ("document", "old", "subresource"), [row[1:] for row in BREACHES], ids=[row[0] for row in BREACHES]

@@ -127,7 +127,7 @@ def _replaced(cluster: _Cluster, before: bytes, calls: asyncio.Task[None]) -> bo
 
 
 def _at_rest(replica: _Replica) -> Stored | None:
-    """What a replica knows to be stored, if no rotation is under way."""
+    """Return the state that a replica knows to be stored, None while a rotation is in progress."""
     known = replica.keeper._last
     return known if known and not known.next and not known.retired else None
 
@@ -372,7 +372,7 @@ async def test_who_overwrites_the_bundle_is_told_of_and_no_ca_is_replaced(tmp_pa
 
 
 async def test_without_a_publisher_a_deleted_state_is_put_back_as_it_was(tmp_path: Path) -> None:
-    """Nobody would tell the API servers of another CA."""
+    """The API servers would not learn of another CA."""
     async with _running(tmp_path, None) as replica:
         before = await replica.store.read()
         (tmp_path / "state.json").unlink()

@@ -106,7 +106,7 @@ def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
 
 
 def test_an_install_has_the_policies_of_its_admission_policy() -> None:
-    """What restricts classes becomes a policy, what no longer does is taken away."""
+    """A restriction of classes becomes a policy, and a policy without a restriction is removed."""
     usual = install.manifests("admission", None)
     same = installpolicies.administered(usual, Policy())
     assert sorted(same, key=install.key_of) == sorted(usual, key=install.key_of)

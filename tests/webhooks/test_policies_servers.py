@@ -55,7 +55,7 @@ _FORBIDDEN = re.compile(r"^[a-z.0-9]+ \"[^\"]+\" is forbidden: ")
 
 
 class Outcome(NamedTuple):
-    """What a client gets, by whoever judges; `code` is 0 if it is allowed."""
+    """The answer that a client gets, from a policy or a webhook; `code` is 0 if it is allowed."""
 
     code: int
     text: str

@@ -1,4 +1,4 @@
-"""What a process says of itself: probes, metrics, logs; and how it is told to stop."""
+"""The probes, metrics and logs of a process, and the signals that stop it."""
 
 import asyncio
 import io

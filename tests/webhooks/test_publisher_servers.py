@@ -206,7 +206,7 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
 async def test_by_service_a_registration_for_another_policy_is_told_once(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """Who asked for `inherit` and applied the default manifests would wait for it in vain, and never know."""
+    """An administrator who configured `inherit` and applied the default manifests would wait in vain."""
     install(server)
     said: list[Any] = []
     await publisher(connection, BY_SERVICE, said=said).publish(bundle)
@@ -222,7 +222,7 @@ async def test_by_service_a_registration_for_another_policy_is_told_once(
 async def test_by_service_only_the_bundle_is_written(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """What the administrator changed stays, and applying the shipped manifests again keeps the bundle."""
+    """The administrator's changes stay, and applying the shipped manifests again keeps the bundle."""
     shipped = ("apply", "--server-side", "--force-conflicts", "-f", str(folder("manifests") / "webhooks"))
     server.kubectl(*shipped)
     edit(server, PLACES[3], "kubectl-edit", "/webhooks/0/failurePolicy", "Ignore")

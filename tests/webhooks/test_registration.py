@@ -65,7 +65,7 @@ def test_the_manifests_can_be_written_anew(tmp_path: Any, monkeypatch: pytest.Mo
 
 
 def printed(*arguments: str) -> list[Any]:
-    """What `podium manifests` prints, read back."""
+    """Return the documents that `podium manifests` prints."""
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 0, result.output
     return [*load_all(result.output.encode())]
@@ -161,7 +161,7 @@ def test_pods_are_mutated_to_inherit_and_to_tolerate(
 
 
 def test_gangs_are_asked_for_by_pods_in_namespaces_that_let_them() -> None:
-    """One webhook or the other, never both, and before pods, which then belong to a group."""
+    """A pod meets one webhook or the other, never both, and before pods, which then belong to a group."""
     options = Options(failure={"gangs": "Fail"}, exempt=("kube-system",))
     mutating, _ = registered(Policy(levels=INHERIT), options)
     assert [each["name"] for each in mutating["webhooks"]] == [GROUPS, GANGS, SCHEDULED, PODS]

@@ -1,6 +1,6 @@
-"""What real API servers send us under the generated configurations, request by request.
+"""The requests that real API servers send us under the generated configurations, one by one.
 
-A webhook that only remembers stands in for ours, so what is shown is the registration alone.
+A webhook that only records takes the place of ours, so the tests show the registration alone.
 """
 
 from collections.abc import Iterator
@@ -260,7 +260,7 @@ TIME = "2026-11-21T00:00:00Z"
 
 @pytest.mark.parametrize("plural", ("podgroups", "workloads"))
 def test_what_is_asked_of_native_kinds(scene: Scene, plural: str) -> None:
-    """What is created, in every version that the server has, but not in the system's namespace."""
+    """The API server asks about creations, in every version it has, but not in the system's namespace."""
     for served in scene.server.release.workload_versions:
         version = served.rpartition("/")[2]
         api_version, name = f"{NATIVE_GROUP}/{version}", f"{plural}-{version}"

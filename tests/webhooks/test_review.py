@@ -50,7 +50,7 @@ def nested(depth: int) -> bytes:
 
 
 class TestReading:
-    """What decode makes of a review."""
+    """The requests that decode makes of reviews."""
 
     def test_a_review_has_the_names_of_the_request(self) -> None:
         found = read(asked(group(GANG, native=False), dryRun=True))
@@ -94,7 +94,7 @@ class TestReading:
 
     @pytest.mark.parametrize("given", [{"name": "p"}, {"name": "p", "namespace": ""}])
     def test_the_requests_namespace_is_the_objects(self, given: Document) -> None:
-        """Where the object does not say its namespace the request does."""
+        """If the object has no namespace, the request's is used."""
         document = pod() | {"metadata": given}
         assert read(asked(document, namespace="team-a")).request.object["metadata"]["namespace"] == "team-a"
 
@@ -194,7 +194,7 @@ def test_an_object_nested_as_deep_as_servers_take_it_is_judged(depth: int) -> No
 
 
 def test_a_deep_pod_is_refused_what_a_shallow_one_is() -> None:
-    """What managers own is any user's to write, and are stored up to 10,000 levels deep."""
+    """Any user can write managedFields, and the API server stores them up to 10,000 levels deep."""
     deep = pod({GROUP_LABEL: "g"})
     deep["metadata"]["managedFields"] = "HERE"
     text = json.dumps(asked(deep)).replace(
@@ -206,7 +206,7 @@ def test_a_deep_pod_is_refused_what_a_shallow_one_is() -> None:
 
 
 class TestAnswering:
-    """What encode makes of a verdict."""
+    """The responses that encode makes of verdicts."""
 
     def test_what_is_allowed_says_no_more(self) -> None:
         assert validate(pod(priority=0)).response == {

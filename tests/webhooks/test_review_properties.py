@@ -1,4 +1,4 @@
-"""What holds for any review: an answer or one line, idempotent patches, the verdict of the whole server."""
+"""Properties of any review: an answer or one line, idempotent patches, the verdict of the whole server."""
 
 import json
 from typing import Any
@@ -116,7 +116,7 @@ def test_any_body_is_a_review_or_an_error(body: bytes, phase: Phase) -> None:
 
 @given(field=st.sampled_from(sorted(asked(group({}))["request"])), value=anything, phase=phases)
 def test_any_request_is_a_review_or_an_error(field: str, value: Any, phase: Phase) -> None:
-    """One field of a good request is anything."""
+    """A single field of a good request is replaced by any value."""
     read(json.dumps(asked(group({}), **{field: value})).encode(), phase)
 
 

@@ -1,4 +1,4 @@
-"""Which step is due, as a table; then each step's effect on the stored state."""
+"""A table of the steps that are due, then each step's effect on the stored state."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

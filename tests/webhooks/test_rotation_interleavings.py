@@ -39,7 +39,7 @@ _EXAMPLES = settings().max_examples
 
 
 class _Pause:
-    """Where another replica may run."""
+    """A point at which another replica may run."""
 
     def __await__(self) -> Generator[None]:
         yield
@@ -239,7 +239,7 @@ def _move(world: _World, kind: str, port: int, count: int) -> None:
 @pytest.mark.parametrize("deleted", [False, True], ids=["as it was", "configuration deleted"])
 @pytest.mark.parametrize("stalled", ["starting", "running"])
 def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
-    """One stops after each number of its steps in turn; the others replace the CA; then it goes on.
+    """A replica stops after each number of its steps in turn; the others replace the CA; then it goes on.
 
     It may have been about to serve the old leaf, to publish the old bundle, or to write the old state.
     """

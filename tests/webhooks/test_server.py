@@ -249,7 +249,7 @@ def test_what_cannot_be_read_on_is_refused_and_closed(
 
 
 def test_a_client_that_writes_on_gets_its_refusal(serve: Serve) -> None:
-    """What arrives after the refusal is thrown away; closing at once would reset the connection."""
+    """The server discards bytes that arrive after the refusal; closing at once would reset the connection."""
     served = serve(linger_seconds=5)
     with served.peer() as peer:
         peer.send(post("/echo", b"", Content_Length=str(20 << 20)))
@@ -470,7 +470,7 @@ def test_a_refusal_whose_beginning_does_not_tell(serve: Serve) -> None:
 
 
 def test_the_oldest_useless_connection_makes_room(serve: Serve) -> None:
-    """Who fills the port with silence pushes out silence; who was of use stays."""
+    """New silent connections push out silent ones; a connection that has carried a request stays."""
     served = serve(connections=3)
     with served.peer() as used, served.peer() as old, served.peer() as young:
         assert used.ask(post("/echo")).status == 200
@@ -670,7 +670,7 @@ class TestDraining:
             served.peer()
 
     def test_idle_connections_may_be_used_a_while_longer(self, serve: Serve) -> None:
-        """Nobody new is let in then; a handshake that has begun is."""
+        """The server then accepts no new connection, but completes a handshake that has begun."""
         served = serve()
         with served.peer() as idle, served.peer(tls=False) as slow:
             served.until(lambda _: served.server.connections == 1, "one is in")
@@ -723,7 +723,7 @@ def test_connections_that_come_while_it_closes(serve: Serve) -> None:
 
 
 async def test_an_address_that_is_taken() -> None:
-    """One line, for the reader."""
+    """The error is a single line that names the address and port."""
     refusals: list[tuple[int, str]] = []
     server, other = (Server({}, Limits(), lambda *refusal: refusals.append(refusal)) for _ in range(2))
     await server.start(ADDRESS, 0)

@@ -26,7 +26,7 @@ from podium.webhooks import conversion, footprint, handlers, review, room
 
 
 class Bound(NamedTuple):
-    """What is bounded, by how much, and what happens beyond."""
+    """A limit: the thing limited, its value, and the effect beyond it."""
 
     of: str
     at: str

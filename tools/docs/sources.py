@@ -1,6 +1,6 @@
-"""What the code says of itself where a running program does not know it: words beside fields and constants.
+"""Facts that only the source text holds: the docstrings and comments beside fields and constants.
 
-A page that is generated from them cannot say anything else than the person who changes the code reads there.
+A page that is generated from them agrees with the text that a developer reads when changing the code.
 """
 
 import ast

@@ -13,7 +13,7 @@ TEAMS = ("team-vision", "team-speech", "team-ranking", "inference", "platform")
 
 
 class Shape(NamedTuple):
-    """What differs between the served versions: the apiVersion and how a mode and a template are named."""
+    """The differences between the served versions: the apiVersion, and fields of a mode and a template."""
 
     api_version: str
     single: Any

@@ -1,8 +1,8 @@
-"""What a kind cluster is asked to be, so that it serves the Workload API as the local control planes do.
+"""The configuration of a kind cluster that serves the Workload API as the local control planes do.
 
 The gates and the versions of the API are those of podium.controlplane.releases; kind hands them to the
-components. One worker of two is reserved for Podium's scheduler, as
-docs/scheduler.md says; on the other run Podium's own pods.
+components. One worker of two is reserved for Podium's scheduler, as docs/scheduler.md says; on the other run
+Podium's own pods.
 """
 
 from typing import Any

@@ -36,10 +36,10 @@ _GUARD = (
 
 
 class Hole(NamedTuple):
-    """Where a value goes: in which documents, the text that is there without it, and with it.
+    """The place of a value: the documents, the text without the value, and the text with it.
 
-    The first two are patterns, of KIND/NAME and of a part of the text. PROCESS is what Podium's name is
-    followed by in the document's.
+    The first two are patterns, of KIND/NAME and of a part of the text. In a document's name, PROCESS follows
+    Podium's name.
     """
 
     document: str
@@ -102,7 +102,7 @@ _HOLES = (
 
 
 class Identity(NamedTuple):
-    """What tells a document from the others."""
+    """The kind, namespace and name that identify a document."""
 
     kind: str
     namespace: str

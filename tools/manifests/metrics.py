@@ -1,7 +1,7 @@
-"""What the three processes expose at /metrics: the source of the reference, and what alerts may name.
+"""The metrics of the three processes at /metrics: the source of the reference and the names for alerts.
 
-A reading that has no value yet is in no scrape, so the names are asked of the registries, which know all of
-them from the start. `python -m tools.manifests.metrics` writes the reference in docs/monitoring.md anew.
+A series that has no value yet is in no scrape, so the names come from the registries, which know all of them
+from the start. `python -m tools.manifests.metrics` regenerates the reference in docs/monitoring.md.
 """
 
 import re

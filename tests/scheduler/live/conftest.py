@@ -1,4 +1,4 @@
-"""What the live tests share: worlds where groups are native in two versions, and where they are Podium's."""
+"""Fixtures of the live tests: worlds with native groups in two versions, and one with Podium's groups."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

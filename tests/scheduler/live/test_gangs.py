@@ -68,7 +68,7 @@ def test_pods_are_made_before_their_group(yard: Yard) -> None:
 
 
 def test_pods_that_join_late(yard: Yard) -> None:
-    """One takes free room; for the next no pod goes until the group asks for all of its members."""
+    """The first late member takes free room; the next evicts no pod until the group asks for all members."""
     yard.nodes(3)
     names = yard.gang("gang", 1, least=1)
     yard.until_bound(names)
@@ -85,7 +85,7 @@ def test_pods_that_join_late(yard: Yard) -> None:
 
 
 def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> None:  # noqa: N802 - a field
-    """What the gang needs comes first; the third waits, says why, and comes when there is room."""
+    """The gang's minimum is bound first; the third waits, says why, and is bound when there is room."""
     yard.nodes(2)
     names = yard.gang("gang", 3, least=2)
     yard.until(lambda: sum(bool(yard.where(pod)) for pod in yard.pods().values()) == 2, "two are bound")

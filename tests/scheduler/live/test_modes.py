@@ -1,4 +1,4 @@
-"""What an administrator may switch, on a real server: whether it preempts, and how many a minute."""
+"""Settings that an administrator may switch, on a real server: preemption itself, and evictions a minute."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ def test_off_is_off(plain: World) -> None:
 
 
 def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
-    """Nobody is told anything until it ends, or whoever asked for it takes that back."""
+    """No eviction is announced until the window ends or its annotation is removed."""
     name, annotation = "podium-patient", "scheduling.podium.dev/preemption-delay"
     with plain.scheduling(schedulerName=name), plain.yard(name) as yard:
         full(yard)
@@ -75,7 +75,7 @@ def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
 
 
 def test_a_rate_is_kept(plain: World) -> None:
-    """One unit a minute: the second preemptor waits for its turn and evicts nobody till then."""
+    """With one unit a minute, the second preemptor waits for its turn and evicts nothing before."""
     # Without a lease the first would have to wait, too.
     lease = plain.server.new_namespace("lease-"), "slow"
     with (

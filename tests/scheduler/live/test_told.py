@@ -1,4 +1,4 @@
-"""What is told of all that: conditions of groups, events, and the window that waits for an autoscaler."""
+"""Conditions of groups, events, and the window that waits for an autoscaler, on real servers."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who has to go, when and why, while the cluster goes on changing: on real servers."""
+"""The choice of victims, its time and its reason while the cluster goes on changing: on real servers."""
 
 from datetime import datetime
 from typing import Any
@@ -136,7 +136,7 @@ def test_a_pod_of_a_daemon_set_stays_and_one_that_claims_to_be_goes(yard: Yard) 
 
 
 def test_budgets_choose_the_node(yard: Yard) -> None:
-    """Nobody's budget is violated where there is another way (its status is a controller's, here ours)."""
+    """No budget is violated where there is another way (a controller writes its status, here the test)."""
     yard.nodes(2)
     yard.pod("guarded", 4, 1, node="n0", metadata={"labels": {"app": "guarded"}})
     yard.pod("open", 4, 3, node="n1")
