@@ -1,4 +1,4 @@
-"""What every test may use; the fixtures themselves are under tests/fixtures/, one capability a module."""
+"""Fixtures for every test; each module of tests/fixtures/ holds those of one capability."""
 
 import os
 import sys

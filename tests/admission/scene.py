@@ -1,6 +1,6 @@
-"""What admission tests are set in: builders, a small cluster, and edits by path.
+"""The set-up of admission tests: builders, a small cluster, and edits by path.
 
-The classes have names of their own, for the same cases are put to real servers that others use, too.
+The classes have names of their own, because the same cases run on real servers that other tests use, too.
 """
 
 import copy

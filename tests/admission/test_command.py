@@ -67,7 +67,7 @@ def test_objects_are_there_for_those_after_them(write: Write) -> None:
 
 
 def test_order_counts(write: Write) -> None:
-    """What comes later is not there yet."""
+    """A later object does not exist yet for an earlier one."""
     first, second = report("-f", write(GOLD_GROUP, GOLD_CLASS))
     assert (first["code"], second["code"]) == (403, 201)
 
@@ -236,14 +236,14 @@ def test_a_bad_policy_file_is_one_line(write: Write, change: Document, says: str
 
 
 def test_several_policies_are_too_many(write: Write) -> None:
-    """One file, one policy."""
+    """A policy file holds one policy."""
     policy = {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy"}
     with pytest.raises(PodiumError, match="holds 2 documents"):
         run("-f", write(pod()), "--config", write(policy, policy, name="policy.yaml"))
 
 
 def test_table(write: Write) -> None:
-    """What a person reads: verdicts and changes, then the reasons and remedies."""
+    """The table shows verdicts and changes, then the reasons and remedies."""
     spec = {**GANG, "priorityClassName": "gold", "resourceClaims": [{"name": "a"}], "typo": 1}
     nope = changed(pod(priorityClassName="nope"), "metadata.namespace", "team\x1b[31m")
     config_map = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -276,7 +276,7 @@ def test_exit_code_is_the_same_in_every_format(write: Write, output: str) -> Non
 
 
 def test_yaml_says_what_json_says(write: Write) -> None:
-    """One report, two spellings."""
+    """YAML and JSON hold the same report."""
     path = write(GOLD_CLASS, GOLD_GROUP)
     assert yaml.safe_load(run("-f", path, "-o", "yaml").stdout)["results"] == report("-f", path)
 
@@ -336,7 +336,7 @@ def test_kinds_without_rules_are_refused_when_strict(write: Write) -> None:
 
 
 def test_wrong_type_of_a_judged_field_is_a_verdict(write: Write) -> None:
-    """What the server would answer, not a failure of the tool."""
+    """The verdict is the server's answer, not a failure of the tool."""
     (result,) = report("-f", write(group({**GANG, "priority": "high"})))
     assert result["code"] == 400
     assert result["findings"][0]["field"] == "spec.priority"

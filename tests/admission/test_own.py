@@ -170,7 +170,7 @@ class TestMemberPriority:
 
 
 class TestAllowedClasses:
-    """Which classes a namespace may use."""
+    """The classes that a namespace may use."""
 
     BY = profile(
         rules="podium",
@@ -211,7 +211,7 @@ class TestAllowedClasses:
 
 
 class TestTemplates:
-    """What is wrong with a template, and groups that are unlike theirs."""
+    """Faults of a template, and groups that differ from theirs."""
 
     def test_absent_class(self) -> None:
         document = workload({"podGroupTemplates": [template(priorityClassName="nope")]})

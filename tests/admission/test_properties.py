@@ -1,4 +1,4 @@
-"""What holds for any object: no exception, idempotent mutations, a patch that does what admission did."""
+"""Properties of any object: no exception, idempotent mutations, a patch that does what admission did."""
 
 import copy
 from typing import Any

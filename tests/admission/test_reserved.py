@@ -75,6 +75,6 @@ def test_without_reserved_nodes_nothing_is_added(document: Document, _want: list
 
 
 def test_a_pod_that_is_changed_keeps_what_it_has() -> None:
-    """One that was made before runs on as it is."""
+    """A pod that was created before runs on unchanged."""
     old = _pod()
     assert not mutate(old, old, by=PODIUM).verdict.patch

@@ -41,7 +41,7 @@ def test_rows_of_cases_are_named_by_their_rules() -> None:
 
 
 def test_refusals_of_the_server_are_errors() -> None:
-    """What only warns has another severity."""
+    """Rules that only warn have another severity."""
     warns = {rule.id for rule in ADMISSION_RULES if rule.severity is not Severity.ERROR}
     assert warns == {
         "unknown-field",

@@ -1,4 +1,4 @@
-"""What the store refuses, in its place among the other stages."""
+"""The refusals of the store, in their place among the other stages."""
 
 import pytest
 from tests.admission.scene import (

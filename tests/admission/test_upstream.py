@@ -72,7 +72,7 @@ def test_case(case: Case, minor: str) -> None:
 
 
 def test_a_refusal_names_its_field_and_what_to_do() -> None:
-    """Whoever reads a finding need not know the rule."""
+    """A reader of a finding need not know the rule."""
     verdict = create(group({"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": "nope"}))
     (finding,) = verdict.findings
     assert finding.field == "spec.priorityClassName"
@@ -172,7 +172,7 @@ def test_stored_gated_fields_stay_and_cannot_change() -> None:
 
 
 def test_invalid_values_that_are_stored_stay_updatable() -> None:
-    """What equals the stored value is not validated again."""
+    """A value that equals the stored one is not validated again."""
     old = stored(group({"schedulingPolicy": {"basic": {}}}))
     old["spec"]["priority"] = 2_000_000_000
     assert update(changed(old, "metadata.labels", {"a": "b"}), old).allowed

@@ -103,7 +103,7 @@ def test_scales_round_away_from_zero() -> None:
 
 @given(st.integers(min_value=-MAX_UNITS * 10**9, max_value=MAX_UNITS * 10**9), st.sampled_from("num"))
 def test_every_whole_number_of_a_unit_survives(count: int, unit: str) -> None:
-    """What a quantity counts is kept exactly, through the text a server would store."""
+    """The amount of a quantity is kept exactly, through the text a server would store."""
     nanos = count * {"n": 1, "u": 10**3, "m": 10**6}[unit]
     expected = max(-MAX_UNITS * 10**9, min(MAX_UNITS * 10**9, nanos))
     assert parse(f"{count}{unit}") == expected

@@ -1,7 +1,7 @@
-"""What the audit says will not be scheduled, a real kube-scheduler of that version does not schedule.
+"""The groups that the audit calls blocked stay pending under a real kube-scheduler of that version.
 
-The same groups go to both minors. kube-scheduler first makes up its mind about every pod (`kubectl wait`),
-then the cluster is read and audited: the groups the audit calls blocked must be those without a placed pod.
+The same groups go to both minors. kube-scheduler first decides about every pod (`kubectl wait`), then the
+audit reads the cluster. The groups that the audit calls blocked must be those without a placed pod.
 """
 
 import json

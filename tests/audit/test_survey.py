@@ -1,4 +1,4 @@
-"""What the one walk leaves for each group is what a walk over its members would find."""
+"""For each group, the survey's single walk has the same result as a walk over the group's members."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -205,7 +205,7 @@ def test_nothing_is_written(objects: Callable[[], tuple[Any, ...]]) -> None:
 
 
 def test_a_native_key_is_the_api_servers() -> None:
-    """Where the native field counts, it wins: the pod is no member of ours."""
+    """If the native field counts, it wins: the pod is no member of our group."""
     native = of_job()
     pod = member(native)
     pod.spec = msgspec.convert({"schedulingGroup": {"podGroupName": "train-job"}}, type(pod.spec))

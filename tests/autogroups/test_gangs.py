@@ -1,4 +1,4 @@
-"""Which gang a pod is of, how its group is called, and how many pods a gang begins with."""
+"""The gang of a pod, the name of its group, and the number of pods with which a gang begins."""
 
 import re
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ GANGS: dict[str, tuple[Document, str]] = {
 
 @pytest.mark.parametrize(("pod", "wanted"), GANGS.values(), ids=GANGS)
 def test_a_pods_gang(pod: Document, wanted: str) -> None:
-    """What it belongs to, by its owner reference and the labels that agree with it, and its group's name."""
+    """The owner reference and the labels that agree with it determine the gang and its group's name."""
     gang = gang_of(read_pod(pod))
     found = "" if gang is None else f"{gang.owner.kind} {gang.owner.name}: {gang.group_name}"
     assert found == wanted
@@ -94,7 +94,7 @@ def test_a_pods_gang(pod: Document, wanted: str) -> None:
 
 @pytest.mark.parametrize("pod", [of_job(), of_jobset(), leader(), leader(labelled=False), worker()])
 def test_only_the_named_labels_are_looked_at(pod: Document) -> None:
-    """Whoever keeps pods small keeps these."""
+    """A transform that keeps pods small keeps these labels."""
     kept = {key: value for key, value in pod["metadata"]["labels"].items() if key in LABELS}
     small = {**pod, "metadata": {**pod["metadata"], "labels": kept}, "spec": {}}
     assert gang_of(read_pod(small)) == gang_of(read_pod(pod))
@@ -162,7 +162,7 @@ SIZES: dict[str, tuple[str, Document | None, tuple[int, int]]] = {
 
 @pytest.mark.parametrize(("kind", "spec", "wanted"), SIZES.values(), ids=SIZES)
 def test_an_owners_gangs(kind: str, spec: Document | None, wanted: tuple[int, int]) -> None:
-    """How many it has, and how many pods of each are there before any of them runs."""
+    """The number of gangs of an owner, and the pods of each that exist before any of them runs."""
     found = owner(kind, "x", spec)
     assert (found.gangs, found.gang_size) == wanted
     assert (found.gangs == 0) == (next(iter(gang_keys(found)), None) is None)

@@ -72,7 +72,7 @@ LEFT_ALONE = {
 
 @pytest.mark.parametrize("pod", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_what_a_pod_says_itself_stays(pod: Document) -> None:
-    """Who changes the registration changes no more than who is asked about."""
+    """A changed registration sends more pods to the webhook, which leaves these unchanged."""
     answer = joined(pod, scheduled=True)
     assert (answer.response["allowed"], answer.verdict.patch, answer.verdict.warnings) == (True, [], [])
 

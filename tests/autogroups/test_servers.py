@@ -244,7 +244,7 @@ def test_a_namespace_that_does_not_let_its_pods_ask(server: Server, labels: Docu
 
 
 def test_a_jobset(server: Server) -> None:
-    """One group for all roles, of as many pods as they have together, and it is the JobSet's."""
+    """All roles share one group, of as many pods as they have together, and it is the JobSet's."""
     space = Space(server, SCHEDULED)
     roles = {"driver": 1, "worker": 2}
     spec = {
@@ -271,7 +271,7 @@ def test_a_jobset(server: Server) -> None:
 
 
 def test_a_leader_worker_set(server: Server) -> None:
-    """One group a replica, of leader and workers; leaders have no index yet, as before LWS' own webhook."""
+    """Each replica is a group of leader and workers; leaders have no index yet, as before LWS' webhook."""
     space = Space(server, SCHEDULED)
     lws = space.make(
         FOREIGN["LeaderWorkerSet"],
@@ -333,7 +333,7 @@ def test_a_group_that_somebody_else_made(server: Server) -> None:
 
 
 def test_a_pod_that_nobody_made(server: Server) -> None:
-    """Whoever creates it is told, and it is as it was."""
+    """The user who creates it gets a warning, and the pod is unchanged."""
     space = Space(server, SCHEDULED)
     body = {"metadata": {"name": "alone", "labels": ASKING}, "spec": {"containers": [CONTAINER]}}
     answer = send(server, "POST", space.path("v1", "Pod"), body)

@@ -250,7 +250,7 @@ USAGE = {
 
 @pytest.mark.parametrize("arguments", USAGE.values(), ids=list(USAGE))
 def test_wrong_usage(podium: Podium, arguments: tuple[str, ...]) -> None:
-    """What cannot be meant is refused before anything is read."""
+    """The command refuses options without a meaning before it reads anything."""
     run = podium(*arguments)
     assert (run.code, run.stdout) == (2, "")
 

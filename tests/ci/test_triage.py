@@ -1,4 +1,4 @@
-"""What counts: nothing that is set aside is lost, and nothing is set aside without somebody's word."""
+"""The findings that count: none set aside is lost, and none is set aside without a recorded reason."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def test_an_ignore_holds_to_the_end_of_its_last_day(until: date | None, state: I
 
 
 def test_without_a_day_every_last_day_is_over() -> None:
-    """Who forgets the clock hides nothing."""
+    """A caller that passes no date hides no finding."""
     ignore = ignoring(until=date(9999, 12, 30))
     assert Triage(ignores=[ignore]).sort([found()], EVERYTHING).counting == [found()]
 
@@ -140,7 +140,7 @@ def test_only_what_was_looked_for_is_gone(looked: Looked, gone: bool) -> None:
 
 
 def test_rules_that_the_baseline_could_not_check_are_named() -> None:
-    """What they find may have been there; rules that found nothing new are of no interest."""
+    """Their findings may be old; rules without a new finding are left out."""
     baseline = before(partly=frozenset(RULES[:2]))
     compared = Triage(baseline=baseline).sort([found(RULES[0]), found(RULES[2])], EVERYTHING).compared
     assert compared is not None

@@ -59,7 +59,7 @@ def test_a_build_is_kept_under_its_version(tmp_path: Path, environ: dict[str, st
 
 
 def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Whoever has the programs already should not wait ten minutes to learn how to say so."""
+    """A user who has the programs already should learn that before the build of ten minutes."""
     fake_go(tmp_path, "exit 1")
     said = io.StringIO()
     with pytest.raises(PodiumError):
@@ -68,7 +68,7 @@ def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, envir
 
 
 def test_a_changed_stamp_builds_again(tmp_path: Path, environ: dict[str, str]) -> None:
-    """What was built from another module is replaced as a whole."""
+    """Programs that were built from another module are replaced as a whole."""
     place = build.build(RELEASE, environ, io.StringIO())
     (place / "podium-build").write_text("another digest\n", encoding="ascii")
     (place / "left-over").touch()

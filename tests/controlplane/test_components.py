@@ -87,7 +87,7 @@ def test_paths_stay_inside_the_clusters_folder() -> None:
 
 
 def test_the_api_server_takes_further_arguments() -> None:
-    """Which no other component hears of."""
+    """No other component receives them."""
     further = ("--audit-log-path=audit.log",)
     settings = Settings(
         name="test", kubernetes="1.37", workload_api=True, controllers=True, ports=PORTS, apiserver=further

@@ -49,7 +49,7 @@ def empty(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_the_package_brings_its_data(installed: Path, tmp_path: Path) -> None:
-    """What is found is the wheel's own, file for file what the checkout has."""
+    """The data folder is the wheel's own, file for file as in the checkout."""
     code = "from podium import data; print(data.folder('controlplane'))"
     found = Path(run(installed / "python", "-c", code, folder=tmp_path))
     assert found.is_relative_to(installed.parent)

@@ -1,4 +1,4 @@
-"""What the server fixtures promise to every other test."""
+"""The guarantees of the server fixtures to every other test."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
 
 
 def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
-    """What is made on it is on no shared server, and its processes end with the block."""
+    """Objects made on it are on no shared server, and its processes end with the block."""
     with exclusive(server_137.release) as own:
         name = own.new_namespace("own-")
         assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404

@@ -1,4 +1,4 @@
-"""What `podium convert` writes, taken from and given to real servers."""
+"""The output of `podium convert`, from the objects of real servers and accepted by them."""
 
 import json
 from typing import Any

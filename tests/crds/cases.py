@@ -22,11 +22,11 @@ MODES = "`single`, `all`"
 
 
 class Case(NamedTuple):
-    """One create, or one update where `after` is given.
+    """A create, or an update where `after` is given.
 
-    `causes` are (field, part of the message) of every refusal, none where it is accepted; `upstream` are
-    those of the native kind where it says something else. It is not `compared` where a gate is closed on the
-    test servers, where the Priority plugin answers before validation, and where Go refuses while decoding.
+    `causes` are (field, part of the message) of every refusal, none where it is accepted. `upstream` are
+    those of the native kind where they differ. A case is not `compared` if the test servers close its gate,
+    if the Priority plugin answers before validation, or if Go refuses while decoding.
     """
 
     name: str

@@ -128,7 +128,7 @@ def code_of(case: Case, wanted: Causes) -> int:
 
 @pytest.fixture(scope="module")
 def shared(server: Server) -> str:
-    """One namespace for the whole table."""
+    """Return one namespace for the whole table."""
     return server.new_namespace()
 
 
@@ -248,7 +248,7 @@ def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) 
 
 
 def test_both_versions_are_accepted_with_a_conversion_webhook(server: Server) -> None:
-    """What an install with the webhook will apply, under a group of its own; nothing is converted here."""
+    """The manifests of an install with the webhook, under a group of its own; nothing is converted here."""
     bundle = base64.b64encode(server.access.authority.read_bytes()).decode()
     for crd in crds.crds({"url": "https://127.0.0.1:1/convert", "caBundle": bundle}):
         hooked = in_group(crd, "hooked.test.podium.dev")

@@ -25,7 +25,7 @@ Identity = tuple[str, str]  # kind and name: a scenario lives in one namespace
 
 
 class Difference(NamedTuple):
-    """One thing the two disagree about."""
+    """A difference between the server and the rules."""
 
     what: str
     server: Any
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """One exchange, and what the rules made of it."""
+    """An exchange, the verdict of the rules on it, and the differences."""
 
     exchange: Exchange
     verdict: Verdict

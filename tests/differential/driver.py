@@ -17,7 +17,7 @@ from podium.api.reads import READS
 
 
 class Requests(Protocol):
-    """What is needed of a server."""
+    """The method that the driver needs of a server."""
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Send one request; the code and the decoded answer."""

@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 
 
 class Edit(NamedTuple):
-    """One change at a path; `swap` turns a list round, `append` adds to a list that may be absent."""
+    """A change at a path; `swap` turns a list round, `append` adds to a list that may be absent."""
 
     op: Literal["set", "drop", "append", "swap"]
     path: Path

@@ -63,7 +63,7 @@ Step = Create | Replace | Change | Delete
 
 
 class Scenario(NamedTuple):
-    """One script, to be run on a server where no PriorityClass is the default."""
+    """A script, to be run on a server where no PriorityClass is the default."""
 
     minor: str
     namespace: str

@@ -52,7 +52,7 @@ def _good_policy(rng: Random) -> Document:
 
 
 def _at(place: str, rng: Random, scene: Scene) -> list[Edit]:
-    """One change to a group's spec or to a template, which have most fields in common."""
+    """Return a change to a group's spec or to a template, which have most fields in common."""
     dialect = scene.dialect
     match rng.randrange(13):
         case 0 | 1 | 2:
@@ -210,7 +210,7 @@ WORKLOAD_DEFECTS: tuple[tuple[int, Defect], ...] = (
 
 
 def workload_update(rng: Random, scene: Scene) -> list[Edit]:
-    """One or two changes to a stored Workload."""
+    """Return one or two changes to a stored Workload."""
     options: tuple[Defect, ...] = (
         _one_template,
         _one_template,
@@ -305,7 +305,7 @@ GROUP_DEFECTS: tuple[tuple[int, Defect], ...] = (
 
 
 def group_update(rng: Random, scene: Scene) -> list[Edit]:
-    """One or two changes to a stored PodGroup."""
+    """Return one or two changes to a stored PodGroup."""
     options: tuple[Defect, ...] = (
         _group_field,
         _group_field,

@@ -1,7 +1,8 @@
-"""What a server answered, in a form that two runs of the same script share.
+"""The answers of a server, in a form that two runs of the same script share.
 
-Values only a server can make up (uid, times, versions) are left out or replaced, so that a recording can be
-read in a diff and an answer replayed. Kept as gzipped JSON lines: a header first, then a scenario a line.
+Values that only a server can choose (uid, times, versions) are left out or replaced. So a recording can be
+read in a diff, and an answer replayed. The file is gzipped JSON lines: a header first, then a scenario a
+line.
 """
 
 import gzip
@@ -24,7 +25,7 @@ _SERVER_MADE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", 
 
 
 class Op(StrEnum):
-    """What was asked."""
+    """The operation of a request."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -33,7 +34,7 @@ class Op(StrEnum):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request and its answer; of a delete, the object's identity and what is left of it."""
+    """A request and its answer; of a delete, the object's identity and the object that remains."""
 
     op: Op
     object: dict[str, Any]  # as sent
@@ -45,19 +46,19 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """One scenario as a server answered it."""
+    """A scenario as a server answered it."""
 
     namespace: str
     exchanges: list[Exchange]
 
     @property
     def compared(self) -> int:
-        """How many exchanges are put to the rules: all but deletes."""
+        """The number of exchanges that the rules judge: all but deletes."""
         return sum(exchange.op is not Op.DELETE for exchange in self.exchanges)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a recording comes from; `classes` are those the server was born with."""
+    """The origin of a recording; `classes` are those that the server has from its start."""
 
     minor: str
     version: str
@@ -82,7 +83,7 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def path_of(version: str) -> Path:
-    """Where the recording of a server's version is kept."""
+    """Return the path of the recording of a server's version."""
     return FOLDER / f"{version}.jsonl.gz"
 
 

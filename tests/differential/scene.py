@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 
 class Dialect(NamedTuple):
-    """How one Kubernetes minor spells the Workload API."""
+    """The spelling of the Workload API in one Kubernetes minor."""
 
     versions: tuple[str, ...]  # repeated as often as they are to be drawn
     ref: str  # the field that names a template
@@ -53,7 +53,7 @@ DIALECTS = {
 
 
 class Scene(NamedTuple):
-    """What a scenario has planned so far; any of it may have been refused by the server."""
+    """The objects a scenario has planned so far; the server may have refused any of them."""
 
     minor: str
     namespace: str
@@ -155,7 +155,7 @@ _SERVER_FIELDS: tuple[tuple[str, Any], ...] = (
 
 
 def metadata_edits(rng: Random, _scene: Scene) -> list[Edit]:
-    """One change to labels, annotations or finalizers, good or bad."""
+    """Return a change to labels, annotations or finalizers, good or bad."""
     match rng.randrange(20):
         case 0 | 1 | 2 | 3 | 4 | 5:
             return [put("metadata/labels", rng.choice(_BAD_LABELS))]

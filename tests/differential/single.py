@@ -92,7 +92,7 @@ CLASS_DEFECTS: tuple[tuple[int, Defect], ...] = (
 
 
 def class_update(rng: Random, scene: Scene) -> list[Edit]:
-    """One or two changes to a stored PriorityClass."""
+    """Return one or two changes to a stored PriorityClass."""
     options: tuple[Defect, ...] = (
         _class_value,
         _class_policy,
@@ -178,7 +178,7 @@ POD_DEFECTS: tuple[tuple[int, Defect], ...] = (
 
 
 def pod_update(rng: Random, scene: Scene) -> list[Edit]:
-    """One or two changes to a stored Pod; of its containers only the image may change."""
+    """Return one or two changes to a stored Pod; of its containers only the image may change."""
     options: tuple[Defect, ...] = (
         _spec_class,
         _spec_priority,

@@ -83,7 +83,7 @@ _TIME = 'PodGroup in version "v1beta1" cannot be handled as a PodGroup: parsing 
 def test_an_explanation_excuses_one_thing(
     name: str | None, metadata: dict[str, Any], code: int, answer: Any, ours: Any
 ) -> None:
-    """What is beside the explained difference stays a difference."""
+    """A difference beside the explained one stays a difference."""
     exchange = recording.Exchange(op=recording.Op.CREATE, object={"metadata": metadata}, code=code)
     what = "message" if isinstance(answer, str) else "stored"
     assert explained.explanation(exchange, what, answer, ours) == name

@@ -61,7 +61,7 @@ _DOCUMENT = {"spec": {"items": [{"name": "a"}, {"name": "b"}], "mode": "x"}}
     ],
 )
 def test_an_edit_changes_a_copy(edit: Edit, want: object) -> None:
-    """One place changes, in a copy; an edit without a place changes nothing."""
+    """An edit changes one place, in a copy; an edit without a place changes nothing."""
     before = repr(_DOCUMENT)
     assert edited(_DOCUMENT, [edit])["spec"] == want
     assert repr(_DOCUMENT) == before

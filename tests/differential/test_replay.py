@@ -89,7 +89,7 @@ def test_every_rule_of_the_server_is_exercised() -> None:
 
 
 def test_every_refusal_names_its_rules() -> None:
-    """What is refused is refused by a rule that has a name."""
+    """Every refused object is refused by a rule that has a name."""
     for release in RELEASES.values():
         for one in _replayed(release, _recording(release).scenarios):
             assert one.verdict.allowed or one.verdict.findings, str(one)

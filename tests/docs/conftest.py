@@ -1,4 +1,4 @@
-"""What pages are played on: the test of docs/NAME.md is `test_name`, and README's is `test_readme`."""
+"""Fixtures of the pages: the test of docs/NAME.md is `test_name`, and README's is `test_readme`."""
 
 from collections.abc import Iterator
 from pathlib import Path

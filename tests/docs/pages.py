@@ -1,8 +1,8 @@
-"""What the README and the pages of docs/ tell their reader to type.
+"""The commands in the README and the pages of docs/.
 
-Commands stand in two kinds of fenced blocks: in `console` each line after `$ ` is a command by itself, with
-what it prints, if that is shown, below it; a block of `sh` is one session. A whole kubectl command in a
-sentence counts as well, for it is copied as readily. Anywhere else is a mistake, which `stray` finds.
+Commands are in two kinds of fenced blocks. In `console` each line after `$ ` is a command by itself, with its
+output, if shown, below it; a block of `sh` is one session. A whole kubectl command in a sentence counts as
+well, since readers copy it as readily. A command anywhere else is a mistake, which `stray` finds.
 """
 
 import re
@@ -19,7 +19,7 @@ _TYPED = re.compile(rf"^ *(?:\$ +)?{_PROGRAMS} +[\w$~.<(-].*$", re.MULTILINE)
 
 
 class Command(NamedTuple):
-    """One command, or a session of several lines; `shown` is what the page shows of its output."""
+    """A command, or a session of several lines; `shown` is the output that the page shows."""
 
     heading: str
     text: str

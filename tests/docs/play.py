@@ -30,7 +30,7 @@ _FINE = (0, 3)
 
 
 class Play:
-    """One page in one folder; `environ` is what its shell is told more."""
+    """A page played in one folder; `environ` is added to the environment of its shell."""
 
     def __init__(self, folder: Path, *of: Command) -> None:
         self.folder = folder

@@ -144,7 +144,7 @@ def test_dump(play: Play, team: Server) -> None:
 
 
 def test_history(play: Play, bare: Server) -> None:
-    """What the last command prints is on the page."""
+    """The page shows the output of the last command."""
     play.at(bare).given(f"{_KINDS}kubectl create namespace podium-system >/dev/null\n")
     play.rest()
 
@@ -201,7 +201,7 @@ def test_reports(play: Play, team: Server) -> None:
 
 
 def test_scheduler(play: Play, installed: Server) -> None:
-    """What would be evicted is said first, and done once that is wanted."""
+    """The scheduler first only reports evictions, and carries them out once they are enabled."""
     play.at(installed).given("cp examples/scheduler/careful.yaml scheduler.yaml")
     play.until("export")
     printed = play.next()

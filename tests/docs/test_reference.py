@@ -1,4 +1,4 @@
-"""What is generated in docs/ is fresh, and generated of everything that there is."""
+"""The generated parts of docs/ are current and complete."""
 
 import ast
 import re

@@ -17,7 +17,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @pytest.mark.parametrize("name", pages())
 def test_a_page_with_commands_has_a_test_that_plays_it(name: str) -> None:
-    """Which fails if it leaves a command out."""
+    """That test fails if it leaves a command out."""
     if commands(pages()[name]):
         assert re.search(rf"^def test_{name}\(\s*play: Play", _TESTS, re.MULTILINE), f"no test_{name}"
 

@@ -1,4 +1,4 @@
-"""What is wrong in a cluster, one thing at a time, and the line that the doctor has for it."""
+"""The problems of a cluster, one at a time, and the line that the doctor prints for each."""
 
 from collections.abc import Callable
 from datetime import timedelta

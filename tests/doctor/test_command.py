@@ -109,7 +109,7 @@ def test_what_could_not_be_looked_at_is_no_all_clear() -> None:
 
 
 def test_names_of_others_do_not_act_on_the_terminal() -> None:
-    """What somebody calls an object is written as text."""
+    """An object's name is printed as plain text."""
     made = well()
     made.deployment("webhook")["spec"]["template"]["spec"]["containers"][0]["image"] = "podium:\x1b[2J"
     assert "\x1b" not in doctor._table(diagnose(made.facts()), Layout(width=80, colour=False))
@@ -135,7 +135,7 @@ def test_names_of_others_do_not_act_on_the_terminal() -> None:
     ids=["no file", "no context", "nobody listens"],
 )
 def test_no_server_is_one_line(content: object, said: str, tmp_path: Path) -> None:
-    """Where there is nobody to ask the command fails, in a line and without a traceback."""
+    """Without a server the command fails, in a line and without a traceback."""
     path = tmp_path / "kubeconfig"
     if content is not None:
         path.write_text(json.dumps(content), encoding="utf-8")

@@ -38,7 +38,7 @@ _RESERVED = "scheduling.podium.dev/reserved"
 
 
 class Line(NamedTuple):
-    """One check of the report."""
+    """A check of the report."""
 
     name: str
     level: str
@@ -75,7 +75,7 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def test_a_bare_server(bare: Server) -> None:
-    """Where nothing is installed that is said once, and is no problem; native groups are told by version."""
+    """A missing install is one line and no problem; the line of native groups names their version."""
     code, lines = doctor(bare.kubeconfig)
     assert code == 0
     assert problems(lines) == []
@@ -113,7 +113,7 @@ def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace:
 
 
 def test_a_server_in_trouble(bare: Server, tmp_path: Path) -> None:
-    """What is refused for once, and what is never answered, is a line; the rest is as ever."""
+    """A refused request and one without an answer are a line each; the rest of the report is unchanged."""
     with Proxy(bare).running() as proxy:
         kubeconfig = proxy.kubeconfig(tmp_path)
         with (
@@ -293,7 +293,7 @@ def test_an_expired_certificate(left: Server) -> None:
 
 
 def test_a_wrong_bundle(left: Server) -> None:
-    """One of eight holds the CA of somebody else, and is named."""
+    """The report names the one webhook of eight that holds another CA."""
     now = datetime.now(UTC)
     ca = certificates.authority(certificates.new_key(), now, now + timedelta(days=9))
     path = f"{VALIDATING}/podium"
@@ -388,7 +388,7 @@ def test_a_policy_that_sets_classes(left: Server) -> None:
 
 
 def test_the_rights_of_the_page_are_enough(left: Server, tmp_path: Path) -> None:
-    """Who has what docs/doctor.md lists is refused nothing."""
+    """An account with the rights that docs/doctor.md lists is refused nothing."""
     rules = [rule for each in Page("doctor.md", "podium-doctor").documents() for rule in each["rules"]]
     _, lines = doctor(kubeconfig_of(left, "default", rules, tmp_path))
     assert [each for each in lines if "forbidden" in each.fact] == []

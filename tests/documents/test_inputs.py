@@ -51,7 +51,7 @@ def test_a_folder_gives_its_manifests_in_order_and_not_those_deeper(tmp_path: Pa
 
 
 def test_a_folder_may_hold_manifests_without_objects(tmp_path: Path) -> None:
-    """One that is all comments is common, and kubectl lets it pass."""
+    """A file of comments only is common, and kubectl accepts it."""
     (tmp_path / "a.yaml").write_text("# nothing yet\n")
     (tmp_path / "b.yaml").write_bytes(_pod("b"))
     assert _names(str(tmp_path)) == ["b"]

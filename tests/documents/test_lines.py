@@ -66,7 +66,7 @@ def test_the_line_is_where_a_person_finds_the_field(
 
 
 def test_questions_in_any_order_have_the_same_answers() -> None:
-    """What one question found out must not change the next answer."""
+    """The result of one question must not change the next answer."""
     lines = Lines(memoryview(MIXED))
     questions = [case[2:] for case in CASES if case[1] is MIXED]
     for _ in range(2):

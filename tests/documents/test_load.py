@@ -31,7 +31,7 @@ POD = _object("v1", "Pod", "p", spec={"schedulingGroup": {"podGroupName": "g"}})
 
 @pytest.mark.parametrize("reads", [READS, SCHEDULING_READS], ids=["audit", "scheduling"])
 def test_every_kind_reaches_the_index(reads: Reads) -> None:
-    """One object of each served kind that is read, and none of another."""
+    """The input has one object of each served kind that is read, and none of another."""
     wanted = {
         (api_version, kind): _object(api_version, kind, f"n{number}", spec={})
         for number, (api_version, kind) in enumerate(SCHEDULING_READS)

@@ -129,7 +129,7 @@ def test_every_shape_gives_its_objects(data: bytes, found: list[tuple[str, str, 
 
 @pytest.mark.parametrize(("data", "found"), [case[1:] for case in SHAPES], ids=[case[0] for case in SHAPES])
 def test_a_typed_read_has_kind_and_version(data: bytes, found: list[tuple[str, str, str]]) -> None:
-    """What an item has from its typed List is in its read as if it stood there itself."""
+    """The kind and version that an item has from its typed List are in its read as if the item held them."""
     for document, (_, kind, name) in zip(split(data, "f"), found, strict=True):
         pod = document.read(Pod)
         assert (pod.apiVersion, pod.kind, pod.metadata.name) == (document.apiVersion, kind, name)

@@ -6,7 +6,7 @@ AUDIT_SCHEMA = {"apiVersion", "kind", "summary", "findings", "groups"}
 
 
 def anonymous(report: dict[str, Any]) -> dict[str, Any]:
-    """What of a report does not depend on names: rules, places, numbers, sizes."""
+    """Return the parts of a report that do not depend on names: rules, places, numbers, sizes."""
     summary = report["summary"]
     return {
         "findings": sorted(

@@ -283,7 +283,7 @@ async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: 
 
 
 def test_the_page_says_which_events() -> None:
-    """How many, and the reasons that tell."""
+    """The page has the number of events and the reasons that are kept."""
     assert f"at most the newest {MOST_EVENTS:,}" in PAGE
     assert all(each in PAGE for each in TELLING)
 

@@ -144,7 +144,7 @@ def _dumped(rename: Callable[[str], str] | None) -> bytes:
 
 
 def _kind(made: Plan) -> tuple[Any, ...]:
-    """What of a plan has no names in it."""
+    """Return the parts of a plan that have no names in them."""
     places = len(made.placements)
     reasons = sorted(each.count for each in made.nodes)
     victims = [(each.priority, each.violatesBudget, len(each.pods)) for each in made.victims]
@@ -171,7 +171,7 @@ def test_a_plan_from_a_dump_is_the_clusters(name: str) -> None:
 
 @pytest.mark.parametrize("name", PENDING)
 def test_a_plan_under_pseudonyms_is_the_same_but_for_names(name: str) -> None:
-    """Where names break ties a node may be another; whether and at what price a pod fits may not."""
+    """If names break ties, another node may be chosen; the outcome and its price are the same."""
     of_cluster = plan(_original().state, ("team", name), NOW)
     renamed = plan(_load(_dumped(RENAME)).state, (RENAME("team"), RENAME(name)), NOW)
     assert _kind(renamed) == _kind(of_cluster)

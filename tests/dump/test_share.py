@@ -1,4 +1,4 @@
-"""What leaves the cluster with a dump, and what does not."""
+"""The data that leaves the cluster with a dump, and the data that does not."""
 
 import re
 import typing

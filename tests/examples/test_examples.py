@@ -14,7 +14,7 @@ PODIUM = Path(sys.executable).with_name("podium")
 
 
 class Audited(NamedTuple):
-    """What the audit says of a dump, and its exit code."""
+    """The audit's report on a dump, and its exit code."""
 
     code: int
     report: Any

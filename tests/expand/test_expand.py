@@ -1,4 +1,4 @@
-"""What a file adds: admitted as a server would, in groups as they would be made, and which of it waits."""
+"""The objects a file adds: admitted as by a server, in the groups a server would make, pending or not."""
 
 from typing import Any
 
@@ -531,7 +531,7 @@ ASKED: list[tuple[str, Document, str]] = [
 
 @pytest.mark.parametrize(("document", "field"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
 def test_what_asks_by_a_label_that_a_dump_left_out_is_refused(document: Document, field: str) -> None:
-    """Nobody knows which pods have it; where the label is there, or all are, it is no matter."""
+    """The pods with that label are unknown; if the dump has the label, or all labels, it is accepted."""
     for labels in (None, frozenset({"app"})):
         assert add(cluster(), document, labels=labels).objects
     with pytest.raises(ReadError) as refused:

@@ -28,7 +28,7 @@ def fake_python(folder: Path, refuses: str) -> Path:
     [("ensurepip", "has no venv and ensurepip"), ("version_info", "is not Python 3.11 or newer")],
 )
 def test_missing_part_is_one_line(refuses: str, says: str, tmp_path: Path) -> None:
-    """What set-up lacks is said in one line that names it and what to do, before anything is made."""
+    """A missing tool is one line that names it and the remedy, before set-up makes anything."""
     environ = {**os.environ, "PYTHON": str(fake_python(tmp_path, refuses))}
     done = subprocess.run(
         [ROOT / "tools/venv", "requirements.lock"],

@@ -71,7 +71,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @pytest.mark.parametrize(("command", "who"), COMMANDS.values(), ids=list(COMMANDS))
 def test_names_in_files(ask: Ask, command: list[str], who: str, case: Case) -> None:
-    """Who is named in either way is told of; what cannot be meant is usage, and files say no namespace."""
+    """Either form names the object; options without a meaning are usage; files give no namespace."""
     text, more, code, said = case
     run = ask(*command, text.replace("WHO", who), *more, "-f", "cluster.yaml")
     assert run.code == code, run.stderr
@@ -80,7 +80,7 @@ def test_names_in_files(ask: Ask, command: list[str], who: str, case: Case) -> N
 
 
 def test_a_namespace_of_nobody_is_usage(ask: Ask) -> None:
-    """What --add brings has a namespace of its own."""
+    """Objects of --add have namespaces of their own."""
     run = ask("whatif", "--add", "cluster.yaml", "-n", "a")
     assert (run.code, run.stdout) == (2, "")
     assert "-n goes with --pod, --group or --victim." in run.stderr

@@ -88,7 +88,7 @@ def test_help_is_there(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_asked_of_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no kubeconfig: what is missing, or that."""
+    """Without a kubeconfig, the error names the missing option or the missing kubeconfig."""
     monkeypatch.setenv("HOME", str(tmp_path))
     done = run(name)
     if isinstance(done.exception, PodiumError):

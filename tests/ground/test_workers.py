@@ -1,4 +1,4 @@
-"""How tests are given to workers: whole folders, and long ones first."""
+"""The assignment of tests to workers: whole folders, and long ones first."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _PASSED = re.compile(r"^\[(gw\d)\] \[ *\d+%\] PASSED (tests/.*)/test_", re.MULTI
 
 
 def test_long_folders_are_there() -> None:
-    """One that was renamed would begin last."""
+    """A folder that was renamed would begin last."""
     assert [name for name in workers._LONG if not (ROOT / name).is_dir()] == []
 
 

@@ -1,4 +1,4 @@
-"""What is written down of a preemption: names, owners and what the victims held, as they were."""
+"""The record of a preemption: names, owners and what the victims held, as they were."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -93,7 +93,7 @@ def test_victims_that_are_gone_are_named_all_the_same() -> None:
 
 
 def test_how_it_ended() -> None:
-    """Where it failed, the pods that were told to go all the same are counted."""
+    """For a failed preemption, the record counts the pods that were deleted all the same."""
     begun = plan(0, podCount=3, result=Result.PLANNED, message="0/1 nodes")
     done = ended(begun, "", [], 1.2345)
     assert (done.result, done.message, done.podCount, done.milliseconds) == ("Evicted", "0/1 nodes", 3, 1234)
@@ -102,7 +102,7 @@ def test_how_it_ended() -> None:
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
-    """What is left out when it is empty is empty when it is read."""
+    """An empty field is left out and is empty when it is read."""
     view = state_of([node(), pod("high"), pod("a", node="n1", owner=JOB)])
     made = planned(evict(unit("a", "a")), view, NOW, Mode.ENFORCED)
     assert msgspec.json.decode(msgspec.json.encode(made), type=RecordedPlan) == made

@@ -122,7 +122,7 @@ def test_names_are_somebody_elses_words(tmp_path: Path) -> None:
     ],
 )
 def test_input_that_is_none(tmp_path: Path, content: str, said: str) -> None:
-    """One line, exit code 1, as a process sees it."""
+    """The error is one line with exit code 1, as a process sees it."""
     path = tmp_path / "input.json"
     path.write_text(content)
     podium = Path(sys.executable).with_name("podium")

@@ -23,7 +23,7 @@ from podium.schedulerplugin.scheduling.summary import ModeSums
 
 
 def test_what_is_appended_is_written_once() -> None:
-    """One object is filled, and there is nothing to write when it was written."""
+    """The ring fills one object, and has nothing to write once it was written."""
     store, ring = Store(), Ring(NAME)
     plans = [plan(at) for at in range(3)]
     for each in plans:

@@ -187,7 +187,7 @@ async def test_leaders_one_after_the_other(own: Server) -> None:
 
 
 async def test_two_leaders_at_once_lose_nothing(own: Server) -> None:
-    """One that does not know that it is none any more writes last: both are there."""
+    """A former leader that does not know of its successor writes last: both plans are there."""
     namespace = own.new_namespace()
     said: list[str] = []
     async with connect(str(own.kubeconfig), None) as connection:

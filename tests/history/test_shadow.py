@@ -95,7 +95,7 @@ CLUSTER: list[Readable] = [
 
 @dataclass
 class Case:
-    """What the other scheduler does after the plan, and what is said of it."""
+    """The other scheduler's actions after the plan, and the expected report of them."""
 
     told: list[str]
     nominated: str = ""
@@ -308,7 +308,7 @@ def test_an_entry_is_planned_for_once_until_it_waits_no_more() -> None:
 
 
 def test_plans_are_made_at_a_pace() -> None:
-    """One in half a second, whoever waits: it shares a loop with what schedules."""
+    """The shadow makes one plan in half a second, however many wait: it shares a loop with the scheduler."""
     names = [f"high-{at}" for at in range(10)]
     world = World(*CLUSTER, *(pod(name, 2, 10) for name in names))
     for name in names:

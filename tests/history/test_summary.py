@@ -1,4 +1,4 @@
-"""What a history adds up to: each kind of plan by itself, nothing counted twice, circles as they were."""
+"""The totals of a history: each kind of plan by itself, nothing counted twice, cycles as they were."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,7 +64,7 @@ def test_modes_are_never_added_together() -> None:
 
 
 def test_a_failed_preemption_counts_the_pods_that_went() -> None:
-    """Which of its units they were of is not known, nor what they held."""
+    """Their units are not known, nor the accelerators that they held."""
     failed = by(
         1,
         HIGH,

@@ -115,7 +115,7 @@ async def scene() -> Scene:
 
 
 async def test_many_plans_are_one_write(scene: Scene) -> None:
-    """What comes in a burst goes out at once, and the next write waits for a second."""
+    """A burst of plans is written at once, and the next write waits for a second."""
     async with scene.running():
         for at in range(50):
             scene.history.append(plan(at))

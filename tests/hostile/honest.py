@@ -25,7 +25,7 @@ _MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
 
 class Round(NamedTuple):
-    """How long an honest tenant waited, in seconds; None: in vain.
+    """The waits of an honest tenant, in seconds; None: in vain.
 
     `judged` is the longest write through the webhook, `plain` a write that no webhook sees.
     """

@@ -1,4 +1,4 @@
-"""What a row of the table is: a few writes of a tenant that the API server accepts, extreme in one thing."""
+"""The form of a row: a few writes of a tenant that the API server accepts, extreme in one thing."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ Write = Callable[[Tenant], None]
 
 
 class Row(NamedTuple):
-    """One row; the docstring of `write` says what is extreme.
+    """A row; the docstring of `write` names the extreme.
 
     A row that `fills` puts pods of its own on all of the honest tenant's nodes.
     """

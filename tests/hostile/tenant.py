@@ -81,7 +81,7 @@ def container(name: str = "main", **fields: Any) -> dict[str, Any]:
 
 
 class Tenant:
-    """What one row writes, by its own connection; names begin with the row's."""
+    """The writes of one row, by its own connection; names begin with the row's."""
 
     def __init__(self, server: Server, token: str, prefix: str) -> None:
         self.server = server

@@ -1,7 +1,7 @@
-"""What a kubelet and a cgroup would see of a process: whether it lives, answers /livez, and its memory.
+"""The view that a kubelet and a cgroup have of a process: whether it lives, answers /livez, and its memory.
 
 The machine may be busy with other things than the process. The kernel knows how long the threads of a process
-were runnable and had no processor (schedstat). That time is subtracted: what is left is the process's own.
+were runnable and had no processor (schedstat). That time is subtracted: the rest is the process's own.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _RESET_PEAK = "5"
 
 
 class Answer(NamedTuple):
-    """One look at /livez: seconds of the process's own, of the wall, and the status code (0: none)."""
+    """An answer of /livez: seconds of the process's own, of the wall, and the status code (0: none)."""
 
     own: float
     wall: float
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 class Watched:
-    """One process, from outside."""
+    """A process, seen from outside."""
 
     def __init__(self, name: str, running: Running, limit: int) -> None:
         """`limit` is the memory limit of its container in bytes."""

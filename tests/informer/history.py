@@ -8,7 +8,7 @@ Stored = dict[str, Any]
 
 
 class Change(NamedTuple):
-    """One write: what a watch says of it."""
+    """A write as a watch reports it."""
 
     version: int
     type: str
@@ -36,7 +36,7 @@ def unreadable(name: str, version: int) -> Stored:
 
 
 def event(kind: str, obj: Any) -> bytes:
-    """One line of a watch."""
+    """Return a line of a watch."""
     return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
 
 
@@ -54,7 +54,7 @@ def failure(code: int, reason: str) -> bytes:
 
 
 def page(items: list[Stored], version: int, next_page: str = "") -> bytes:
-    """One page of a list."""
+    """Return a page of a list."""
     metadata = {"resourceVersion": str(version), **({"continue": next_page} if next_page else {})}
     return json.dumps({"kind": "PodGroupList", "metadata": metadata, "items": items}).encode()
 

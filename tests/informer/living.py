@@ -46,7 +46,7 @@ class Time:
 
 
 class Resource:
-    """One resource: what there is of it, told to whoever watches. `refusal` is answered instead, if set."""
+    """A resource with its objects, which it sends to every watch. `refusal` is answered instead, if set."""
 
     def __init__(self, version: int, *objects: dict[str, Any]) -> None:
         self.version = version

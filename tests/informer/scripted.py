@@ -120,7 +120,7 @@ def _question(query: dict[str, str]) -> str:
 
 
 class Scene:
-    """One informer against one script; `waits` are the seconds it would have waited, `said` its log."""
+    """An informer that reads a script; `waits` are the seconds it would have waited, `said` its log."""
 
     def __init__(self, step: float) -> None:
         self.state = State(native_served=False)

@@ -98,7 +98,7 @@ async def test_caught_up_waits_for_the_version_one_wrote(tmp_path: Path) -> None
 
 
 async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None:
-    """Who takes over asks for a list of its own; until it is there readers see what there was."""
+    """A new leader requests a list of its own; until it is complete, readers see the former objects."""
     classes = Resource(10, priority_class("gold", 5), priority_class("tin", 6))
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.cluster.ready()
@@ -174,7 +174,7 @@ async def test_an_api_that_appears_is_followed_and_its_field_counts(tmp_path: Pa
 
 
 async def test_an_api_that_will_be_there_is_looked_for_each_second(tmp_path: Path) -> None:
-    """Whoever installs custom resources need not wait long; then looks are rare again."""
+    """After custom resources are installed the wait is short; then discovery is rare again."""
     fake = Fake()
     ours = "/apis/scheduling.podium.dev/v1beta1"
     resources = {GROUPS: Resource(10, _group(7)), f"{ours}/podgroups": Resource(10)}

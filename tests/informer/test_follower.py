@@ -1,4 +1,4 @@
-"""What pages and lines come to, without a server: tables, and any history at all."""
+"""The effects of pages and lines, without a server: tables, and any history at all."""
 
 import json
 import tracemalloc
@@ -62,7 +62,7 @@ class Scene:
 
 @pytest.fixture
 def scene() -> Scene:
-    """One that has read `a` at 5 and `b` at 7, and knows the moment 10."""
+    """Return a scene that has read `a` at 5 and `b` at 7, and knows version 10."""
     scene = Scene()
     scene.stream(event("ADDED", group("a", 5)), event("ADDED", group("b", 7)), bookmark(10, ends_list=True))
     assert scene.groups == {"a": "5", "b": "7"}
@@ -159,7 +159,7 @@ ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
 def test_a_line_that_ends_a_watch(
     scene: Scene, line: bytes, error: type[Exception], said: str, needs_list: bool
 ) -> None:
-    """What is known stays, for readers, whatever comes next."""
+    """Known objects stay, for readers, whatever comes next."""
     with pytest.raises(error, match=said):
         scene.watch(line)
     assert scene.groups == {"a": "5", "b": "7"}
@@ -222,7 +222,7 @@ def test_pages_are_one_list(scene: Scene) -> None:
 
 
 def test_a_list_arrives_in_parts(scene: Scene) -> None:
-    """What is new comes before what is gone goes, and the list counts when all of it is there."""
+    """New objects arrive before missing ones go, and the list counts when it is complete."""
     follower = scene.follower
     follower.expire()
     follower.stream_query()
@@ -239,7 +239,7 @@ def test_a_list_arrives_in_parts(scene: Scene) -> None:
 
 
 def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
-    """What of it is in the state is known, and goes where the next list does not hold it."""
+    """The state knows the objects of the partial list; those that the next list does not hold go."""
     follower = scene.follower
     for names in (("c", "d", "e"), ("d", "f")):
         follower.expire()

@@ -71,7 +71,7 @@ def _added(pod: bytes) -> bytes:
 
 
 class Process(NamedTuple):
-    """How a process reads pods."""
+    """The way in which a process reads pods."""
 
     reads: Reads
     keep: Keep

@@ -1,4 +1,4 @@
-"""One resource followed on a bad day: what it asks, how long it waits, and that it ends up with the truth."""
+"""A resource followed through failures: the requests, the waits, and that the truth is reached in the end."""
 
 from pathlib import Path
 
@@ -283,7 +283,7 @@ async def test_trouble_is_said_once_and_its_end_too(tmp_path: Path) -> None:
 
 
 async def test_a_good_watch_is_followed_at_once(tmp_path: Path) -> None:
-    """One that lasted ends as servers end them, every few minutes: there is nothing to wait for."""
+    """Servers end a watch that lasted every few minutes: there is nothing to wait for."""
     script = Script(LIST, Stream((bookmark(12),)), Stream((_gone("a", 13),), "hold"))
     async with informing(script, tmp_path, step=300.0) as scene:
         await scene.until(lambda: scene.classes == {"b": "7"})

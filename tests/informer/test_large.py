@@ -106,7 +106,7 @@ def test_lines(chunks: list[bytes], longest: int, want: list[bytes]) -> None:
 
 
 def test_a_line_of_any_length_takes_bounded_memory() -> None:
-    """What is past the bound is dropped as it comes."""
+    """Bytes past the bound are dropped as they arrive."""
     splitter = LineSplitter(1 << 20)
     chunk = b"x" * (1 << 16)
     tracemalloc.start()

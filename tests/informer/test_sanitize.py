@@ -79,7 +79,7 @@ def test_only_what_is_deeper_changes(value: Any, levels: int, ascii_only: bool) 
 
 @given(st.binary())
 def test_any_bytes(text: bytes) -> None:
-    """What it is given may be anything; what it gives is Unicode."""
+    """The input may be any bytes; the output is Unicode."""
     sanitize(text).decode()
 
 

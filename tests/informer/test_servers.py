@@ -227,7 +227,7 @@ async def test_a_missing_permission_is_named_until_it_is_given(
 async def test_pages_and_streams_read_the_same(
     server: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a server does not stream lists, pages do: with real tokens, and the watch goes on from there."""
+    """If a server does not stream lists, pages with real tokens do, and the watch goes on from there."""
     monkeypatch.setattr("podium.kube.paging.MOST_OBJECTS", 2)
     version, _ = NATIVE[server.release.minor]
     path = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"

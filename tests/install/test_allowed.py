@@ -1,4 +1,4 @@
-"""Who may not install, upgrade or uninstall is told in a line what is missing, and nothing is begun."""
+"""A user who may not install, upgrade or uninstall gets a line with the missing rights; no step begins."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -111,7 +111,7 @@ def test_groups_that_are_kept_take_no_right(bare: Server, tmp_path: Path) -> Non
 
 
 def test_a_role_gives_no_more_than_its_maker_has(bare: Server, tmp_path: Path) -> None:
-    """Who may write every role, and has not what Podium's give, is refused by the dry run."""
+    """The dry run refuses a user who may write every role but lacks the rights of Podium's roles."""
     may = [_READING, _may("create", "patch", "delete")]
     kubeconfig = kubeconfig_of(bare, "default", may, tmp_path)
     done = podium(bare, "install", kubeconfig=kubeconfig, code=3)
@@ -122,7 +122,7 @@ def test_a_role_gives_no_more_than_its_maker_has(bare: Server, tmp_path: Path) -
 
 
 def test_a_server_that_tells_nobody_what_they_may(bare: Server, tmp_path: Path) -> None:
-    """Where reviews are refused the dry run is what is asked."""
+    """If the API server refuses access reviews, the command relies on the dry run."""
     with (
         Proxy(bare).running() as proxy,
         proxy.fault(Where("selfsubjectaccessreviews", "POST"), Refuse(403, "Forbidden")) as fault,

@@ -1,4 +1,4 @@
-"""What groups say when Podium is gone, on real servers: native groups of 1.36 and 1.37, and Podium's own."""
+"""The conditions of groups after Podium is gone, on real servers: native in 1.36 and 1.37, and Podium's."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a new user comes to first, on clusters of each kind; how long it takes is told by `make bench`."""
+"""A new user's first steps, on clusters of each kind; `make bench` measures how long they take."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an install and an uninstall do, and in which order, as it can be seen without a server."""
+"""The steps of an install and an uninstall, and their order, as far as they are known without a server."""
 
 import copy
 import json
@@ -87,7 +87,7 @@ def test_a_new_registration_fails_open_until_somebody_answers(mode: str) -> None
 
 
 def test_a_registration_that_is_there_stays_closed() -> None:
-    """What was denied before an upgrade is denied during it."""
+    """Requests that were denied before an upgrade are denied during it."""
     documents = manifests("admission", None)
     there = {key_of(each): each for each in documents if each["kind"] in REGISTRATIONS}
     applied = [key_of(each.document) for each in plan(documents, there) if isinstance(each, Apply)]
@@ -346,7 +346,7 @@ def test_what_is_taken_from_groups(
 
 
 def test_what_processes_write_meanwhile_is_taken_from_groups() -> None:
-    """Where some run, though nothing was found so far; when they are gone."""
+    """If processes run, their conditions are removed after they are gone, even if none was found before."""
     order = _order(uninstall.plan(_found(), _resources(), {_NATIVE: 0}, delete_groups=False))
     assert [each for each in order if each in ("Deployment", "Release", "Retract")] == [
         "Deployment",

@@ -43,7 +43,7 @@ def occupied() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def before(occupied: Server) -> dict[str, Any]:
-    """What is there; a test leaves it so."""
+    """Return the objects on the server; a test leaves them so."""
     return settled(occupied)
 
 
@@ -64,7 +64,7 @@ def test_a_dry_run_writes_nothing(occupied: Server, before: dict[str, Any], tmp_
 
 
 def test_refused_half_way_it_is_undone(occupied: Server, before: dict[str, Any], tmp_path: Path) -> None:
-    """What was made goes, and labels that were written, when the server refuses what its dry run had not."""
+    """If the server refuses what its dry run had accepted, new objects and new labels are removed."""
     path = "validatingwebhookconfigurations/podium"
     with (
         Proxy(occupied).running() as proxy,

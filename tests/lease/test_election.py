@@ -21,7 +21,7 @@ _RESTART_SECONDS = 1.0
 
 
 class _Blow(NamedTuple):
-    """What befalls a process, `after` seconds since the last; `seconds` is how long, or how wrong a clock."""
+    """A fault of a process, `after` seconds since the last; `seconds` is its length, or a clock's error."""
 
     after: float
     name: str
@@ -92,7 +92,7 @@ class _Watch:
         self._world[name].start()
 
     def _arrived(self, process: Process, request: Request) -> None:
-        """Nobody gives back what he still works under."""
+        """No process releases a lease under which it still works."""
         if request.code == 200 and request.method == "PUT" and not request.spec["holderIdentity"]:
             assert not process.works()
 

@@ -1,4 +1,4 @@
-"""How a leader ends: the work first, then the lease is given back, and what if that fails."""
+"""The end of a leader: the work ends first, then the lease is released, also if the release fails."""
 
 import asyncio
 import contextlib

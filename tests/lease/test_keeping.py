@@ -1,4 +1,4 @@
-"""How the lease is kept, and lost, in simulated time."""
+"""The renewal and the loss of the lease, in simulated time."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What a Lease says and what one writes into it, as values."""
+"""The contents of a Lease, read and written, as values."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
@@ -79,7 +79,7 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
 def test_a_lease_without_a_holder_was_given_back_or_torn_from_one(
     looks: list[dict[str, Any] | None], torn: bool
 ) -> None:
-    """Who had it may not know yet, so nobody takes it before he must; whatever duration he had."""
+    """The former holder may not know yet, so the lease stays blocked for a term, whatever its duration."""
     seen: Seen | None = None
     for at, spec in enumerate(looks):
         document = {} if spec is None else _document(str(at), **spec)

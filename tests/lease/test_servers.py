@@ -142,7 +142,7 @@ async def _renewed(server: Server, namespace: str, before: dict[str, Any], *, ti
 async def test_after_a_death_the_lease_is_taken_over_when_it_ends(
     server_without: Server, namespace: str
 ) -> None:
-    """Nobody gave it back: the second has it when its time is over, not before the first had to stop."""
+    """The holder died without a release: the second acquires the lease when it expires, not before."""
     kubeconfig = server_without.kubeconfig
     dead = {"holderIdentity": "dead", "leaseDurationSeconds": 6, "leaseTransitions": 4}
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -202,7 +202,7 @@ async def test_a_label_set_with_kubectl_is_kept(server_137: Server, namespace: s
 
 
 async def test_get_create_and_update_are_enough(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """Who may not read the Lease is told so, and the rest of its life needs no other verb."""
+    """A replica that may not read the Lease is told so, and needs no other verb for the rest of its life."""
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},

@@ -1,4 +1,4 @@
-"""How one process comes to hold the lease, in simulated time."""
+"""The acquisition of the lease by one process, in simulated time."""
 
 from functools import partial
 from typing import Any
@@ -90,7 +90,7 @@ def test_one_that_is_given_back_while_it_is_waited_for_has_not_expired() -> None
 def test_one_that_somebody_took_from_its_holder_is_waited_for_as_if_it_had_not_been_renewed(
     what: str,
 ) -> None:
-    """Who held it learns of that with its next renewal, if it can reach the server."""
+    """The former holder learns of that with its next renewal, if it can reach the server."""
     with World() as world:
         world.server.put({**OTHER, "leaseDurationSeconds": 3600})
         world.at(5.0, partial(setattr, world.server, "lease", None) if what == "deleted" else empty(world))

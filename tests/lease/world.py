@@ -27,10 +27,10 @@ _TURNS = 200_000
 
 
 class Fate(NamedTuple):
-    """What becomes of one request: seconds there and back (inf: never), and how it ends.
+    """The fate of one request: seconds there and back (inf: never), and its end.
 
-    `code` refuses it before anything is done; `cut` loses the connection after it was done; `body` stands in
-    for the answer.
+    `code` refuses it before any effect; `cut` loses the connection after its effect; `body` replaces the
+    answer.
     """
 
     there: float = 0.01
@@ -92,7 +92,7 @@ class Server:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the Lease says."""
+        """The spec of the Lease, empty without one."""
         return dict(self.lease["spec"] or {}) if self.lease is not None else {}
 
     @property
@@ -158,9 +158,9 @@ class _Loop(asyncio.BaseEventLoop):
 
 
 class Process:
-    """One replica: `rate` and `offset` are its clock's; `skew` is how wrong its wall clock is, in seconds.
+    """A replica: `rate` and `offset` are its clock's; `skew` is the error of its wall clock in seconds.
 
-    What it leads takes `wind_down` seconds to end; `led` is when it began, each time.
+    Its work as a leader takes `wind_down` seconds to end; `led` holds the start of each term.
     """
 
     def __init__(self, world: "World", name: str, *, rate: float = 1.0, offset: float = 0.0) -> None:
@@ -216,7 +216,7 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it: its exception, a CancelledError, or nothing."""
+        """The end of the process: its exception, a CancelledError, or None."""
         assert self.task is not None
         assert self.task.done(), f"{self.name} still runs"
         return asyncio.CancelledError() if self.task.cancelled() else self.task.exception()

@@ -30,7 +30,7 @@ class Fake:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
     def paths(self) -> list[str]:
-        """Which lists were asked for."""
+        """The paths of the lists that were requested."""
         return [path for _, path, query in self.requests if "limit" in query]
 
     def kubeconfig(self, folder: Path, *, authority: str = "", **context: str) -> str:
@@ -85,7 +85,7 @@ class Fake:
 
 
 def page(kind: str, items: list[dict[str, Any]], next_page: str = "", remaining: int = 0) -> web.Response:
-    """One page of a typed List."""
+    """Return a page of a typed List."""
     metadata: dict[str, Any] = {"resourceVersion": "7"}
     if next_page:
         metadata |= {"continue": next_page, "remainingItemCount": remaining}

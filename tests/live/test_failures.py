@@ -1,4 +1,4 @@
-"""Where no connection comes to be, one line says what to look at: certificate, address, network."""
+"""A failed connection is one line that names the part to check: certificate, address, network."""
 
 import errno
 import os

@@ -112,7 +112,7 @@ def test_a_context_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where there is no kubeconfig the pod's own account is used, if it has one."""
+    """Without a kubeconfig the pod's own account is used, if it has one."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
@@ -186,7 +186,7 @@ async def test_the_environment_names_several_files(tmp_path: Path, monkeypatch: 
 
 
 async def test_a_context_without_credentials_is_anonymous(tmp_path: Path) -> None:
-    """What the server answers to that is its business."""
+    """The request is sent without credentials, and the server decides."""
     async with serving(Fake()) as fake:
         (tmp_path / "k").write_text(json.dumps(_config(fake.url)))
         with pytest.raises(PodiumError, match="401 Unauthorized"):

@@ -197,7 +197,7 @@ async def test_a_forbidden_kind_is_unread_with_the_missing_permission(fake: Fake
 
 
 async def test_permission_lost_between_pages_is_a_kind_unread(fake: Fake, tmp_path: Path) -> None:
-    """What was read of it must not pass for all of it."""
+    """A partial list must not pass for the whole."""
     _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 1), "a"), status(403, "Forbidden", "no"))
     loaded = await _load(fake, tmp_path)
     assert "missing permission" in loaded.state.unread["Pod"]

@@ -209,7 +209,7 @@ async def test_half_an_answer_is_none(case: tuple[str, bytes, type[Exception]]) 
 
 
 async def test_silence_ends_it() -> None:
-    """What may come later is nobody's answer."""
+    """A later answer belongs to no request."""
     peer = Peer(silent, says(OK))
     async with listening(peer) as pool:
         with pytest.raises(TimeoutError):
@@ -297,7 +297,7 @@ async def test_closing_ends_what_waits() -> None:
 
 
 class _Transport:
-    """What a connection writes to when a test is the server."""
+    """The transport that a connection writes to when a test is the server."""
 
     def __init__(self) -> None:
         self.closing = False
@@ -316,7 +316,7 @@ class _Transport:
 
 
 async def test_closing_does_not_wait_for_what_was_made_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is cancelled while connecting; uvloop closes what it made by then, and tells no protocol."""
+    """A cancelled connect: uvloop closes the connection it made by then, and tells no protocol."""
     made = asyncio.Event()
 
     async def create_connection(protocol: Callable[[], asyncio.Protocol], *_: Any, **__: Any) -> None:

@@ -150,7 +150,7 @@ async def test_lines_are_whole(open_to: Open) -> None:
 
 
 async def test_a_refused_watch_is_not_asked_again(open_to: Open) -> None:
-    """Who watches has a backoff of their own; they are told when to come back."""
+    """A caller that watches has a backoff of its own; the error says when to come back."""
     server = Server(status(429, "TooManyRequests", "later", Retry_After="5"))
     with pytest.raises(RefusedError) as refused:
         await _lines(await open_to(server))

@@ -103,7 +103,7 @@ def _pods(namespace: str) -> str:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """What the install applies, but for what would need a running webhook."""
+    """Yield a server with the objects of the install, except those that need a running webhook."""
     with exclusive(RELEASES[request.param]) as server:
         documents = [each for each in rendered("scheduler") if each["kind"] not in _REGISTERED]
         for each in documents:

@@ -192,7 +192,7 @@ def test_what_the_scheduler_is_told(changes: dict[str, Any], want: LiveSettings,
 
 
 def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
-    """Where pods run, how they pull, what they use; and the rest of each file, which its process reads."""
+    """Placement, pull secrets, resources, and the rest of each file, which its process reads."""
     secrets, labels = [{"name": "pull"}], {"pool": "system"}
     taints = [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}]
     asks = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}

@@ -1,4 +1,4 @@
-"""What the image holds, as far as it can be seen without building it."""
+"""The contents of the image, as far as they are known without building it."""
 
 import re
 

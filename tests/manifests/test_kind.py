@@ -123,7 +123,7 @@ def test_a_cluster_that_is_there_gets_the_new_image(tmp_path: Path) -> None:
 
 
 def test_the_image_of_the_nodes_can_be_another(tmp_path: Path) -> None:
-    """One that was built, where kind publishes none of that release."""
+    """An image built locally serves when kind publishes none of that release."""
     machine = Machine(tmp_path, _ALL)
     assert machine.run("--image", "node:ours").returncode == 0
     assert _CREATE.format("node:ours") in machine.calls
@@ -149,7 +149,7 @@ def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path) -> None
 
 
 def test_a_step_that_fails_ends_it_and_is_named(tmp_path: Path) -> None:
-    """What follows is not tried."""
+    """The later steps do not run."""
     machine = Machine(tmp_path, _ALL, failing="kind load")
     done = machine.run()
     assert done.returncode == 1

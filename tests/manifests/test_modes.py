@@ -1,4 +1,4 @@
-"""What the rendered manifests of each mode hold, as it can be seen without a server."""
+"""The rendered manifests of each mode, as far as they can be checked without a server."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the running processes answer at /metrics is what the reference, the alerts and the dashboard go by."""
+"""The metrics of the running processes are those of the reference, the alerts and the dashboard."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where an API server limits system-cluster-critical to namespaces with a quota for it, as GKE's does."""
+"""An API server that limits system-cluster-critical to namespaces with a quota for it, as GKE's does."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an install grants is what docs/ lists; other tests show that to be enough, and each right used."""
+"""An install grants the rights listed in docs/; other tests show them to be enough, and each one used."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

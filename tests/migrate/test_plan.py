@@ -1,4 +1,4 @@
-"""What moves and what does not: by who uses it, by what the other API can say, by what is there already."""
+"""The objects that move and those that stay: by user, by the fields of the other API, by existing objects."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_a_copy_says_what_the_original_said() -> None:
 
 
 def test_a_reference_to_a_workload_waits_for_its_copy() -> None:
-    """Which has a UID of its own; an owner of unknown UID would mean deletion."""
+    """The copy has a UID of its own; an owner of unknown UID would mean deletion."""
     owner = reference("Workload", "llm", version=NATIVE)
     _, move = planned(workload(), group(workload="llm", ownerReferences=[owner])).moves
     assert move.item.state is State.MOVES

@@ -1,8 +1,7 @@
-"""What is written to both servers, as values: the form of a case, and the words cases are made of.
+"""The writes to both servers, as values: the form of a case, and the values cases are made of.
 
-A case is a create, or a create and one change of what was stored. `rows` are the numbers that
-docs/admission.md has, too. Nothing here says what the answer must be: the server with the Workload API says
-that.
+A case is a create, or a create and one change of the stored object. `rows` are the numbers that
+docs/admission.md has, too. No case holds the expected answer: it comes from the server with the Workload API.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ CLAIM = {"name": "gpu", "resourceClaimName": "gpu-1"}
 
 
 class Case(NamedTuple):
-    """One create, or one change where there are edits."""
+    """A create, or a change if there are edits."""
 
     rows: str
     name: str

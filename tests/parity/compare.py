@@ -20,7 +20,7 @@ _KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerRefer
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """One write as both servers answered it; `stored` is what a read finds afterwards."""
+    """A write as both servers answered it; `stored` is the object that a read finds afterwards."""
 
     case: Case
     way: Way

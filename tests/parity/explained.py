@@ -209,7 +209,7 @@ def _stamped_policy(exchange: Exchange) -> Exchange:
 
 
 def _gated_fields(exchange: Exchange) -> Exchange:
-    """What a closed gate drops, Podium's kinds have: they store it, and judge it."""
+    """Explain fields that a closed gate drops: Podium's kinds have them, store them and judge them."""
     answer = exchange.podium
     touched = any(key in _GATED for key, _ in _given(exchange))
     if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
@@ -272,7 +272,7 @@ _NOT_DECODED = re.compile(
 
 
 def _wrong_type(exchange: Exchange) -> Exchange:
-    """What Go cannot decode: 400, or 500 of an apply, or 422 of a patch; a schema refuses it with 422."""
+    """Explain a value that Go cannot decode: 400, 500 of an apply, 422 of a patch; 422 of a schema."""
     ours = any(_NOT_OF_TYPE.search(message) for _, message in exchange.podium.causes)
     native = exchange.native
     said = [native.message, *(message for field, message in native.causes if field == "patch")]
@@ -328,7 +328,7 @@ def _deleting_default(exchange: Exchange) -> Exchange:
 
 
 def _unowned_default(exchange: Exchange) -> Exchange:
-    """What decoding fills in has an owner, and what our webhook fills in has none to conflict with."""
+    """Explain a default: one from decoding has an owner, one of our webhook has none to conflict with."""
     conflict = exchange.native.code == 409 and "spec.disruptionMode" in exchange.native.message
     fixed = [field for field, message in exchange.podium.causes if message.endswith("field is immutable")]
     return _both(exchange) if conflict and fixed == ["spec.disruptionMode"] else exchange

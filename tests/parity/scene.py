@@ -1,7 +1,7 @@
-"""What both servers hold before a case: classes, a Workload, and at times a default class.
+"""The objects on both servers before a case: classes, a Workload, and at times a default class.
 
-Both have caches of what was just written, the one in its Priority plugin and the other in Podium's webhook.
-So whatever is written here is waited for: a dry run of a group says when it is seen.
+Both servers cache new writes, the one in its Priority plugin and the other in Podium's webhook. So the scene
+waits for each of its writes: a dry run of a group shows when the write is seen.
 """
 
 import json

@@ -31,7 +31,7 @@ _STORAGE = re.compile(r"(?<=StorageError: ).*", re.DOTALL)
 
 
 class Way(StrEnum):
-    """How an object is written; each is what a kubectl command sends to custom resources."""
+    """The ways to write an object; each is the request of a kubectl command for custom resources."""
 
     CREATE = "create"  # kubectl create, and kubectl apply of what does not exist: POST
     REPLACE = "replace"  # kubectl replace: PUT of the manifest with the stored resourceVersion
@@ -49,7 +49,7 @@ APPLIES = UPDATES[-3:]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server said to one request, in the form that two servers share."""
+    """A server's answer to one request, in the form that two servers share."""
 
     code: int
     reason: str = ""
@@ -75,13 +75,13 @@ class Side(NamedTuple):
         return self.group == PODIUM_GROUP
 
     def path(self, document: Document) -> str:
-        """Where objects of its kind are."""
+        """Return the path of the objects of its kind."""
         api_version = self.own(document)["apiVersion"]
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         return f"{root}/namespaces/{document['metadata']['namespace']}/{document['kind'].lower()}s"
 
     def place(self, document: Document) -> str:
-        """Where one object is, whatever its name."""
+        """Return the path of one object, whatever its name."""
         return f"{self.path(document)}/{quote(str(document['metadata'].get('name')), safe='')}"
 
     def own(self, document: Document) -> Document:

@@ -1,4 +1,4 @@
-"""What explains differences explains no more than it says, and docs/differences.md has each reason."""
+"""Each explanation covers no more than it describes, and docs/differences.md has each reason."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the Workload API is served: what Podium adds to native objects, and its own groups beside them."""
+"""Podium beside a served Workload API: its additions to native objects, and its own groups."""
 
 import itertools
 import json
@@ -87,7 +87,7 @@ def test_a_pod_without_a_class_takes_after_its_group(
 
 @pytest.mark.parametrize("group", [NATIVE_GROUP, PODIUM_GROUP])
 def test_a_pod_with_a_class_keeps_it(server: Side, group: str) -> None:
-    """What a pod chose is its own; that it differs from the group's is a warning, never a refusal."""
+    """The class that a pod names stays; a difference from the group's is a warning, never a refusal."""
     name = f"differs-{next(_NUMBERS)}"
     _group(server, group, name, "gold")
     document = _pod(name, group, name, priorityClassName="meek")

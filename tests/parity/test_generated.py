@@ -37,7 +37,7 @@ def test_generated_writes_are_answered_alike(sides: Sides) -> None:
 
 
 def test_native_objects_do_not_feel_the_webhooks(gated: Sides, tmp_path: Path) -> None:
-    """Where the Workload API is served, every native write is answered as without Podium, to the letter."""
+    """If the Workload API is served, every native write is answered as without Podium, to the letter."""
     with running(gated.podium.server, tmp_path):
         made = list(_exchanges(gated, Kind.GROUP, Kind.WORKLOAD, Kind.POD))
     wrong = [str(one) for one in made if not one.equal]

@@ -27,7 +27,7 @@ def listed(*items: object) -> str:
 
 
 def test_a_real_cluster_of_1_36() -> None:
-    """What the 1.37 scheduler leaves pending is foreseen, and every v1alpha2 object is converted."""
+    """The report names the groups that the 1.37 scheduler leaves pending, and converts all of v1alpha2."""
     done = run("-f", TRAINING, "--to", "1.37", "-o", "json")
     assert done.exit_code == 3
     report = json.loads(done.stdout)
@@ -44,7 +44,7 @@ def test_a_real_cluster_of_1_36() -> None:
 
 
 def test_the_table_says_the_same_in_the_order_of_work() -> None:
-    """What stops, what is to be made anew, what to do; cut where it is long, but `wide` is not."""
+    """The groups that stop, the objects to recreate, the steps; long parts are cut, but not with `wide`."""
     done = run("-f", TRAINING, "--to", "1.37")
     assert done.exit_code == 3
     lines = done.stdout.splitlines()

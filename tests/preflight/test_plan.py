@@ -107,7 +107,7 @@ def test_what_a_conversion_loses_is_said() -> None:
 
 
 def test_the_steps_of_a_cluster_are_in_order() -> None:
-    """What can be mended first, the pods that hold groups, the deletion, the upgrade, and all of it anew."""
+    """The order is: early fixes, the pods that hold groups, the deletion, the upgrade, and recreation."""
     report = planned(
         workload("a"),
         group(),
@@ -137,7 +137,7 @@ def test_the_steps_of_a_cluster_are_in_order() -> None:
 
 
 def test_without_a_folder_the_first_step_is_to_have_one() -> None:
-    """What is deleted without its manifest is lost."""
+    """An object that is deleted without its manifest is lost."""
     report = planned(group(), folder=None).report
     assert report.steps[0].what.endswith("--output-dir DIR")
 

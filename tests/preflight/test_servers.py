@@ -74,7 +74,7 @@ def test_the_steps_bring_a_group_over(server_136: Server, server_137: Server, tm
 
 
 def test_a_group_is_kept_until_its_pods_are_gone(cluster_136: Server, namespace: str, tmp_path: Path) -> None:
-    """What the plan says of live pods is what the controllers of 1.36 do."""
+    """The controllers of 1.36 do with live pods as the plan says."""
     class_name = create_class(cluster_136, 1000)
     create_group(cluster_136, namespace, "train", class_name)
     create_pod(cluster_136, namespace, "train-0", class_name)

@@ -102,7 +102,7 @@ USAGE = {
 
 @pytest.mark.parametrize(("options", "want"), USAGE.values(), ids=list(USAGE))
 def test_wrong_usage(podium: Podium, options: Sequence[str], want: str) -> None:
-    """What cannot be meant is refused with a hint, before anything is written."""
+    """The command refuses options without a meaning, with a hint, before it writes anything."""
     run = podium("-f", _file(SICK), *options)
     assert (run.code, run.stdout) == (2, "")
     assert want in run.stderr
@@ -168,7 +168,7 @@ def test_findings_are_placed_in_their_file(podium: Podium) -> None:
 
 
 def test_standard_input_has_no_place() -> None:
-    """What comes on stdin is reported without a file."""
+    """Objects from stdin are reported without a file."""
     run = subprocess.run(
         [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", "-", "-o", "sarif"],
         input=SICK,

@@ -72,7 +72,7 @@ def test_what_does_not_count_is_in_the_contract_too() -> None:
 @pytest.mark.parametrize("report", [sample.sick(), sample.triaged()], ids=["sick", "triaged"])
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_a_written_report_reads_back(report: AuditReport, output: str) -> None:
-    """What is written can be another audit's baseline: it decodes to the values it was written from."""
+    """A written report can be another audit's baseline: it decodes to the values it was written from."""
     (document,) = split(render(report, output, sample.context()).encode(), f"report.{output}")
     assert document.read(AuditReport) == report
 

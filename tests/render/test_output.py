@@ -1,4 +1,4 @@
-"""Where reports go: all of it or nothing, and the file that was there before survives a failure."""
+"""Reports in files: the whole or nothing, and the former file survives a failure."""
 
 import os
 import shlex

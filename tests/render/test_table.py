@@ -93,7 +93,7 @@ def test_names_cannot_act_on_the_terminal(output: str) -> None:
 
 @given(ANY_TEXT)
 def test_visible_text_prints_on_one_line(text: str) -> None:
-    """What comes out of `visible` has no control character, and plain text is left as it is."""
+    """The result of `visible` has no control character, and plain text is left as it is."""
     shown = visible(text)
     assert len(shown.splitlines()) <= 1
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)

@@ -1,4 +1,4 @@
-"""What all scheduling tests share: clusters so small that a bulk move of a few pods must be one."""
+"""The set-up of all scheduling tests: clusters so small that a bulk move of a few pods must be one."""
 
 from collections.abc import Iterator
 

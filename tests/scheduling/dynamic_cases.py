@@ -1,4 +1,4 @@
-"""What the filters that look at other pods say, case by case; asked of ours and of a real kube-scheduler."""
+"""Cases of the filters that look at other pods, for our filters and for a real kube-scheduler."""
 
 from typing import Any, NamedTuple
 

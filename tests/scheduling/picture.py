@@ -1,4 +1,4 @@
-"""What a snapshot says of each object, by name: so two snapshots compare whatever rows their objects got."""
+"""The facts that a snapshot holds, by name: so two snapshots compare whatever rows their objects got."""
 
 from collections import Counter
 from typing import Any

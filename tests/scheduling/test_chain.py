@@ -161,7 +161,7 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
 
 
 def test_a_pending_pod_that_repels_others_concerns_nobody() -> None:
-    """One that counts on a node does, also while a plan takes it away and puts it back."""
+    """A guard that counts on a node changes that, also while a plan takes it away and puts it back."""
     snapshot, shape, chain = _guarded()
     guard, m = snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"]
     assert chain.plain(shape)
@@ -272,7 +272,7 @@ def test_mask_fits_and_why_say_what_the_oracles_say(scene: Mapping[str, Any], mo
 
 @given(scene=SCENES, moves=MOVES)
 def test_for_a_plain_shape_other_pods_change_nothing_but_room(scene: Mapping[str, Any], moves: Any) -> None:
-    """Whoever is lifted or placed, it fits where the node suits it and has the room."""
+    """Whatever pods are lifted or placed, the shape fits where the node suits it and has the room."""
     town = Town(**scene)
     chain = Chain(town.snapshot, NAMESPACES)
     chain.expect([*town.snapshot.shapes])

@@ -153,7 +153,7 @@ def test_selectors_that_come_with_pods_count_when_shapes_are_asked() -> None:
 
 
 def test_pending_pods_that_get_another_shape_are_counted() -> None:
-    """Whoever keeps shapes of pods that wait has to look again."""
+    """A caller that keeps the shapes of pending pods has to read them again."""
     snapshot = _nodes()
     snapshot.add_pod(pod("waits", labels={INDEX: "0"}))
     snapshot.reveal([Selector((Requirement(INDEX, "Exists", ()),))])

@@ -220,7 +220,7 @@ def test_a_node_that_changed_is_judged_anew() -> None:
 
 
 def test_a_namespace_that_changed_is_read_anew() -> None:
-    """What pods require or wish of others by namespace is asked again after `forget`."""
+    """After `forget`, the terms of pods that select by namespace are evaluated again."""
     term = dynamic_cases.term("a", "host", namespaceSelector={"matchLabels": {"env": "prod"}})
     wish = {"weight": 100, "podAffinityTerm": term}
     near: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What a pod takes and what a node has: tables of cases with kube-scheduler's answers, and an oracle."""
+"""The requests of a pod and the capacity of a node: cases with kube-scheduler's answers, and an oracle."""
 
 from collections import Counter
 from fractions import Fraction

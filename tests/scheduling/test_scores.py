@@ -31,7 +31,7 @@ def scored(
     strategy: Strategy = LEAST,
     weights: Weights = UPSTREAM,
 ) -> dict[str, int]:
-    """One kind of score by node name, all nodes being in the choice."""
+    """Return one kind of score by node name, with all nodes in the choice."""
     snapshot = snapshot_of(*objects)
     shape = shape_of(wanted, snapshot.volumes)
     rows = np.flatnonzero(snapshot.alive)
@@ -189,7 +189,7 @@ def test_the_choice_decides_the_scale() -> None:
 
 
 def test_scores_follow_the_nodes() -> None:
-    """What is kept is forgotten when a node changes."""
+    """A cached score is forgotten when a node changes."""
     snapshot = snapshot_of(node("n"), node("m"))
     shape, rows = shape_of(pod("p"), snapshot.volumes), np.array([0, 1])
     scores = Scores(snapshot)

@@ -1,4 +1,4 @@
-"""What of a pod decides where it may go: canonical, equal for copies, and honest about what is not judged."""
+"""The parts of a pod that decide its nodes: canonical, equal for copies, and clear about the rest."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -241,7 +241,7 @@ GPU = "example.com/gpu"
 
 
 def test_a_resource_has_arrays_only_while_a_node_offers_it() -> None:
-    """What running pods take of it counts as soon as it is offered, and pods that come and go later."""
+    """The requests of running pods count as soon as a node offers the resource, and later pods count, too."""
     snapshot = snapshot_of(node("n"), node("m"), pod("a", {GPU: "2"}, node="n"), pod("b", {GPU: "1"}))
     assert GPU not in snapshot.resource
     snapshot.apply(node("n"), node("n", {GPU: "8"}))

@@ -1,4 +1,4 @@
-"""What is moved in bulk waits until somebody asks, and is as if it had been counted at once."""
+"""A bulk move is counted on the next read, with the result of counting at once."""
 
 from typing import Any
 

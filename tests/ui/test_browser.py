@@ -154,7 +154,7 @@ def test_it_reads_without_script(browser: Browser, training: str) -> None:
 
 
 def test_a_wrong_address_leads_back(browser: Browser, training: str) -> None:
-    """What no page answers looks like one, and has a way on."""
+    """An unknown address looks like a page, and has a link onwards."""
     page = enter(browser, training).page
     page.goto("/grups")
     expect(page.locator("h1")).to_have_text("There is no such page.")

@@ -1,4 +1,4 @@
-"""Who is there and at what: each kind of group and pod, the order, and what a priority adds up to."""
+"""The census of groups and pods: each kind and its state, the order, and the totals of a priority."""
 
 from pathlib import Path
 from typing import Any

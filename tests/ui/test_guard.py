@@ -1,4 +1,4 @@
-"""Who is let in, and who is not: by address, by link, by cookie, by where a form comes from."""
+"""The requests that are let in, and those that are not: by address, link, cookie, and a form's origin."""
 
 import pytest
 

@@ -290,7 +290,7 @@ def test_members_come_in_pages_too(tmp_path: Path) -> None:
 
 
 def test_a_waiting_group_shows_its_plan(made: Desk) -> None:
-    """Who would go, by the page of `podium whatif`; one that runs has none."""
+    """The page lists the victims, from the page of `podium whatif`; a running group has no plan."""
     text = Reader(one_of(made, "group", ("a", "train"))).text
     assert "PodGroup a/train waits" in text
     assert "What it would take" in text
@@ -331,7 +331,7 @@ def test_nothing_threatens_who_does_not_run(kind: str, name: str, says: str, mad
 
 
 def test_a_group_goes_before_a_pod_of_its_name(tmp_path: Path) -> None:
-    """Where nobody says which is meant; a link does."""
+    """The group wins if the request gives no kind; a link gives one."""
     objects = [node(), group("x", least=1), pod("x-0", group="x", node="n1"), pod("x", node="n1")]
     made = desk(objects, tmp_path)
     found = [made.threat(kind, "a/x", NOW)[0].kind for kind in ("", "group", "pod")]
@@ -419,7 +419,7 @@ def test_what_cannot_be_planned_is_said(form: Form, says: str, made: Desk) -> No
 
 
 def test_the_options_count(made: Desk) -> None:
-    """Whose rules and which victims: as on the command line."""
+    """The semantics and the choice of victims count as on the command line."""
     report = made.plan(Form(whom="a/train", semantics="pods", evict_only="other"), NOW).report
     assert report is not None
     assert (report.basis.semantics, report.plan.victims) == ("pods", ())

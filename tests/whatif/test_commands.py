@@ -232,7 +232,7 @@ def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:
 
 
 def test_configuration_counts(podium: Podium) -> None:
-    """What the file says reaches the engine: here victims of another scheduler are not touched."""
+    """The engine uses the settings of the file: here victims of another scheduler are not touched."""
     config = "apiVersion: config.podium.dev/v1\nkind: WhatIfConfiguration\nevictOnly: podium-scheduler\n"
     run = podium(
         "-f", file(CLUSTER), "--pod", "a/high", "--config", file(config, "config.yaml"), "-o", "json"
@@ -344,7 +344,7 @@ NOTES = ("podium: planning by", "podium: passed over")
 def test_bad_input_is_named(
     podium: Podium, files: dict[str, str], arguments: Sequence[str], code: int, said: str
 ) -> None:
-    """One line says what, where and what to do; nothing is written, and there is no traceback."""
+    """The error is one line with the fault, its place and the remedy; no output, and no traceback."""
     for name, text in files.items():
         file(text, name)
     run = podium(*arguments)

@@ -64,7 +64,7 @@ OPENINGS = {
 
 @pytest.mark.parametrize(("report", "lines"), OPENINGS.values(), ids=list(OPENINGS))
 def test_opens_with_what_counts(report: WhatIf, lines: list[str]) -> None:
-    """Whose rules and when; then outcome and where, whom it costs, and why."""
+    """The report begins with the rules and the time; then outcome and place, victims, and reasons."""
     assert written(report, 300)[: len(lines)] == lines
 
 

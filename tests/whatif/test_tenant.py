@@ -285,7 +285,7 @@ def test_an_object_without_uid_has_none(podium: Podium) -> None:
 
 
 def test_a_tenant_is_offered_its_own(podium: Podium) -> None:
-    """Whoever names no preemptor is told of the tenant's pending pods alone."""
+    """A user who names no preemptor sees the tenant's pending pods alone."""
     objects = [node("n1"), pod("quartz", "xenon", "7"), MINE]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     run = podium("-f", file(json.dumps(listed), "c.json"), "--tenant", "us")

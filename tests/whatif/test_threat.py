@@ -223,7 +223,7 @@ REFUSED: dict[str, tuple[list[Any], Any, str]] = {
 
 @pytest.mark.parametrize(("objects", "victim", "why"), REFUSED.values(), ids=list(REFUSED))
 def test_what_does_not_run_is_refused(objects: list[Any], victim: Any, why: str) -> None:
-    """One line says who and why."""
+    """The error is one line with the pod and the reason."""
     with pytest.raises(PodiumError, match=why):
         threatened(node(), objects, victim=victim)
 

@@ -1,4 +1,4 @@
-"""What `podium whatif --victim` writes: three lines that count, bounded lists, and its JSON contract."""
+"""The output of `podium whatif --victim`: three main lines, bounded lists, and its JSON contract."""
 
 import json
 import os

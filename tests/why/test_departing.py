@@ -1,4 +1,4 @@
-"""Who made a pod go: each hand told apart, from conditions, events and records, alone and together."""
+"""The actor that removed a pod: each told apart, from conditions, events and records, alone and together."""
 
 from typing import Any
 
@@ -162,7 +162,7 @@ def test_a_member_of_a_preempted_group_was_preempted(podium: Podium, name: str) 
 
 @pytest.mark.parametrize(("objects", "by", "summary"), HANDS.values(), ids=list(HANDS))
 def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], by: By, summary: str) -> None:
-    """One departure, by this hand, and the summary says so; there is something to do about each."""
+    """The report has one departure, by this actor, which the summary names; each has a fix."""
     run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
     assert run.code == 0, run.stderr
     told = run.json
@@ -320,7 +320,7 @@ NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 
 @pytest.mark.parametrize(("objects", "asked", "said"), NOBODY.values(), ids=list(NOBODY))
 def test_who_is_not_there(podium: Podium, objects: list[dict[str, Any]], asked: str, said: str) -> None:
-    """One line, with who may be meant and what was not looked at."""
+    """The error is one line, with similar names and the kinds that were not read."""
     run = podium(*asked.split(), "-f", file(objects))
     assert (run.code, run.stdout) == (1, "")
     assert run.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""What belongs to others is never named: under --tenant, and where nobody may read it."""
+"""Names of other tenants are never shown: with --tenant, and to accounts that may not read them."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_the_uid_and_the_priority_are_told(podium: Podium) -> None:
 
 
 def test_without_a_tenant_names_are_told(podium: Podium) -> None:
-    """Whoever has the files may read them."""
+    """An account that has the files may read them."""
     run = podium("pod", "a/x", "-f", file(CASES["a preemptor of a record"]))
     assert "for Pod xenon/walrus" in run.stdout
 

@@ -211,14 +211,14 @@ def test_volumes_that_were_not_read_are_not_said_to_be_missing(podium: Podium) -
 
 
 def test_other_schedulers_judge_more(podium: Podium) -> None:
-    """What Podium's engine cannot judge does not keep a pod of kube-scheduler waiting."""
+    """A part that Podium's engine cannot judge does not keep a pod of kube-scheduler waiting."""
     claimed = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", resourceClaims=[{"name": "gpu"}])
     told = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
     assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotJudged"]
 
 
 def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:
-    """Who differs and why stands by the priority, and the lowest of the integers counts."""
+    """The priority names the members that differ and the reason; the lowest of the integers counts."""
     classes = [priority_class("high", 5), priority_class("low", 1)]
     members = [
         pod("x", group="ring", priority=5, priorityClassName="high"),
@@ -329,7 +329,7 @@ def test_where_the_integer_comes_from(
 
 
 def test_what_is_told_is_in_every_dump_with_the_past() -> None:
-    """What a dump keeps of conditions and events is what is read here."""
+    """A dump keeps the conditions and events that this command reads."""
     kinds = {POD_SCHEDULED, INITIALLY_SCHEDULED, GROUP_SCHEDULED, DISRUPTION_TARGET}
     assert kinds == share.TELLING
     assert {PREEMPTED, *departing.EVENT_REASONS} == EVICTIONS

@@ -1,4 +1,4 @@
-"""What a case is: one cluster for one rule, with what the rule must find there.
+"""The form of a case: one cluster for one rule, and the findings that the rule must have there.
 
 A case without expectations is a negative one. Expectations are (object, field, part of the message) in the
 order of the report.
@@ -17,7 +17,7 @@ SILVER = priority_class("silver", 500)
 
 
 class Case(NamedTuple):
-    """One cluster for one rule."""
+    """A cluster for one rule."""
 
     name: str
     rule: str

@@ -56,7 +56,7 @@ def many_node_terms(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_node_expressions(tenant: Tenant) -> None:
-    """One term of 5,000 expressions, each of another key."""
+    """A term of 5,000 expressions, each of another key."""
     expressions = [_expression(f"key-{number}", "NotIn", "a", "b") for number in range(5_000)]
     tenant.pod(affinity=_node_affinity({"matchExpressions": expressions}))
 
