@@ -32,7 +32,7 @@ POD: dict[str, Any] = {
 
 
 def cases() -> list[tuple[str, int, Callable[[], object]]]:
-    """Give (what, objects, work) for each kind of request."""
+    """Return (what, objects, work) for each kind of request."""
     state = State(native_served=True)
     state.apply(PriorityClass(metadata=ObjectMeta(name="research"), value=1_000))
     profile = Profile(kubernetes="1.37", rules="podium")

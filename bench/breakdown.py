@@ -74,7 +74,7 @@ def measure() -> Section:
 
 
 def told(kind: str, costs: dict[Served, list[float]]) -> list[Row]:
-    """Give the rows of one kind of request; differences and ratios are taken round by round."""
+    """Return the rows of one kind of request; differences and ratios are taken round by round."""
 
     def less(one: Served, other: Served) -> list[float]:
         return [a - b for a, b in zip(costs[one], costs[other], strict=True)]
@@ -131,7 +131,7 @@ def alone(body: bytes) -> list[tuple[str, str]]:
 
 
 def looped(work: Callable[[], object]) -> list[float]:
-    """Give the µs of processor time of one call, for each round."""
+    """Return the µs of processor time of one call, for each round."""
     times = []
     for _ in range(ROUNDS + 1):
         start = time.process_time()

@@ -81,7 +81,7 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def node_document() -> dict[str, Any]:
-    """Give a node with a hole for its name (@node@)."""
+    """Return a node with a hole for its name (@node@)."""
     resources = {"cpu": "96", "memory": "1056270428Ki", "nvidia.com/gpu": "8", "pods": "110"}
     status = {"heartbeat": "2026-11-01T00:00:00Z", "lastTransitionTime": "2026-11-01T00:00:00Z"}
     kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
@@ -104,7 +104,7 @@ def node_document() -> dict[str, Any]:
 
 
 def group_document() -> dict[str, Any]:
-    """Give a PodGroup with holes (@group@, @ns@, @class@) and -31337 for its priority."""
+    """Return a PodGroup with holes (@group@, @ns@, @class@) and -31337 for its priority."""
     return {
         "apiVersion": API,
         "kind": "PodGroup",
@@ -136,7 +136,7 @@ def group_document() -> dict[str, Any]:
 
 
 def pod_document() -> dict[str, Any]:
-    """Give a running member with holes, as above, and @pod@, @node@ and @uid@."""
+    """Return a running member with holes, as above, and @pod@, @node@ and @uid@."""
     env: list[dict[str, Any]] = [
         {"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(8)
     ]

@@ -95,7 +95,7 @@ def outsider(kind: str, nodes: int, members: int, numbered: int = 1) -> list[flo
 
 
 def _deciding(state: State, target: Name | GroupKey, numbered: int) -> list[float]:
-    """Give the milliseconds of a decision that preempts, each time after a pod was replaced."""
+    """Return the milliseconds of a decision that preempts, each time after a pod was replaced."""
     for pod in list(state.pods.values()) if numbered else ():
         assert isinstance(pod, Schedulable)
         state.apply(scene.numbered(pod))

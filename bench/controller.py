@@ -72,7 +72,7 @@ class Turn(NamedTuple):
     bare: float
 
     def share(self, listing: float) -> float:
-        """Give the start as a share of what it may take."""
+        """Return the start as a share of what it may take."""
         return self.start / (listing + 1.5 * self.bare)
 
 
@@ -129,7 +129,7 @@ class _Bench:
         return Turn(start, reader, listing, bare)
 
     async def service(self) -> list[Row]:
-        """Give what one process shows in a storm, and another that comes after it and finds all well."""
+        """Return the figures of a process in a storm, and of one that starts after it and finds no change."""
         pods = pods_seen(self._connection)
         async with _following(pods), self._controller() as (pid, _):
             await self._all_told()
@@ -199,7 +199,7 @@ class _Bench:
         await self.seen.until(lambda: self.seen.count("") == self._fleet.groups, "no conditions")
 
     async def _conditions(self) -> dict[str, list[Any]]:
-        """Give what the reconciler wrote, by group."""
+        """Return the conditions that the reconciler wrote, by group."""
         stored = msgspec.json.decode(await self._connection.get(GROUPS_PATH))["items"]
         found = {}
         for group in stored:
@@ -220,13 +220,13 @@ class _Bench:
         await asyncio.sleep(_REST_SECONDS)
 
     async def _idle(self) -> Counter[str]:
-        """Give the writes by resource while nothing happens; the API server's own Lease is among them."""
+        """Return the writes by resource while nothing happens; the API server's own Lease is among them."""
         before = await self._writes()
         await asyncio.sleep(IDLE_SECONDS)
         return await self._writes() - before
 
     async def _writes(self) -> Counter[str]:
-        """Give how many writes the API server has answered, by resource."""
+        """Return the number of writes that the API server has answered, by resource."""
         writes: Counter[str] = Counter()
         for labels, value in _REQUESTS.findall((await self._connection.get("/metrics")).decode()):
             label = dict(_LABEL.findall(labels))

@@ -66,7 +66,7 @@ class Field:
 
 
 def group(name: str, size: int, class_name: str) -> Any:
-    """Give a gang that is evicted whole."""
+    """Return a gang that is evicted whole."""
     gang = {"gang": {"minCount": size}}
     spec = {"schedulingPolicy": gang, "disruptionMode": {"all": {}}, "priorityClassName": class_name}
     return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
@@ -75,7 +75,7 @@ def group(name: str, size: int, class_name: str) -> Any:
 def pod(
     name: str, cpu: str, class_name: str, *, memory: str = "100Mi", node: int | None = None, group: str = ""
 ) -> Any:
-    """Give a pod, one that is bound already where a node is given."""
+    """Return a pod, one that is bound already where a node is given."""
     resources = {"requests": {"cpu": cpu, "memory": memory}}
     spec: dict[str, Any] = {
         "containers": [{"name": "main", "image": "none", "resources": resources}],
@@ -90,7 +90,7 @@ def pod(
 
 
 def made(answer: tuple[int, Any]) -> Any:
-    """Give what was made. PodiumError when it was refused."""
+    """Return the object that was created. PodiumError when it was refused."""
     code, document = answer
     if code not in (200, 201):
         raise PodiumError(f"HTTP {code}: {document}")

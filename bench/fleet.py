@@ -65,7 +65,7 @@ class Fleet(NamedTuple):
 
     @property
     def divergent(self) -> range:
-        """Give the indices of the groups that have a pod of another class: their member 0."""
+        """Return the indices of the groups that have a pod of another class: their member 0."""
         return range(0, self.groups, DIVERGENT_EVERY)
 
     def put_pod(self, group: int, member: int, *, ended: bool = False, step: int = 0) -> None:
@@ -142,12 +142,12 @@ def roomy(server: Server) -> Iterator[None]:
 
 
 def group_of(index: int) -> tuple[str, str]:
-    """Give the namespace and name of a group."""
+    """Return the namespace and name of a group."""
     return f"team-{index % NAMESPACES:02d}", f"gang-{index:05d}"
 
 
 def pod_name(group: int, member: int) -> str:
-    """Give the name of a pod."""
+    """Return the name of a pod."""
     return f"gang-{group:05d}-{member}-x7k2p"
 
 
@@ -211,7 +211,7 @@ def _stored(server: Server, name: str, uid: str) -> Template:
 
 
 def _copy(template: Template, group: int, own: dict[str, str]) -> tuple[bytes, bytes]:
-    """Give key and value of a copy that belongs to one group."""
+    """Return key and value of a copy that belongs to one group."""
     namespace, name = group_of(group)
     owner = f"00000000-0000-4000-8000-{group:012x}"
     key, value = template.key, template.value

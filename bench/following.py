@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def following(state: State) -> Engine:
-    """Give an engine that has read a cluster, knows its units, and follows it from now on."""
+    """Return an engine that has read a cluster, knows its units, and follows it from now on."""
     engine = Engine(state)
     for for_group in (False, True):
         engine.units(for_group=for_group, now=int(scene.NOW.timestamp()))
@@ -47,7 +47,7 @@ def follow(state: State, plan: Plan) -> None:
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Give the seconds that some work took, and what it gave."""
+    """Return the seconds that some work took, and what it gave."""
     began = perf_counter()
     done = work()
     return perf_counter() - began, done

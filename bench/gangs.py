@@ -145,19 +145,19 @@ class Rivals:
 
 
 def gang_rows(rivals: Rivals, size: int, factor: int) -> list[Row]:
-    """Give the rows of gangs of one size."""
+    """Return the rows of gangs of one size."""
     turns = [rivals.gang_turn(size) for _ in range(ROUNDS + 1)][1:]
     return compared(f"gang of {size:,} over {LOW_GANGS} gangs, {size:,} nodes", turns, f"; target {factor} x")
 
 
 def lone_rows(rivals: Rivals) -> list[Row]:
-    """Give the rows of lone pods."""
+    """Return the rows of lone pods."""
     what = f"lone pod, {LONE_NODES:,} nodes, {LONE_NODES * LONE_PODS_A_NODE:,} pods, mean"
     return compared(what, [rivals.lone_turn() for _ in range(ROUNDS + 1)][1:])
 
 
 def compared(what: str, turns: list[Turn], target: str = "") -> list[Row]:
-    """Give both figures and how many times quicker ours is."""
+    """Return both figures and how many times quicker ours is."""
     ratios = [turn.peer / turn.ours for turn in turns]
     return [
         Row(f"{what}, kube-scheduler", spread([turn.peer * 1e3 for turn in turns], "ms", 1)),

@@ -42,7 +42,7 @@ class Scheduler:
         self._client = client
 
     def evaluations(self, preemptor: str) -> Evaluations:
-        """Give what it has planned for preemptors of a kind, `pod` or `podgroup`."""
+        """Return its plans for preemptors of a kind, `pod` or `podgroup`."""
         name, labels = "preemption_evaluation_duration_seconds", {"preemptor": preemptor, "result": "Success"}
         return Evaluations(int(self._sum(f"{name}_count", labels)), self._sum(f"{name}_sum", labels))
 

@@ -38,7 +38,7 @@ class Kind(NamedTuple):
     document: dict[str, Any]
 
     def named(self, name: str) -> dict[str, Any]:
-        """Give the object under another name."""
+        """Return the object under another name."""
         return {**self.document, "metadata": {**self.document["metadata"], "name": name}}
 
 
@@ -65,7 +65,7 @@ def measure() -> Section:
 
 
 def kinds() -> list[Kind]:
-    """Give what is written."""
+    """Return the kinds of writes."""
     member = reviews.pod()
     alone = reviews.pod()
     alone["metadata"]["labels"].pop(GROUP_LABEL)
@@ -100,7 +100,7 @@ def in_turns(clients: dict[str, Client], kind: Kind, turn: int) -> dict[str, lis
 
 
 def compared(kind: Kind, rounds: list[dict[str, list[float]]]) -> list[Row]:
-    """Give the rows of one kind of write."""
+    """Return the rows of one kind of write."""
     rows = []
     for share in (0.5, 0.99):
         found = {name: [quantile(turn[name], share) * 1e3 for turn in rounds] for name in ("without", "with")}

@@ -46,7 +46,7 @@ def podium_scheduling(server: Server) -> Iterator[int]:
 
 
 def _free() -> int:
-    """Give a port that was free just now."""
+    """Return a port that was free just now."""
     with contextlib.ExitStack() as held:
         return ports.reserve(held, 0)
 

@@ -154,7 +154,7 @@ def _items(size: Size) -> Iterator[str]:
 
 
 def _waiting() -> Any:
-    """Give a member that waits, with holes; nothing in the file has the claim that it names."""
+    """Return a member that waits, with holes; nothing in the file has the claim that it names."""
     pod = cluster.pod_document()
     del pod["spec"]["nodeName"], pod["spec"]["volumes"]
     why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no place"}

@@ -146,7 +146,7 @@ def gang_in(state: State, members: int, numbered: int = 0) -> GroupKey:
 
 
 def again(engine: Engine, state: State, target: Any) -> float:
-    """Give the seconds of a plan after a pod of the cluster has gone and come back as another."""
+    """Return the seconds of a plan after a pod of the cluster has gone and come back as another."""
     pod = next(pod for pod in state.pods.values() if pod.spec.nodeName)
     state.remove(pod)
     metadata = msgspec.structs.replace(pod.metadata, uid=f"{pod.metadata.uid}-again")
@@ -155,7 +155,7 @@ def again(engine: Engine, state: State, target: Any) -> float:
 
 
 def preempting(engine: Engine, target: Any) -> Answered:
-    """Give a plan, which must be one that preempts."""
+    """Return a plan, which must be one that preempts."""
     answer = answered(engine, target)
     plan = answer.plan
     if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or not plan.victims:

@@ -38,14 +38,14 @@ class Section(NamedTuple):
 
 
 def spread(values: Iterable[float], unit: str, digits: int = 2) -> str:
-    """Give a median with its extremes."""
+    """Return a median with its extremes."""
     given = list(values)
     low, middle, high = min(given), statistics.median(given), max(given)
     return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
 def quantile(ascending: Sequence[float], share: float) -> float:
-    """Give the least value that this share of all does not exceed (nearest rank)."""
+    """Return the least value that this share of all does not exceed (nearest rank)."""
     return ascending[max(math.ceil(share * len(ascending)), 1) - 1]
 
 
@@ -60,7 +60,7 @@ def machine() -> str:
 
 
 def render(section: Section, on: str) -> str:
-    """Give a section as it stands in the file."""
+    """Return a section as it stands in the file."""
     lines = [f"## {section.title}", "", f"On {on}.", ""]
     if section.note:
         lines += [section.note.strip(), ""]

@@ -23,7 +23,7 @@ API = f"{PODIUM_GROUP}/v1beta1"
 
 
 def priority_class() -> dict[str, Any]:
-    """Give the class that group and pod get."""
+    """Return the class that group and pod get."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -33,7 +33,7 @@ def priority_class() -> dict[str, Any]:
 
 
 def pod_group(name: str = GROUP, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """Give a PodGroup as a controller makes it, without what the API server adds."""
+    """Return a PodGroup as a controller makes it, without what the API server adds."""
     return {
         "apiVersion": API,
         "kind": "PodGroup",
@@ -51,14 +51,14 @@ def pod_group(name: str = GROUP, namespace: str = NAMESPACE) -> dict[str, Any]:
 
 
 def applied(document: dict[str, Any]) -> dict[str, Any]:
-    """Give an object as `kubectl apply` sends it."""
+    """Return an object as `kubectl apply` sends it."""
     text = msgspec.json.encode(document).decode() + "\n"
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": text}
     return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
 def pod(name: str = f"{GROUP}-3-x7k2p", namespace: str = NAMESPACE) -> dict[str, Any]:
-    """Give a pod as a Job controller makes it, without what the API server adds."""
+    """Return a pod as a Job controller makes it, without what the API server adds."""
     env: list[dict[str, Any]] = [
         {"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(2)
     ]
@@ -124,7 +124,7 @@ def pod(name: str = f"{GROUP}-3-x7k2p", namespace: str = NAMESPACE) -> dict[str,
 
 
 def pod_review() -> bytes:
-    """Give the AdmissionReview of the pod's creation, 5.2 KB."""
+    """Return the AdmissionReview of the pod's creation, 5.2 KB."""
     document = pod()
     spec = document["spec"]
     spec["containers"][0]["volumeMounts"].append(
@@ -153,7 +153,7 @@ def pod_review() -> bytes:
 
 
 def group_review() -> bytes:
-    """Give the AdmissionReview of the PodGroup's creation, 1.7 KB."""
+    """Return the AdmissionReview of the PodGroup's creation, 1.7 KB."""
     return _review("podgroups", pod_group(), "jobset-system:jobset-controller", "jobset")
 
 
@@ -211,7 +211,7 @@ def _review(plural: str, document: dict[str, Any], user: str, manager: str) -> b
 
 
 def _owned(value: Any, key: str = "name") -> Any:
-    """Give the set of fields as managedFields has it: lists of named items by their name."""
+    """Return the set of fields as managedFields has it: lists of named items by their name."""
     if isinstance(value, dict):
         return {
             f"f:{name}": _owned(item) for name, item in value.items() if name not in ("name", "namespace")

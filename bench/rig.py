@@ -90,14 +90,14 @@ def move(pid: int, processor: int) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """Give the processor time a process has had."""
+    """Return the processor time a process has had."""
     # The name, in brackets, may hold anything.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int, *, peak: bool = False) -> float:
-    """Give the resident memory of a process in MiB: now, or the most that it ever was."""
+    """Return the resident memory of a process in MiB: now, or the most that it ever was."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:" if peak else "VmRSS:"):
             return int(line.split()[1]) / 1024

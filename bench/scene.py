@@ -66,7 +66,7 @@ class Size(NamedTuple):
 
     @property
     def pods(self) -> int:
-        """Give how many pods run."""
+        """The number of pods that run."""
         return self.nodes * self.pods_per_node
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ def numbered(pod: Schedulable) -> Schedulable:
 
 
 def bound(pod: Schedulable, to: str) -> Schedulable:
-    """Give the pod as it is once it runs on a node."""
+    """Return the pod as it is once it runs on a node."""
     spec = msgspec.structs.replace(pod.spec, nodeName=to)
     return msgspec.structs.replace(pod, spec=spec, status=_status(_time(0)))
 

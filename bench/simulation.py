@@ -262,7 +262,7 @@ class _Simulation:
         return Result(capacity, self._ran, self._lost, self._evicted, waited, submitted)
 
     def _events(self, jobs: Iterable[Job], until: int) -> Iterator[tuple[int, Job | None]]:
-        """Give the times at which something happens: a job is submitted, or (None) others have ended."""
+        """Yield the times at which something happens: a job is submitted, or (None) others have ended."""
         for job in jobs:
             yield from self._ended(min(job.submit, until))
             if job.submit >= until:
@@ -307,7 +307,7 @@ class _Simulation:
                 heapq.heapify(todo)
 
     def _may_fit(self, job: Job) -> bool:
-        """Say whether room suffices where all of lower priority are gone."""
+        """Return whether room suffices where all of lower priority are gone."""
         free = np.full(self._nodes, PER_NODE, np.int64)
         for priority, used in self._used.items():
             if priority >= job.priority:

@@ -37,7 +37,7 @@ _BODY_LIMIT = 7 << 20
 
 
 def canned() -> Callable[[Ask], Reply]:
-    """Give a handler that answers anything with one patch."""
+    """Return a handler that answers anything with one patch."""
     sample = reviews.pod_review()
     start = sample.index(b'"uid":"') + len(b'"uid":"')
     response = {
@@ -70,13 +70,13 @@ class Known:
 
 
 def profile() -> Profile:
-    """Give what the webhook runs with."""
+    """Return the profile of the webhook."""
     policy = Policy(levels={rule: Level(level) for rule, level in reviews.LEVELS.items()})
     return Profile(kubernetes="1.37", rules="podium", policy=policy)
 
 
 def judged() -> Callable[[Ask], Any]:
-    """Give Podium's own handler."""
+    """Return Podium's own handler."""
     ours = profile()
     log = logs.configure("json", "info")
     return Handlers(Known(), lambda: ours, Metrics(new_registry()), log).routes()["/mutate"].handler

@@ -53,7 +53,7 @@ class _Group(msgspec.Struct):
 
     @property
     def told(self) -> str:
-        """Give the status of the condition, empty where the group has none."""
+        """Return the status of the condition, empty where the group has none."""
         return next((each.status for each in self.status.conditions if each.type == PRIORITY), "")
 
 
@@ -76,12 +76,12 @@ class _Pod(msgspec.Struct):
 
     @property
     def name(self) -> Name:
-        """Give the name of its group."""
+        """Return the name of its group."""
         return self.metadata.namespace, self.spec.schedulingGroup.podGroupName
 
     @property
     def told(self) -> str:
-        """Give the status that it asks of its group's condition, being the one that differs."""
+        """Return the status that it asks of its group's condition, being the one that differs."""
         return "False" if self.status.phase == "Succeeded" else "True"
 
 
@@ -134,7 +134,7 @@ class Seen(Generic[T]):
             raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for {what}") from None
 
     def count(self, status: str) -> int:
-        """Give how many groups have this status (empty: have none)."""
+        """Return the number of groups with this status (empty: without any)."""
         return sum(told == status for told in self.told.values())
 
     def _note(self, found: T) -> None:
@@ -145,12 +145,12 @@ class Seen(Generic[T]):
 
 
 def groups_seen(connection: Connection) -> Seen[_Group]:
-    """Give a watch of the condition of every group."""
+    """Return a watch of the condition of every group."""
     return Seen(connection, GROUPS, _Group)
 
 
 def pods_seen(connection: Connection) -> Seen[_Pod]:
-    """Give a watch of the pods that differ, for what their groups should say."""
+    """Return a watch of the pods that differ, for what their groups should say."""
     return Seen(connection, "/api/v1/pods", _Pod, labelSelector=DIFFERING)
 
 

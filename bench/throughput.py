@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Give pods bound a second."""
+        """Return pods bound a second."""
         return self.bound / self.seconds
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class Contest:
         return _turn(workload, heard, heard.first, busy)
 
     def resident(self) -> tuple[float, float]:
-        """Give MiB of Podium's scheduler with a large cluster in it, after binding some pods, and at most."""
+        """Return MiB of Podium's scheduler on a large cluster: after binding some pods, and at most."""
         more = [f"more-{index}" for index in range(MEMORY_MORE)]
         standing = [
             pod(f"pod-{index}", "100m", LOW, node=index % MEMORY_NODES) for index in range(MEMORY_PODS)

@@ -140,7 +140,7 @@ def beside(ours: rig.Target, other: rig.Target, folder: Path, authority: Path) -
 
 
 def compared(what: str, runs: dict[str, list[tuple[rig.Timing, rig.Timing]]]) -> list[Row]:
-    """Give the rows of one kind of request."""
+    """Return the rows of one kind of request."""
     rows = []
     for name, pairs in runs.items():
         rates = [most.answers.rate for most, _ in pairs]
@@ -190,7 +190,7 @@ def fill(server: Server) -> None:
 
 
 def idle(webhook: Running) -> float:
-    """Give the resident MiB of a process that has had nothing to do for a while."""
+    """Return the resident MiB of a process that has had nothing to do for a while."""
     time.sleep(_REST_SECONDS)
     return rig.resident(webhook.pid)
 

@@ -66,14 +66,14 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> Document:
 
 
 def mode(version: str, *, whole: bool) -> Any:
-    """Give a disruption mode in a version's shape."""
+    """Return a disruption mode in a version's shape."""
     if version == "v1alpha2":
         return "PodGroup" if whole else "Pod"
     return {"all": {}} if whole else {"single": {}}
 
 
 def classes() -> list[Document]:
-    """Give the classes that every case may name."""
+    """Return the classes that every case may name."""
     return [priority_class(GOLD, value=1000), priority_class(NEVER, value=2000, preemptionPolicy="Never")]
 
 
@@ -112,7 +112,7 @@ def update(
 
 
 def stored(document: Document, state: State | None = None, by: Profile | None = None) -> Document:
-    """Give an object as the server stores it, with what only the server makes."""
+    """Return an object as the server stores it, with what only the server makes."""
     verdict = create(document, state, by)
     assert verdict.admitted is not None, verdict.message
     made = {"uid": "1111", "resourceVersion": "7", "creationTimestamp": "2026-11-21T09:00:00Z"}
@@ -120,7 +120,7 @@ def stored(document: Document, state: State | None = None, by: Profile | None = 
 
 
 def changed(document: Document, path: str, value: Any) -> Document:
-    """Give a copy with one field set, or REMOVED; `spec.podGroupTemplates.0.name`."""
+    """Return a copy with one field set, or REMOVED; `spec.podGroupTemplates.0.name`."""
     result = copy.deepcopy(document)
     *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
     place: Any = result
@@ -134,5 +134,5 @@ def changed(document: Document, path: str, value: Any) -> Document:
 
 
 def rules_of(verdict: Verdict) -> list[str]:
-    """Give the ids of what was found."""
+    """Return the ids of what was found."""
     return [finding.rule for finding in verdict.findings]

@@ -25,7 +25,7 @@ PROFILES = [profile("1.36"), profile("1.37"), profile("1.37", "podium"), INHERIT
 
 
 def world(*, default: bool) -> State:
-    """Give a cluster with classes, a group of each family, and perhaps a default class."""
+    """Return a cluster with classes, a group of each family, and perhaps a default class."""
     default_class = [priority_class("std", value=5, globalDefault=True)] if default else []
     made = workload({"podGroupTemplates": [template(priorityClassName=NEVER)]}, native=False)
     return cluster(
@@ -53,7 +53,7 @@ anything = st.recursive(
 
 
 def some(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Document]:
-    """Give documents with any of some fields."""
+    """Return documents with any of some fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 

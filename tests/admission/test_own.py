@@ -35,13 +35,13 @@ PODIUM = profile(rules="podium")
 
 
 def levels(**by_rule: str) -> Profile:
-    """Give Podium's rules with some levels; `_` stands for `-` in a rule's name."""
+    """Return Podium's rules with some levels; `_` stands for `-` in a rule's name."""
     policy = Policy(levels={rule.replace("_", "-"): Level(level) for rule, level in by_rule.items()})
     return profile(rules="podium", policy=policy)
 
 
 def with_group(*, native: bool = True, **spec: Any) -> State:
-    """Give a cluster with a stored group."""
+    """Return a cluster with a stored group."""
     return cluster(stored(group({**GANG, **spec}, native=native), by=PODIUM))
 
 

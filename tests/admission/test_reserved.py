@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Document, list[Document] | None]] = {
 
 
 def _admitted(document: Document, by: Profile) -> Document:
-    """Give what `podium admit` shows, which must be what its patch makes."""
+    """Return the object that `podium admit` shows, which must equal the result of its patch."""
     verdict = review(Request(operation=Operation.CREATE, object=document), cluster(), by)
     assert verdict.admitted is not None, verdict
     assert applied(document, verdict.patch)["spec"].get("tolerations") == verdict.admitted["spec"].get(

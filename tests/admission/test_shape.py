@@ -17,7 +17,7 @@ GROUP = podgroup.SHAPES["v1beta1"]
 
 
 def _nested(struct: Any, name: str) -> type[msgspec.Struct] | None:
-    """Give the Struct that a field of a read holds, in a list or not."""
+    """Return the Struct that a field of a read holds, in a list or not."""
     hint = msgspec.inspect.type_info(struct)
     assert isinstance(hint, msgspec.inspect.StructType)
     field = next(field for field in hint.fields if field.name == name)
@@ -30,7 +30,7 @@ def _nested(struct: Any, name: str) -> type[msgspec.Struct] | None:
 
 
 def _compare(shape: Shape, struct: type[msgspec.Struct], path: str) -> list[str]:
-    """Give what a table and a read of the same struct do not share; a table of metadata knows more."""
+    """Return the fields that a table and a read of the same struct do not share; metadata may have more."""
     ours = {field.name for field in shape.fields}
     theirs = {field.name for field in msgspec.structs.fields(struct)}
     differing = [f"{path}.{name}" for name in (theirs - ours if path.endswith("metadata") else ours ^ theirs)]
@@ -91,7 +91,7 @@ def test_template_writes_null_constraints() -> None:
 
 
 def into(found: str, field: str, go: str) -> str:
-    """Give encoding/json's complaint."""
+    """Return encoding/json's complaint."""
     return f"json: cannot unmarshal {found} into Go struct field {field} of type {go}"
 
 

@@ -30,7 +30,7 @@ PARAMETERS = [pytest.param(case, minor, id=f"{case.id}-{minor}") for case in CAS
 
 
 def field(document: Document, path: str) -> Any:
-    """Give a field by path, REMOVED where it is absent."""
+    """Return a field by path, REMOVED where it is absent."""
     place: Any = document
     for step in path.split("."):
         try:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 
 def path_of(document: Document) -> str:
-    """Give the URL that objects of a kind are created at."""
+    """Return the URL that objects of a kind are created at."""
     api_version, kind = document["apiVersion"], document["kind"]
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     namespace = document["metadata"].get("namespace")
@@ -31,7 +31,7 @@ def path_of(document: Document) -> str:
 
 
 def placed(document: Document, namespace: str) -> Document:
-    """Give an object in the test's namespace."""
+    """Return an object in the test's namespace."""
     if document["kind"] == "PriorityClass":
         return document
     return changed(document, "metadata.namespace", namespace)

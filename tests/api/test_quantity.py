@@ -151,7 +151,7 @@ def _random_text(rng: random.Random) -> str:
 
 
 def _sorted_out(texts: list[str]) -> tuple[list[str], list[str]]:
-    """Give the texts that Podium takes, and those it refuses."""
+    """Return the texts that Podium takes, and those it refuses."""
     good, bad = [], []
     for text in texts:
         try:

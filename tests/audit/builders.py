@@ -44,7 +44,7 @@ def report(*objects: Readable, kubernetes: str = "1.37", **options: object) -> A
 
 
 def findings(rule: str, state: State, kubernetes: str = "1.37") -> list[Finding]:
-    """Give what one rule finds."""
+    """Return the findings of one rule."""
     return audit(state, kubernetes=kubernetes, chosen_by="test", select=[rule]).findings
 
 

@@ -16,7 +16,7 @@ GROUP_LABEL = "scheduling.podium.dev/pod-group"
 
 
 def reference(kind: str, name: str, api_version: str = "", **rest: Any) -> Document:
-    """Give the reference to a controller."""
+    """Return the reference to a controller."""
     found = api_version or next(version for version, each in OWNERS if each == kind)
     return {
         "apiVersion": found,
@@ -29,7 +29,7 @@ def reference(kind: str, name: str, api_version: str = "", **rest: Any) -> Docum
 
 
 def made_by(owner: Document | None, name: str = "p", labels: Mapping[str, str] | None = None) -> Document:
-    """Give a pod that asks for a gang, as its controller sends it."""
+    """Return a pod that asks for a gang, as its controller sends it."""
     metadata: Document = {"name": name, "namespace": NAMESPACE, "labels": {**ASKING, **(labels or {})}}
     if owner is not None:
         metadata["ownerReferences"] = [owner]
@@ -76,7 +76,7 @@ def read_pod(document: Document) -> Pod:
 
 
 def owner(kind: str, name: str, spec: Document | None, **rest: Any) -> Owner:
-    """Give an owner as it is known; `rest` is of its metadata, but for `status`."""
+    """Return an owner as it is known; `rest` is of its metadata, but for `status`."""
     api_version = next(version for version, each in OWNERS if each == kind)
     status = rest.pop("status", None)
     metadata = {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}", **rest}
@@ -85,6 +85,6 @@ def owner(kind: str, name: str, spec: Document | None, **rest: Any) -> Owner:
 
 
 def namespace(**rest: Any) -> Namespace:
-    """Give a namespace that lets its pods ask, unless its `labels` say otherwise."""
+    """Return a namespace that lets its pods ask, unless its `labels` say otherwise."""
     metadata = {"name": NAMESPACE, "labels": {"scheduling.podium.dev/auto-groups": "true"}, **rest}
     return msgspec.convert({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, Namespace)

@@ -32,7 +32,7 @@ V1BETA1 = "scheduling.podium.dev/v1beta1"
 
 
 def member(document: Document, group: str = "train-job", priority: int | None = 0, **rest: Any) -> Pod:
-    """Give a pod that the webhook has labelled; `rest` is of its metadata, but for class and phase."""
+    """Return a pod that the webhook has labelled; `rest` is of its metadata, but for class and phase."""
     class_name, phase = rest.pop("class_name", None), rest.pop("phase", None)
     metadata = document["metadata"] | {"labels": document["metadata"]["labels"] | {GROUP_LABEL: group}} | rest
     spec = {"priority": priority, "priorityClassName": class_name}
@@ -44,7 +44,7 @@ def priority_class(name: str, value: int) -> PriorityClass:
 
 
 def stored(name: str = "train-job", count: int | None = 4, uid: str = "uid-of-train", **rest: Any) -> Any:
-    """Give a group of a gang as it is stored; `rest` is of its metadata, but for the class."""
+    """Return a group of a gang as it is stored; `rest` is of its metadata, but for the class."""
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     spec: Document = {"schedulingPolicy": {"basic": {}} if count is None else {"gang": {"minCount": count}}}
     class_name = rest.pop("class_name", None)
@@ -68,7 +68,7 @@ def job(**spec: Any) -> Any:
 
 
 def state(*objects: Any, native_served: bool = False) -> State:
-    """Give a cluster of these objects."""
+    """Return a cluster of these objects."""
     made = State(native_served=native_served)
     for each in objects:
         made.apply(each)
@@ -76,7 +76,7 @@ def state(*objects: Any, native_served: bool = False) -> State:
 
 
 def wanted(view: State, key: GroupKey = KEY) -> Document | None:
-    """Give the document that is created or applied, None for nothing."""
+    """Return the document that is created or applied, None for nothing."""
     decision = decide(view, key)
     assert decision.again is None
     if not decision.actions:

@@ -29,7 +29,7 @@ LWS_NAME, LWS_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.
 
 
 def changed(pod: Document, labels: Mapping[str, str | None]) -> Document:
-    """Give a pod with other labels; None takes one away."""
+    """Return a pod with other labels; None takes one away."""
     merged = {**pod["metadata"]["labels"], **labels}
     left = {key: value for key, value in merged.items() if value is not None}
     return {**pod, "metadata": {**pod["metadata"], "labels": left}}

@@ -30,7 +30,7 @@ CONTAINER = {"name": "c", "image": "i"}
 
 
 def template(labels: Document | None = None, **spec: Any) -> Document:
-    """Give a pod template that asks for a gang."""
+    """Return a pod template that asks for a gang."""
     return {
         "metadata": {"labels": {**ASKING, **(labels or {})}},
         "spec": {"containers": [CONTAINER], "restartPolicy": "Never", **spec},
@@ -38,7 +38,7 @@ def template(labels: Document | None = None, **spec: Any) -> Document:
 
 
 def definition(kind: str) -> Document:
-    """Give a custom resource that takes what is written; the objects' shape is the tests' matter."""
+    """Return a custom resource that takes what is written; the objects' shape is the tests' matter."""
     group, _, version = FOREIGN[kind].rpartition("/")
     plural = f"{kind.lower()}s"
     anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -100,7 +100,7 @@ class Space:
         return {pod["metadata"]["name"]: pod for pod in listed}
 
     def wait_pods(self, count: int) -> dict[str, Document]:
-        """Give the pods when there are as many that stay."""
+        """Return the pods when there are as many that stay."""
         found: dict[str, Document] = {}
 
         def there() -> bool:
@@ -115,7 +115,7 @@ class Space:
         return found
 
     def members(self) -> dict[str, set[str]]:
-        """Give the pods by the group that they name, the empty text for none."""
+        """Return the pods by the group that they name, the empty text for none."""
         named: dict[str, set[str]] = {}
         for name, pod in self.pods().items():
             named.setdefault(pod["metadata"]["labels"].get(GROUP_LABEL, ""), set()).add(name)
@@ -126,13 +126,13 @@ class Space:
         return {group["metadata"]["name"]: group for group in listed}
 
     def wait_group(self, name: str, reached: Callable[[Document], bool] = bool) -> Document:
-        """Give a group when it is there and as it should be."""
+        """Return a group when it is there and as it should be."""
         until(lambda: reached(self.groups().get(name, {})), f"group {name} in {self.name}")
         return self.groups()[name]
 
 
 def controlled(owner: Document) -> list[Document]:
-    """Give the reference by which an object is its maker's."""
+    """Return the reference by which an object is its maker's."""
     metadata = owner["metadata"]
     reference = {key: owner[key] for key in ("apiVersion", "kind")}
     return [{**reference, "name": metadata["name"], "uid": metadata["uid"], "controller": True}]

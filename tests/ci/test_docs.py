@@ -56,7 +56,7 @@ def test_every_field_of_the_configuration_is_documented() -> None:
 
 
 def _dated(ignore: dict[str, Any]) -> dict[str, Any]:
-    """Give an ignore with its day as text: PyYAML makes a date of it, our reader does not."""
+    """Return an ignore with its day as text: PyYAML makes a date of it, our reader does not."""
     return {**ignore, "expires": str(ignore["expires"])}
 
 

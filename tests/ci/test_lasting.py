@@ -41,7 +41,7 @@ def document(
 
 
 def lasting(*documents: Document) -> str:
-    """Give the lasting name of the last of some objects."""
+    """Return the lasting name of the last of some objects."""
     text = b"\n".join(json.dumps(each).encode() for each in documents)
     state = load_state(split(text, "cluster.json"), strict=True).state
     last = documents[-1]

@@ -40,7 +40,7 @@ class _Converter(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature of the library
-        """Say nothing: a failure shows in the API server's answer."""
+        """Log nothing: a failure shows in the API server's answer."""
 
 
 @contextlib.contextmanager

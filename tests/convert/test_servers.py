@@ -74,7 +74,7 @@ def converted(items: list[dict[str, Any]], target: str, namespace: str) -> str:
 
 
 def stored(server: Server, namespace: str, group: str) -> list[dict[str, Any]]:
-    """Give the workload and the group of an API as kubectl prints them."""
+    """Return the workload and the group of an API as kubectl prints them."""
     names = ",".join(f"{kind}.{group}" for kind in KINDS)
     items: list[dict[str, Any]] = json.loads(server.kubectl("get", names, "-n", namespace, "-o", "json"))[
         "items"
@@ -83,7 +83,7 @@ def stored(server: Server, namespace: str, group: str) -> list[dict[str, Any]]:
 
 
 def specs(items: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Give kind and spec of every object, without nulls and without the zero that Priority writes."""
+    """Return kind and spec of every object, without nulls and without the zero that Priority writes."""
     return [(item["kind"], plain(item["spec"])) for item in items]
 
 

@@ -21,7 +21,7 @@ SERVED = [
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every schema inside a schema, with its path."""
+    """Yield every schema inside a schema, with its path."""
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
         yield from nodes(inner, f"{path}.{name}")

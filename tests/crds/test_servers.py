@@ -24,7 +24,7 @@ NUMBERS = itertools.count()
 
 
 def in_group(crd: dict[str, Any], name: str) -> dict[str, Any]:
-    """Give a definition under another group."""
+    """Return a definition under another group."""
     moved = copy.deepcopy(crd)
     moved["spec"]["group"] = name
     moved["metadata"]["name"] = f"{moved['spec']['names']['plural']}.{name}"
@@ -78,7 +78,7 @@ class Objects:
         return self.server.request("PUT", path, stored | {"spec": wanted})
 
     def judged(self, case: Case) -> tuple[int, Causes]:
-        """Give the code and the causes of what a case does last."""
+        """Return the code and the causes of what a case does last."""
         code, answer = self.create(case.spec)
         if case.after is not None:
             assert code == 201, answer
@@ -87,7 +87,7 @@ class Objects:
 
 
 def causes(answer: dict[str, Any]) -> Causes:
-    """Give (field, message) of each cause of a refusal."""
+    """Return (field, message) of each cause of a refusal."""
     given = (answer.get("details") or {}).get("causes") or []
     return sorted(
         (cause["field"], cause["message"])
@@ -122,7 +122,7 @@ def test_a_schema_judges_as_upstream_does(server: Server, shared: str, case: Cas
 
 
 def code_of(case: Case, wanted: Causes) -> int:
-    """Give the code of a refusal, a create or an update."""
+    """Return the code of a refusal, a create or an update."""
     return 422 if wanted else 201 if case.after is None else 200
 
 

@@ -104,12 +104,12 @@ def _state(documents: Mapping[Identity, Document], profile: Profile) -> State:
 
 
 def _current(document: Document) -> Document:
-    """Give a stored object with the version that requests were sent with."""
+    """Return a stored object with the version that requests were sent with."""
     return {**document, "metadata": {**document["metadata"], "resourceVersion": CURRENT, "uid": UID}}
 
 
 def _comparable(document: Document | None) -> Document | None:
-    """Give what must agree of an object as stored."""
+    """Return the parts of a stored object that must agree."""
     if document is None:
         return None
     if document["kind"] != Kind.POD:

@@ -50,7 +50,7 @@ def record(
 
 
 def header(server: Requests, minor: str, seed: int, *, workload_api: bool) -> Header:
-    """Say what a server is and holds before the first scenario; it may have no default class."""
+    """Return a server's version and its objects before the first scenario; it may have no default class."""
     version = _must(server, "GET", "/version")["gitVersion"].removeprefix("v")
     classes = [
         canonical({**item, "apiVersion": f"{GROUP}/v1", "kind": "PriorityClass"})

@@ -40,7 +40,7 @@ def swap(path: str) -> Edit:
 
 
 def edited(document: dict[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
-    """Give a changed copy; an edit whose place an earlier one took away changes nothing."""
+    """Return a changed copy; an edit whose place an earlier one took away changes nothing."""
     result = copy.deepcopy(document)
     for edit in edits:
         _apply(result, edit)

@@ -76,7 +76,7 @@ EXPLAINED = (
 
 
 def explanation(exchange: Exchange, what: str, server: Any, ours: Any) -> str | None:
-    """Give the name of what explains one difference, if anything does."""
+    """Return the name of what explains one difference, if anything does."""
     for candidate in EXPLAINED:
         if candidate.what == what and candidate.applies(exchange, server, ours):
             return candidate.name

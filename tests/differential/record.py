@@ -16,7 +16,7 @@ from podium.controlplane.releases import RELEASES, Release
 
 
 def report(recorded: recording.Recording) -> str:
-    """Say how often each rule fired, which differences were explained, and print the others in full."""
+    """Return how often each rule fired, the explained differences, and the others in full."""
     rules: Counter[str] = Counter()
     explained: Counter[str] = Counter()
     unexplained: list[str] = []

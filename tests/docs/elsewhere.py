@@ -17,7 +17,7 @@ class Elsewhere(NamedTuple):
 
 
 def elsewhere(line: str) -> Elsewhere | None:
-    """Give why a command is not run here; None if it is."""
+    """Return the reason why a command does not run here, None if it does."""
     return next((each for each in ELSEWHERE if re.match(each.begins, line)), None)
 
 

@@ -29,14 +29,14 @@ class Command(NamedTuple):
 
 @cache
 def pages() -> dict[str, Path]:
-    """Give each page by the name that its test has: README's is `readme`."""
+    """Return each page by the name that its test has: README's is `readme`."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return {path.stem.lower().replace("-", "_"): path for path in found}
 
 
 @cache
 def commands(path: Path) -> tuple[Command, ...]:
-    """Give the commands of a page in its order."""
+    """Return the commands of a page in its order."""
     text = path.read_text(encoding="utf-8")
     found = [
         (fence.start(), each)
@@ -74,7 +74,7 @@ def _block(heading: str, fence: "re.Match[str]") -> list[Command]:
 
 
 def stray(path: Path) -> list[str]:
-    """Give what looks like a command in a block that no test runs: indented, or fenced as something else."""
+    """Return lines like commands in a block that no test runs: indented, or fenced as something else."""
     text = path.read_text(encoding="utf-8")
     rest = _FENCE.sub(lambda fence: "" if fence["language"] in ("console", "sh") else fence[0], text)
     indented = re.findall(r"^(?: {4}.*\n)+", rest, re.MULTILINE)

@@ -29,14 +29,14 @@ _PODIUM = "scheduling.podium.dev/v1beta1"
 
 
 def _group(api: str, name: str, namespace: str = "default") -> dict[str, Any]:
-    """Give a group of the class research."""
+    """Return a group of the class research."""
     spec = {"priorityClassName": "research", "schedulingPolicy": {"gang": {"minCount": 2}}}
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:
-    """Give a pod of team-a."""
+    """Return a pod of team-a."""
     containers = [{"name": "main", "image": "registry.example/train"}]
     spec = {"schedulerName": "podium-scheduler", "containers": containers, **spec}
     return {

@@ -47,7 +47,7 @@ STRANGER = authority(NOW - timedelta(days=1), NOW + timedelta(days=1))
 
 
 def leaf(days: float, *, names: tuple[str, ...] = NAMES, ca: certificates.Pair = CA) -> str:
-    """Give a certificate that has this many days to live, as a Secret holds it."""
+    """Return a certificate that has this many days to live, as a Secret holds it."""
     start = NOW - timedelta(days=20)
     pair = certificates.leaf(ca, certificates.new_key(), names, start, NOW + timedelta(days=days))
     return encoded(pair.certificate)
@@ -124,7 +124,7 @@ def listed(*items: Document) -> Document:
 
 
 def group(name: str, *versions: str) -> Document:
-    """Give an API group as discovery lists it."""
+    """Return an API group as discovery lists it."""
     served = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
     return {"name": name, "versions": served}
 
@@ -145,7 +145,7 @@ def lease(component: str, now: datetime = NOW) -> Document:
 
 
 def webhook(configuration: str, **changes: Any) -> Document:
-    """Give a configuration of somebody else, whose one webhook is asked about all new pods."""
+    """Return a configuration of somebody else, whose one webhook is asked about all new pods."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     each = {
         "name": f"{configuration}.example.com",

@@ -31,7 +31,7 @@ def audited(file: str, *args: str) -> Audited:
 
 
 def waiting(file: str) -> dict[str, int]:
-    """Give how many pods of each group the real scheduler left pending."""
+    """Return the number of pods of each group that the real scheduler left pending."""
     with gzip.open(EXAMPLES / file) as text:
         items = json.load(text)["items"]
     counts: dict[str, int] = {}

@@ -112,7 +112,7 @@ class Pair:
         return Where(f"/namespaces/{self.space.name}/podgroups/[^/]+/status$")
 
     def done(self, contender: Contender) -> list[Call]:
-        """Give the writes to conditions here that were done on a replica's way, in order."""
+        """Return the writes to conditions here that were done on a replica's way, in order."""
         return [call for call in contender.proxy.writes(self.status) if call.code == 200]
 
     @property
@@ -182,7 +182,7 @@ def stormy(name: str) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def pair(where: Place, folder: Path, terms: Terms = TERMS) -> Iterator[Pair]:
-    """Give two replicas behind their proxies."""
+    """Yield two replicas behind their proxies."""
     lease = (where.server.new_namespace("lease-"), "podium")
     with contextlib.ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(where.server).running()) for _ in range(2)]
@@ -263,12 +263,12 @@ class Storm:
 
 
 def version(call: Call) -> int:
-    """Give the resourceVersion that a write made."""
+    """Return the resourceVersion that a write made."""
     return int(msgspec.json.decode(call.answer)["metadata"]["resourceVersion"])
 
 
 def _blind(calls: list[Call]) -> list[str]:
-    """Give the writes that changed nothing, or do not say what they were decided from."""
+    """Return the writes that changed nothing, or do not say what they were decided from."""
     found = []
     for call in calls:
         metadata = msgspec.json.decode(call.body)["metadata"]

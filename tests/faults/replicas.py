@@ -85,7 +85,7 @@ def _backend(replica: Running) -> Backend:
 
 @contextlib.contextmanager
 def fleet(server: Server, logs: Path, count: int = 2, **wanted: Any) -> Iterator[Fleet]:
-    """Give replicas that are ready; `wanted` are fields of `Wanted`."""
+    """Yield replicas that are ready; `wanted` are fields of `Wanted`."""
     with Balancer().running() as balancer, contextlib.closing(Fleet(server, logs, balancer, wanted)) as made:
         for _ in range(count):
             made.start()

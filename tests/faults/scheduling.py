@@ -17,7 +17,7 @@ CHEAPEST = [f"low-{node}-{index}" for node in range(MEMBERS) for index in range(
 
 @contextlib.contextmanager
 def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
-    """Give a yard of a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
+    """Yield a yard of a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
     with world.yard() as made:
         made.nodes(len(worth))
         for node, priorities in enumerate(worth):

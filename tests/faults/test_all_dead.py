@@ -50,7 +50,7 @@ def until_gone(cluster: Server, path: str) -> None:
 
 
 def settled(cluster: Server) -> str:
-    """Give a new namespace in which pods can be made."""
+    """Return a new namespace in which pods can be made."""
     name = cluster.new_namespace()
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     until(lambda: cluster.request("GET", account)[0] == 200, "the namespace's account")
@@ -81,7 +81,7 @@ class Space:
 
 
 def failures(replica_metrics: str) -> float:
-    """Give the exceptions that a replica has counted."""
+    """Return the exceptions that a replica has counted."""
     return sum(
         sample.value
         for family in text_string_to_metric_families(replica_metrics)

@@ -199,7 +199,7 @@ class Stage:
         return run.steps
 
     def held(self, server: Server) -> list[dict[str, Any]]:
-        """Give the Leases that were not given back."""
+        """Return the Leases that were not given back."""
         leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
         return [
             each

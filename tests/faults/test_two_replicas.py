@@ -115,12 +115,12 @@ def nothing_lost(writer: Writer, pair: Fleet, *, api_server_away: bool = False) 
 
 
 def refused(record: Record, kind: str) -> list[Write]:
-    """Give the writes that were refused; a guard that a failing webhook leaves open refuses too little."""
+    """Return the writes that were refused; a guard that a failing webhook leaves open refuses too little."""
     return [write for write in record.failures(kind) if write.code >= 300]
 
 
 def late(record: Record) -> list[Write]:
-    """Give what went wrong among the last writes, when the fault should be over."""
+    """Return the failures among the last writes, when the fault should be over."""
     return [write for write in sorted(record.writes)[-FEW // 2 :] if write.wrong]
 
 
@@ -130,7 +130,7 @@ def listed(writes: Iterable[Write]) -> str:
 
 
 def leaves(fleet: Fleet) -> list[str]:
-    """Give the fingerprint of the leaf that each replica has loaded last."""
+    """Return the fingerprint of the leaf that each replica has loaded last."""
     return [
         [event["leaf"] for event in replica.events if event["event"] == "certificate loaded"][-1]
         for replica in fleet.replicas
@@ -138,7 +138,7 @@ def leaves(fleet: Fleet) -> list[str]:
 
 
 def bundle(server: Server) -> bytes:
-    """Give the CAs that the API server trusts."""
+    """Return the CAs that the API server trusts."""
     code, read = server.request("GET", CONFIGURATION)
     assert code == 200, read
     (client,) = {each["clientConfig"]["caBundle"] for each in read["webhooks"]}

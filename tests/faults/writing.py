@@ -72,11 +72,11 @@ class Record:
         self.writes: list[Write] = []
 
     def failures(self, *kinds: str) -> list[Write]:
-        """Give the writes that went wrong, of these kinds or of all."""
+        """Return the writes that went wrong, of these kinds or of all."""
         return [write for write in list(self.writes) if write.wrong and (not kinds or write.kind in kinds)]
 
     def unanswered(self) -> list[Write]:
-        """Give the writes that no API server answered."""
+        """Return the writes that no API server answered."""
         return [write for write in list(self.writes) if not write.code]
 
     def done(self, kind: str, action: str) -> int:
@@ -87,11 +87,11 @@ class Record:
 
     @property
     def slowest(self) -> float:
-        """Give the longest write in seconds."""
+        """Return the longest write in seconds."""
         return max(write.seconds for write in list(self.writes))
 
     def __str__(self) -> str:
-        """Say what the machine gave: fewer writes a second than wanted when it has other work."""
+        """Return the rate the machine reached: fewer writes a second than wanted when it has other work."""
         writes = sorted(self.writes)
         rate = len(writes) / (writes[-1].ended - writes[0].began)
         return f"{len(writes)} writes, {rate:.0f} a second, the slowest {self.slowest:.3f} s"
@@ -178,7 +178,7 @@ class Writer:
 
 
 def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
-    """Say what is wrong with an answer, if anything."""
+    """Return the fault of an answer, empty without one."""
     said = str(answer.get("message", answer) if isinstance(answer, dict) else answer)
     if action == "leave":
         refused = code >= 400 and "pods.podium.dev" in said and GROUP_LABEL in said
@@ -191,13 +191,13 @@ def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
 
 
 def group(name: str, class_name: str = CLASS) -> dict[str, Any]:
-    """Give a PodGroup with a class and without its integer."""
+    """Return a PodGroup with a class and without its integer."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": class_name}
     return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
 def member(name: str) -> dict[str, Any]:
-    """Give a pod that is a member of the group of its name."""
+    """Return a pod that is a member of the group of its name."""
     spec = {
         "priorityClassName": CLASS,
         "terminationGracePeriodSeconds": 0,
@@ -214,7 +214,7 @@ def new_class(server: Server, name: str = CLASS) -> None:
 
 
 def webhook_failures(server: Server) -> Counter[str]:
-    """Give how many calls of each webhook failed, as the API server has counted since it started."""
+    """Return the number of failed calls of each webhook, as counted by the API server since it started."""
     code, text = server.request("GET", "/metrics")
     assert code == 200, text
     counted: Counter[str] = Counter()

@@ -78,7 +78,7 @@ class TestResults:
 
 
 def _milli(pod: Any) -> int:
-    """Give what a pod asks for, in thousandths of a cpu."""
+    """Return the cpu request of a pod in thousandths."""
     text = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
 

@@ -71,7 +71,7 @@ def run(*arguments: str) -> Result:
 
 
 def line(*arguments: str) -> str:
-    """Give the line that a command ends with."""
+    """Return the line that a command ends with."""
     error = run(*arguments).exception
     assert isinstance(error, PodiumError)
     assert "\n" not in str(error)

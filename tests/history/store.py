@@ -61,13 +61,13 @@ class Store:
             pass
 
     def plans(self) -> list[RecordedPlan]:
-        """Give all plans that are stored, in the order of the objects."""
+        """Return all plans that are stored, in the order of the objects."""
         ordered = sorted(self.records.values(), key=lambda each: each.sequence)
         return [each for record in ordered for each in record.plans]
 
 
 def new_leader(store: Store) -> Ring:
-    """Give the ring of who takes over."""
+    """Return the ring of who takes over."""
     ring = Ring(NAME)
     ring.restore(list(store.records.values()))
     return ring

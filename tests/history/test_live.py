@@ -48,7 +48,7 @@ def yard(both: World, records_namespace: str) -> Iterator[Yard]:
 
 
 def plans(yard: Yard) -> list[RecordedPlan]:
-    """Give what is written down about a yard."""
+    """Return the recorded plans of a yard."""
     code, read = yard.server.request("GET", RECORDS)
     assert code == 200, read
     records = msgspec.convert(read["items"], list[PreemptionRecord])

@@ -81,7 +81,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def conditions(server: Server, path: str) -> set[str]:
-    """Give the conditions that hold; a schema that is not structural would be one that does not belong."""
+    """Return the conditions that hold; a schema that is not structural would be one that does not belong."""
     code, read = server.request("GET", path)
     assert code == 200, read
     return {each["type"] for each in read["status"].get("conditions") or () if each["status"] == "True"}
@@ -142,7 +142,7 @@ def test_records_are_listed_with_the_rest_of_podium(own: Server) -> None:
 
 
 def stored(server: Server, namespace: str) -> list[RecordedPlan]:
-    """Give the plans that are stored, by object."""
+    """Return the plans that are stored, by object."""
     code, read = server.request("GET", path_of(namespace))
     assert code == 200, read
     records = msgspec.convert(read["items"], list[PreemptionRecord])

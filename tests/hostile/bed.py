@@ -39,7 +39,7 @@ class Bed:
 
     @contextlib.contextmanager
     def tenant(self, prefix: str) -> Iterator[Tenant]:
-        """Give a connection of the tenant's, whose objects' names begin so."""
+        """Yield a connection of the tenant's, whose objects' names begin so."""
         with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
             yield made
 
@@ -110,7 +110,7 @@ class Bed:
 
 @contextlib.contextmanager
 def bed(minor: str, folder: Path) -> Iterator[Bed]:
-    """Give the bed of a minor of Kubernetes, settled."""
+    """Yield the bed of a minor of Kubernetes, settled."""
     with (
         exclusive(RELEASES[minor], apiserver=_APISERVER) as server,
         kubelets(server, folder),

@@ -90,7 +90,7 @@ class Installation:
             each.kill()
 
     def leadership(self, component: str) -> Leadership:
-        """Give the state of a component's Lease."""
+        """Return the state of a component's Lease."""
         code, lease = self.server.request("GET", f"{_LEASES}/podium-{component}")
         spec = lease["spec"] if code == 200 else {}
         return Leadership(spec.get("holderIdentity") or "", spec.get("leaseTransitions") or 0)
@@ -166,7 +166,7 @@ class Installation:
 
 @contextlib.contextmanager
 def installation(server: Server, folder: Path) -> Iterator[Installation]:
-    """Give an installation that works; its processes end with the block."""
+    """Yield an installation that works; its processes end with the block."""
     made = Installation(server, folder)
     with contextlib.closing(made):
         made.install()

@@ -108,7 +108,7 @@ class Tenant:
 
     @contextlib.contextmanager
     def another(self, prefix: str) -> Iterator["Tenant"]:
-        """Give another connection, for another thread; what it writes counts as written here."""
+        """Yield another connection, for another thread; what it writes counts as written here."""
         with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
             made.collections = self.collections
             yield made

@@ -90,19 +90,19 @@ class History:
         self.horizon = self.version
 
     def since(self, version: int) -> list[bytes] | None:
-        """Give what a watch from a moment says; None when that moment is forgotten."""
+        """Return the lines of a watch from a version; None when that version is forgotten."""
         if version < self.horizon:
             return None
         return [event(each.type, each.object) for each in self.changes if each.version > version]
 
     def readable(self) -> dict[str, str]:
-        """Give the truth: resourceVersion by name, of what can be read."""
+        """Return the truth: resourceVersion by name, of what can be read."""
         return {
             name: obj["metadata"]["resourceVersion"] for name, obj in self.objects.items() if is_readable(obj)
         }
 
     def unreadable(self) -> dict[str, set[str]]:
-        """Give the rest: by name, the resourceVersions at which the object could be read."""
+        """Return the rest: by name, the resourceVersions at which the object could be read."""
         return {
             name: {
                 change.object["metadata"]["resourceVersion"]

@@ -33,7 +33,7 @@ class Time:
         await done
 
     def clock(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
     def advance(self, seconds: float) -> None:
@@ -71,7 +71,7 @@ class Resource:
         await self._say(b"")
 
     async def hold(self) -> None:
-        """Say nothing more."""
+        """Send nothing more."""
         await asyncio.Event().wait()
 
     def allow(self) -> None:
@@ -140,7 +140,7 @@ class Scene:
         return sum(path == "/apis" for _, path, _ in self.fake.requests)
 
     def events(self) -> list[str]:
-        """Give what was said, with the resource it was said of."""
+        """Return the log events, each with its resource."""
         return [" ".join([what, fields.get("resource", "")]).strip() for what, fields in self.said]
 
 

@@ -65,7 +65,7 @@ class Script:
         self._count = len(answers)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Give the next answer."""
+        """Return the next answer."""
         self.asked.append(_question(dict(request.query)))
         answer = next(self._rest, Stream((), "hold"))
         if len(self.asked) >= self._count:
@@ -105,7 +105,7 @@ def _page(answer: Page) -> web.Response:
 
 
 def _question(query: dict[str, str]) -> str:
-    """Say in a word or two what was asked; the parameters of each kind of question are fixed."""
+    """Return the kind of a request in a word or two; the parameters of each kind are fixed."""
     if "limit" in query:
         assert query.pop("limit") == "500"
         assert not set(query) - {"continue"}
@@ -133,7 +133,7 @@ class Scene:
 
     @property
     def classes(self) -> dict[str, str | None]:
-        """Give resourceVersion by name, as readers see it."""
+        """Return resourceVersion by name, as readers see it."""
         return {name: found.metadata.resourceVersion for name, found in self.state.classes.items()}
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -149,7 +149,7 @@ class Scene:
         await asyncio.sleep(0)
 
     def world(self) -> World:
-        """Give the informer its world."""
+        """Return the clock, log and callbacks of the informer."""
         return World(
             clock=self._clock,
             sleep=self.sleep,

@@ -83,7 +83,7 @@ def _create_class(server: Server, when: str) -> None:
 
 
 def _value(process: Running, name: str, **labels: str) -> float:
-    """Give the value of a series, summed up over the labels that are not given."""
+    """Return the value of a series, summed up over the labels that are not given."""
     families = text_string_to_metric_families(process.get("/metrics")[1])
     return sum(
         sample.value

@@ -62,13 +62,13 @@ class Scene:
         return answer
 
     def truth(self, server: Server, path: str) -> dict[str, str]:
-        """Give resourceVersion by name as the server lists them."""
+        """Return resourceVersion by name as the server lists them."""
         code, listed = server.request("GET", path)
         assert code == 200, listed
         return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed["items"]}
 
     def classes(self) -> dict[str, str | None]:
-        """Give resourceVersion by name as readers see them."""
+        """Return resourceVersion by name as readers see them."""
         return {name: found.metadata.resourceVersion for name, found in self.state.classes.items()}
 
 

@@ -57,7 +57,7 @@ EVERY_KIND: list[Readable] = [
 
 
 def _contents(state: State) -> dict[str, Any]:
-    """Give every index of a state, the revision apart."""
+    """Return every index of a state, the revision apart."""
     return {name: value for name, value in vars(state).items() if name != "revision"}
 
 

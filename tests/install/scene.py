@@ -40,7 +40,7 @@ def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code
 
 @contextlib.contextmanager
 def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
-    """Give a command of ours that has just said something; the block ends it, or it is killed."""
+    """Yield a command of ours that has just said something; the block ends it, or it is killed."""
     line = _line(server, arguments, None)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -118,14 +118,14 @@ def _bindings() -> str:
 
 
 def json_of(server: Server, path: str) -> Any:
-    """Give what is at a path, None where there is nothing; on a connection of its own, for any thread."""
+    """Return the object at a path, None without one; on a connection of its own, for any thread."""
     with contextlib.closing(server.access.client()) as client:
         code, answer = client.request("GET", path)
         return answer if code == 200 else None
 
 
 def stock(server: Server) -> dict[str, Any]:
-    """Give everything of every listable resource, by its path, without what moves by itself."""
+    """Return everything of every listable resource, by its path, without what moves by itself."""
     found: dict[str, Any] = {}
 
     def listed(path: str, of: str) -> list[Any]:
@@ -189,7 +189,7 @@ def route(server: Server, url: str) -> None:
 
 
 def stored(server: Server, path: str) -> Any:
-    """Give what is at a path, where there must be something."""
+    """Return the object at a path, where there must be one."""
     code, answer = server.request("GET", path)
     assert code == 200, answer
     return answer

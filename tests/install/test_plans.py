@@ -275,7 +275,7 @@ def _resources(namespace: str = "team", *finalizers: str) -> dict[str, list[Docu
 
 
 def _order(planned: uninstall.Plan) -> list[str]:
-    """Give the kinds that are deleted, and the other steps, in order."""
+    """Return the kinds that are deleted, and the other steps, in order."""
     order = []
     for step in planned.steps:
         if isinstance(step, uninstall.Remove):
@@ -362,7 +362,7 @@ _GOES = {"type": "DisruptionTarget", "status": "True"}
 
 
 def _said(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
-    """Give a group with conditions, by who has written them with which operation."""
+    """Return a group with conditions, by who has written them with which operation."""
     fields = [
         {
             "manager": manager,
@@ -535,7 +535,7 @@ def test_what_is_no_more_part_of_it_goes_last() -> None:
 
 
 def _noted(document: Document, fields: Document, **entry: str) -> Document:
-    """Give an object as the server notes that our applies own some of its fields."""
+    """Return an object as the server notes that our applies own some of its fields."""
     whole = {"manager": MANAGER, "operation": "Apply", **entry, "fieldsV1": fields}
     return {**document, "metadata": {**document["metadata"], "managedFields": [whole]}}
 

@@ -41,7 +41,7 @@ _IMAGE = "registry.example.com:5000/podium"
 
 
 def _older(release: str = _OLD) -> list[Document]:
-    """Give the manifests of another version, which has a role that this one has not."""
+    """Return the manifests of another version, which has a role that this one has not."""
     documents = manifests("scheduler", f"{_IMAGE}:{release}")
     for each in documents:
         if each["kind"] == "Deployment":
@@ -52,7 +52,7 @@ def _older(release: str = _OLD) -> list[Document]:
 
 
 def _serving_more(documents: Sequence[Document]) -> list[Document]:
-    """Give manifests that serve groups in another version, too."""
+    """Return manifests that serve groups in another version, too."""
     for each in documents:
         if each["metadata"]["name"] == _GROUPS:
             versions = each["spec"]["versions"]
@@ -167,7 +167,7 @@ def _served(server: Server) -> set[str]:
 
 
 def _without_the_stored() -> list[Document]:
-    """Give the groups' definition of a version that knows nothing of v1beta1."""
+    """Return the groups' definition of a version that knows nothing of v1beta1."""
     (definition,) = [each for each in manifests("admission", None) if each["metadata"]["name"] == _GROUPS]
     (older, _) = definition["spec"]["versions"]
     older["storage"] = True
@@ -229,7 +229,7 @@ def test_from_version_to_version(cluster: Server, tmp_path: Path) -> None:
 
 
 def _reached_at(documents: Sequence[Document], url: str) -> list[Document]:
-    """Give manifests whose webhooks are called at a URL: services do not route here."""
+    """Return manifests whose webhooks are called at a URL: services do not route here."""
     text = json.dumps(documents)
     return list(json.loads(re.sub(r'"service": \{[^}]*"path": "([^"]+)"[^}]*\}', rf'"url": "{url}\1"', text)))
 

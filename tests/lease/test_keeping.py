@@ -17,7 +17,7 @@ _REFUSED = Fate(code=500)
 
 
 def _acting(world: World) -> Callable[[], None]:
-    """Give a check that the process may act at every moment."""
+    """Return a check that the process may act at every moment."""
 
     def check() -> None:
         assert world["a"].may_act()

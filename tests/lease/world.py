@@ -148,7 +148,7 @@ class _Loop(asyncio.BaseEventLoop):
         self.run_forever()
 
     def due(self) -> float:
-        """Give when something is to be done next, by its own clock."""
+        """Return when the next callback is due, by the loop's own clock."""
         if self._ready:  # type: ignore[attr-defined]  # there is no public way to ask
             return -math.inf
         return self._scheduled[0].when() if self._scheduled else math.inf  # type: ignore[attr-defined]
@@ -198,7 +198,7 @@ class Process:
             self.loop.call_soon(self.task.cancel)
 
     def due(self) -> float:
-        """Give when it wants to run, in the world's time."""
+        """Return when it next runs, in the world's time."""
         if not self.alive:
             return math.inf
         wanted = (self.loop.due() - self.offset) / self.rate
@@ -377,7 +377,7 @@ class World:
 
 
 def leading(*fates: Fate, random: Callable[[], float] = lambda: 0.5) -> World:
-    """Give a world whose one process leads; `fates` are those of the requests after that."""
+    """Return a world whose one process leads; `fates` are those of the requests after that."""
     world = World(fates=[FINE, FINE, *fates], random=random)
     world["a"].start()
     world.run(5.0, until=world["a"].works)
@@ -386,7 +386,7 @@ def leading(*fates: Fate, random: Callable[[], float] = lambda: 0.5) -> World:
 
 
 def empty(world: World) -> Callable[[], None]:
-    """Give what empties the lease by hand, if there is one."""
+    """Return a function that empties the lease by hand, if there is one."""
 
     def do() -> None:
         if world.server.lease is not None:
@@ -396,5 +396,5 @@ def empty(world: World) -> Callable[[], None]:
 
 
 def methods(world: World) -> str:
-    """Give the methods of all requests that arrived."""
+    """Return the methods of all requests that arrived."""
     return " ".join(request.method for request in world.server.requests)

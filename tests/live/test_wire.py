@@ -336,7 +336,7 @@ async def test_closing_does_not_wait_for_what_was_made_for_nobody(monkeypatch: p
 
 
 async def _hear(pieces: list[bytes]) -> Answer | Exception:
-    """Give what one request ends with when the server says these pieces and closes."""
+    """Return the result of one request when the server sends these pieces and closes."""
     pool = Pool(urlsplit("http://server"), None, None)
     exchange = wire._Exchange(pool, asyncio.get_running_loop())
     exchange.connection_made(cast("Any", _Transport()))

@@ -156,7 +156,7 @@ class Query:
 
 
 def _joined(left: Labels, operator: str, right: Labels) -> Labels:
-    """Give the labels that every series of two operands' result has."""
+    """Return the labels that every series of two operands' result has."""
     if left is None or right is None:
         return left if right is None else right
     return left if operator in {"and", "unless"} else left & right

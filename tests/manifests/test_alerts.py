@@ -39,18 +39,18 @@ class Scene(NamedTuple):
 
 
 def _on(metric: str, values: str, **labels: str) -> dict[str, str]:
-    """Give one series of a metric, as one replica tells it."""
+    """Return one series of a metric, as one replica tells it."""
     written = ",".join(f'{name}="{value}"' for name, value in {"instance": "a", **labels}.items())
     return {f"{metric}{{{written}}}": values}
 
 
 def _both(metric: str, first: str, second: str) -> dict[str, str]:
-    """Give a series of each replica."""
+    """Return a series of each replica."""
     return {**_on(metric, first), **_on(metric, second, instance="b")}
 
 
 def _waits(bucket: str) -> dict[str, str]:
-    """Give a histogram of waits that all end within a bucket."""
+    """Return a histogram of waits that all end within a bucket."""
     bounds = ["1.0", "2.5", "5.0", "10.0", "30.0", "+Inf"]
     return {
         f'podium_queue_wait_seconds_bucket{{instance="a",le="{bound}"}}': _RISES
@@ -292,7 +292,7 @@ def _promtool() -> str:
 
 
 def _told(scene: Scene) -> list[dict[str, Any]]:
-    """Give what promtool is to expect of an alert at `_FIRING`."""
+    """Return the alerts that promtool is to expect at `_FIRING`."""
     if scene.fires is None:
         return []
     (rule,) = [rule for rule in _RULES if rule["alert"] == scene.alert]

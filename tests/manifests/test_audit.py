@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 def _granted(account: str) -> set[Use]:
-    """Give what the manifests grant an account, each name by itself."""
+    """Return the rights that the manifests grant an account, each name by itself."""
     return {
         Use(grant.where, grant.group, grant.resource, grant.verb, name)
         for grant in installed(account, rendered("scheduler"))
@@ -81,7 +81,7 @@ class Audit(NamedTuple):
     log: Path
 
     def asked(self, account: str) -> Iterator[tuple[Use, int]]:
-        """Give what an account asked for of resources, and the answers' codes."""
+        """Yield an account's requests for resources, and the answers' codes."""
         for line in self.log.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             asked = event.get("objectRef", {})
@@ -92,7 +92,7 @@ class Audit(NamedTuple):
                 yield use, event["responseStatus"]["code"]
 
     def unused(self, account: str) -> list[str]:
-        """Give the rights of an account that it has not used."""
+        """Return the rights of an account that it has not used."""
         uses = {use for use, _ in self.asked(account)}
         return _told(right for right in _granted(account) if not any(map(right.covers, uses)))
 
@@ -147,7 +147,7 @@ def _register(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> N
 
 
 def _listed(proxy: Proxy) -> set[tuple[str, ...]]:
-    """Give the group and resource of each kind that was listed of a proxy."""
+    """Return the group and resource of each kind that was listed of a proxy."""
     return {right[:2] for right in asked(proxy) if right is not None and right.verb == "list"}
 
 

@@ -49,7 +49,7 @@ def _kubectl() -> str:
 
 
 def _values(toggles: frozenset[str] = frozenset(), **changes: Any) -> dict[str, Any]:
-    """Give the default values with some toggles on, and the namespace, as kustomize has it."""
+    """Return the default values with some toggles on, and the namespace, as kustomize has it."""
     values: dict[str, Any] = yaml.safe_load((_CHART / "values.yaml").read_text(encoding="utf-8"))
     for toggle in toggles:
         values[toggle]["enabled"] = True
@@ -85,7 +85,7 @@ def _fill(every: list[dict[str, Any]], namespace: str = "podium-system") -> subp
 
 
 def _filled(every: list[dict[str, Any]]) -> list[dict[tuple[str, str], Any]]:
-    """Give the documents of the chart by kind and name, for each of some values."""
+    """Return the documents of the chart by kind and name, for each of some values."""
     done = _fill(every)
     assert done.returncode == 0, done.stderr
     return [_read(text) for text in json.loads(done.stdout)]
@@ -325,7 +325,7 @@ def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict])
 
 
 def _words(about: dict[str, Any], schema: dict[str, Any]) -> set[str]:
-    """Give the words that may stand somewhere below a place of a schema."""
+    """Return the words that may stand somewhere below a place of a schema."""
     if "$ref" in about:
         places = schema.get("definitions") or schema["$defs"]
         return _words(places[about["$ref"].rpartition("/")[2]], schema)

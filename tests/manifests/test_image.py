@@ -9,7 +9,7 @@ _PROJECT = "podium-k8s (pyproject.toml)"
 
 
 def _users() -> dict[str, set[str]]:
-    """Give what each locked package is there for, by the lock file's own notes."""
+    """Return the users of each locked package, by the lock file's own notes."""
     lock = (_ROOT / "requirements.lock").read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[a-z0-9])", lock, flags=re.MULTILINE)
     found = {}

@@ -24,13 +24,13 @@ _PROCESSES = {
 
 
 def rendered(mode: str, *kinds: str) -> list[dict[str, Any]]:
-    """Give the documents of a mode, of some kinds if they are named."""
+    """Return the documents of a mode, of some kinds if they are named."""
     text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
     return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
 
 
 def configured(mode: str, name: str) -> dict[str, str]:
-    """Give the files of a ConfigMap."""
+    """Return the files of a ConfigMap."""
     (made,) = [each for each in rendered(mode, "ConfigMap") if each["metadata"]["name"] == name]
     data: dict[str, str] = made["data"]
     return data

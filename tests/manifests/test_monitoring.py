@@ -91,7 +91,7 @@ _SOURCES = ("core", "webhooks", "controllers", "schedulerplugin")
 
 @cache
 def _said() -> frozenset[str]:
-    """Give all texts that the program's source has, among which are the values of labels."""
+    """Return all texts that the program's source has, among which are the values of labels."""
     return frozenset(
         node.value
         for source in _SOURCES

@@ -63,7 +63,7 @@ def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_pa
 
 
 def _series(samples: Iterable[Any]) -> set[tuple[Any, ...]]:
-    """Give the names and labels of samples."""
+    """Return the names and labels of samples."""
     return {(sample.name, *sorted(sample.labels.items())) for sample in samples}
 
 

@@ -36,7 +36,7 @@ def _grants(where: str, rules: Iterable[Mapping[str, Any]]) -> Iterator[Grant]:
 
 
 def installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
-    """Give what the bindings among some documents grant an account."""
+    """Return the rights that the bindings among some documents grant an account."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     roles = {(each["kind"], each["metadata"]["name"]): each for each in documents if "rules" in each}
     found: list[Grant] = []

@@ -64,7 +64,7 @@ def _webhook(server: Server, folder: Path) -> Iterator[Running]:
 
 
 def _bundles(server: Server) -> set[bytes]:
-    """Give the CAs that API servers believe, by webhook."""
+    """Return the CAs that API servers believe, by webhook."""
     registered = json.loads(
         server.kubectl("get", "validatingwebhookconfiguration", "podium", "--output=json")
     )

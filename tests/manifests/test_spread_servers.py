@@ -64,7 +64,7 @@ def _rolled_out(cluster: Server) -> bool:
 
 
 def _nodes(cluster: Server) -> dict[str, list[str]]:
-    """Give the nodes of each process' pods."""
+    """Return the nodes of each process' pods."""
     found: dict[str, list[str]] = {name: [] for name in _NAMES}
     for pod in _items(cluster, _PODS):
         if "deletionTimestamp" not in pod["metadata"]:

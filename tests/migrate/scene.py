@@ -40,7 +40,7 @@ def workload(name: str = "llm", *, version: str = NATIVE, **more: Any) -> Object
 
 
 def membership(name: str, *, native: bool) -> Object:
-    """Give metadata and spec of a pod or template that names a group."""
+    """Return metadata and spec of a pod or template that names a group."""
     container = {"name": "main", "image": "main"}
     spec: Object = {"containers": [container]}
     if native:

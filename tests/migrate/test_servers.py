@@ -101,7 +101,7 @@ def add_pod(server: Server, namespace: str, name: str, of: str, api: Api) -> str
 
 
 def there(server: Server, api: Api, namespace: str, *, leaving: bool = False) -> dict[str, Object]:
-    """Give the objects of an API that are there to stay (or that are leaving), by kind and name."""
+    """Return the objects of an API that are there to stay (or that are leaving), by kind and name."""
     found = {}
     for kind in PLURALS:
         _, listed = server.request("GET", path(version(server, api), namespace, kind))

@@ -6,7 +6,7 @@ from tests.parity.case import Case
 
 
 def cases(minor: str) -> list[Case]:
-    """Give every case in the words of the version that this minor shares with Podium."""
+    """Return every case in the words of the version that this minor shares with Podium."""
     dialect = DIALECTS[minor]
     return [
         *groups.creates(dialect),

@@ -67,7 +67,7 @@ def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bo
 
 
 def named(case: Case, way: str, namespace: str) -> Document:
-    """Give the document of a case with a name of its own: part of the case's, for whoever reads a log."""
+    """Return the document of a case with a name of its own: part of the case's, for whoever reads a log."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in str(case).lower())
     given = case.document.get("metadata", {})
     name = given.get("name") or stem.strip("-")[:40].strip("-")
@@ -95,7 +95,7 @@ def _tried(sides: Sides, sent: Document, case: Case, way: Way, runs: Sequence[bo
 
 
 def _wanted(side: Side, sent: Document, case: Case, way: Way) -> tuple[Document, Document | None]:
-    """Give what is to be written, and what is stored there now: an update's first object."""
+    """Return the object to be written, and the one stored there now: an update's first object."""
     if case.edits is None:
         return sent, None
     first = side.write(Way.APPLY if way is Way.APPLY else Way.CREATE, sent)
@@ -110,7 +110,7 @@ def _wanted(side: Side, sent: Document, case: Case, way: Way) -> tuple[Document,
 
 
 def manifest(stored: Document) -> Document:
-    """Give what `kubectl edit` shows of a stored object, without what only the server makes."""
+    """Return a stored object as `kubectl edit` shows it, without fields that only the server sets."""
     metadata = {key: value for key, value in stored["metadata"].items() if key in _KEPT}
     return {**stored, "metadata": metadata}
 

@@ -85,7 +85,7 @@ def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
 
 
 def _given(exchange: Exchange) -> list[tuple[Any, Any]]:
-    """Give every field that was written, wherever it is."""
+    """Return every field that was written, wherever it is."""
     edits = exchange.case.edits or ()
     return [*_fields(exchange.case.document), *((edit.path[-1], edit.value) for edit in edits)]
 

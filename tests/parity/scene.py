@@ -30,7 +30,7 @@ POLICY: Mapping[str, Any] = {
 
 
 def config(folder: Path, policy: Mapping[str, Any]) -> str:
-    """Give the argument that names a policy file."""
+    """Return the argument that names a policy file."""
     file = folder / "policy.json"
     file.write_text(json.dumps(policy), encoding="utf-8")
     return f"--config={file}"
@@ -84,7 +84,7 @@ def until_resolved(side: Side, name: str, value: int, namespace: str = NAMESPACE
 
 
 def probe(name: str, namespace: str = NAMESPACE) -> Document:
-    """Give a group that is only ever tried."""
+    """Return a group that is only ever tried."""
     spec = {"schedulingPolicy": GANG, **({"priorityClassName": name} if name else {})}
     return {"kind": "PodGroup", "metadata": {"name": "probe", "namespace": namespace}, "spec": spec}
 

@@ -85,7 +85,7 @@ class Side(NamedTuple):
         return f"{self.path(document)}/{quote(str(document['metadata'].get('name')), safe='')}"
 
     def own(self, document: Document) -> Document:
-        """Give a document in this side's API group; pods are the same everywhere."""
+        """Return a document in this side's API group; pods are the same everywhere."""
         pod = document["kind"] == "Pod"
         return {**document, "apiVersion": "v1" if pod else f"{self.group}/{self.version}"}
 
@@ -125,7 +125,7 @@ class Side(NamedTuple):
         return "PATCH", json_patch(stored, wanted), _JSON
 
     def read(self, document: Document) -> Document | None:
-        """Give what is stored, as it is, if there is such an object."""
+        """Return the stored object, unchanged, None without one."""
         code, answer = self.client.request("GET", self.place(document))
         assert code in (200, 404), answer
         return answer if code == 200 else None
@@ -139,7 +139,7 @@ class Sides(NamedTuple):
 
     @contextlib.contextmanager
     def anew(self) -> "Iterator[Sides]":
-        """Give the same on connections of their own, for another thread."""
+        """Yield the same on connections of their own, for another thread."""
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(contextlib.closing(side.server.access.client())) for side in self]
             yield Sides(*(side._replace(client=client) for side, client in zip(self, clients, strict=True)))
@@ -166,7 +166,7 @@ def answer_of(code: int, answer: Any) -> Answer:
 
 
 def _head(message: str, causes: Sequence[tuple[str, str]]) -> str:
-    """Give what is left of a message without its causes, which come in any order, if it is made of them."""
+    """Return a message without its causes, which come in any order, if it is made of them."""
     head, separator, listed = message.partition(" is invalid: ")
     rendered = {f"{field}: {text}" for field, text in causes}
     brackets = 2 if len(rendered) > 1 else 0
@@ -175,7 +175,7 @@ def _head(message: str, causes: Sequence[tuple[str, str]]) -> str:
 
 
 def in_common(answer: Any) -> Any:
-    """Give what a server sent with the native group's name for Podium's."""
+    """Return a server's answer with the native group's name for Podium's."""
     return msgspec.json.decode(
         msgspec.json.encode(answer).replace(PODIUM_GROUP.encode(), NATIVE_GROUP.encode())
     )
@@ -186,7 +186,7 @@ _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def merge_patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
-    """Give the JSON merge patch (RFC 7386) that makes spec, status and metadata as wanted."""
+    """Return the JSON merge patch (RFC 7386) that makes spec, status and metadata as wanted."""
     return {
         part: _merge(before, after)
         for part, before, after in _parts(stored, wanted)
@@ -195,7 +195,7 @@ def merge_patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Documen
 
 
 def json_patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Document]:
-    """Give the JSON patch (RFC 6902) that replaces whole what is wanted otherwise."""
+    """Return the JSON patch (RFC 6902) that replaces whole what is wanted otherwise."""
     patch: list[Document] = []
     for part, before, after in _parts(stored, wanted):
         if part != "metadata":

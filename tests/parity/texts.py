@@ -53,7 +53,7 @@ def _list_of(field: str) -> str:
 
 
 def _short(text: str) -> str:
-    """Give what is said without the value it is said of."""
+    """Return a message without the value it is about."""
     supported = _SUPPORTED.match(text)
     if supported:
         return f"Unsupported value: {sorted(supported[1].split(', '))}"

@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 def truth(group: dict[str, Any], pods: Iterable[dict[str, Any]]) -> str:
-    """Give the status that a group's condition should have; all of its members are among these pods."""
+    """Return the status that a group's condition should have; all of its members are among these pods."""
     spec, name = group["spec"], group["metadata"]["name"]
     if spec.get("priorityClassName") and "priority" not in spec:
         return "Unknown"
@@ -58,7 +58,7 @@ def truth(group: dict[str, Any], pods: Iterable[dict[str, Any]]) -> str:
 
 
 def group_of(pod: dict[str, Any]) -> str | None:
-    """Give the name of the group that a pod says it is in."""
+    """Return the name of the group that a pod says it is in."""
     native: str | None = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
     label: str | None = pod["metadata"].get("labels", {}).get(GROUP_LABEL)
     return native or label
@@ -89,7 +89,7 @@ class Watch:
         self._thread.join()
 
     def now(self) -> dict[str, dict[str, Any]]:
-        """Give what there is, by UID, as far as it is known."""
+        """Return the existing objects, by UID, as far as they are known."""
         there: dict[str, dict[str, Any]] = {}
         for each in list(self.seen):
             there[each.uid] = each.object
@@ -177,7 +177,7 @@ class History:
         return there == {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed}
 
     def statuses(self, name: str, axis: str = PRIORITY) -> list[str]:
-        """Give the statuses that a condition went through, groups of one name one after the other."""
+        """Return the statuses that a condition went through, groups of one name one after the other."""
         found: list[str] = []
         last: dict[str, str] = {}
         for each in self._groups.seen:
@@ -190,11 +190,11 @@ class History:
 
     @property
     def groups(self) -> list[Seen]:
-        """Give all versions of all groups."""
+        """Return all versions of all groups."""
         return list(self._groups.seen)
 
     def problems(self) -> list[str]:
-        """Say what was written of any group that was not so at the time, or had the wrong time."""
+        """Return the conditions that were untrue when they were written, or had the wrong time."""
         self.catch_up()
         return problems(self._groups.seen, self._pods.seen, self._pods.gaps, self._edits)
 
@@ -243,7 +243,7 @@ def _problems(versions: list[Seen], moments: list[tuple[int, str]], edits: Colle
 def _moments(
     group: dict[str, Any], pods: list[Seen], gaps: Iterable[tuple[int, int]]
 ) -> list[tuple[int, str]]:
-    """Give the truth about a group as what it became when; `?` where it was not seen."""
+    """Return the truth about a group as what it became when; `?` where it was not seen."""
     there: dict[str, dict[str, Any]] = {}
     found = [(_START, truth(group, ()))]
     for each in pods:
@@ -260,7 +260,7 @@ def _moments(
 
 
 def _first(moments: list[tuple[int, str]], status: str, known: int, written: int) -> int | None:
-    """Give the first moment, from `known` on and before `written`, at which a status was true."""
+    """Return the first moment, from `known` on and before `written`, at which a status was true."""
     begins = [version for version, _ in moments]
     for index in range(max(bisect_right(begins, known) - 1, 0), len(moments)):
         version, value = moments[index]
@@ -272,7 +272,7 @@ def _first(moments: list[tuple[int, str]], status: str, known: int, written: int
 
 
 def _times(each: Seen, before: dict[str, Found], after: dict[str, Found]) -> Iterator[str]:
-    """Say whose time moved without its status, or stood or went back with it."""
+    """Yield the times that moved without their status, or stayed or went back with it."""
     for axis in before.keys() & after.keys():
         was, found = before[axis], after[axis]
         if found.status == was.status and found.since != was.since:

@@ -62,7 +62,7 @@ def spawn(line: list[str], folder: Path) -> Controller:
 def running(
     server: Server, folder: Path, *arguments: str, kubeconfig: Path | None = None, lease: str = "controller"
 ) -> Iterator[Controller]:
-    """Give a process that leads, and end it; its exit code must be 0 unless the test itself ended it."""
+    """Yield a process that leads, and end it; its exit code must be 0 unless the test itself ended it."""
     namespace = server.new_namespace("lease-")
     started = launch(kubeconfig or server.kubeconfig, folder, (namespace, lease), *arguments)
     with ending(started):
@@ -193,7 +193,7 @@ class Space:
         self.ask("POST", self.pods_path(), self.member(name, group, class_name, **fields), code=201)
 
     def member(self, name: str, group: str, class_name: str = "", **fields: Any) -> dict[str, Any]:
-        """Give a member that is not made yet."""
+        """Return a member that is not made yet."""
         spec = {"containers": [CONTAINER], "priorityClassName": class_name, **fields}
         metadata: dict[str, Any] = {"name": name}
         if self.place.native:
@@ -224,7 +224,7 @@ class Space:
         until(lambda: self.server.request("GET", self.groups_path(name))[0] == 404, f"group {name} is gone")
 
     def conditions(self, name: str) -> dict[str, Found]:
-        """Give a group's conditions by type."""
+        """Return a group's conditions by type."""
         return conditions(self.ask("GET", self.groups_path(name)))
 
     def expect(self, name: str, status: str, reason: str, *, axis: str = PRIORITY) -> Found:
@@ -241,7 +241,7 @@ class Space:
 
 
 def conditions(group: dict[str, Any]) -> dict[str, Found]:
-    """Give the conditions of a stored group by type."""
+    """Return the conditions of a stored group by type."""
     found = group.get("status", {}).get("conditions", ())
     return {
         each["type"]: Found(each["status"], each["reason"], each["message"], each["lastTransitionTime"])
@@ -250,5 +250,5 @@ def conditions(group: dict[str, Any]) -> dict[str, Found]:
 
 
 def moment(since: str) -> float:
-    """Give a lastTransitionTime as seconds since 1970."""
+    """Return a lastTransitionTime as seconds since 1970."""
     return time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone

@@ -50,7 +50,7 @@ def written(
     write: Write = Write.DIVERGENT,
     now: datetime = NOW,
 ) -> dict[str | None, Condition] | None:
-    """Give the conditions that are applied, by type, or None where nothing is written."""
+    """Return the conditions that are applied, by type, or None where nothing is written."""
     decision = decide(stored, found, times, write, now)
     if not decision.actions:
         return None

@@ -10,7 +10,7 @@ T0, T1, T2 = (f"2026-01-01T00:00:0{second}Z" for second in range(3))
 
 
 def _group(version: int, *found: tuple[str, str], uid: str = "g", axis: str = PRIORITY) -> Seen:
-    """Give a version of a group of 1000, with the status and time of its condition."""
+    """Return a version of a group of 1000, with the status and time of its condition."""
     conditions = [
         {"type": axis, "status": status, "reason": "r", "message": "m", "lastTransitionTime": since}
         for status, since in found
@@ -23,7 +23,7 @@ def _group(version: int, *found: tuple[str, str], uid: str = "g", axis: str = PR
 
 
 def _pod(version: int, priority: int = 100, type_: str = "ADDED", **metadata: Any) -> Seen:
-    """Give a version of a member."""
+    """Return a version of a member."""
     spec = {"priority": priority, "schedulingGroup": {"podGroupName": "gang"}}
     pod = {"metadata": {"name": "p", "uid": "p", **metadata}, "spec": spec, "status": {"phase": "Pending"}}
     return Seen(version, type_, pod)

@@ -85,7 +85,7 @@ conditions = st.builds(
 def metadata(
     name: str, labels: dict[str, str], owner: tuple[str, str, str] | None, namespace: str | None = NS
 ) -> st.SearchStrategy[ObjectMeta]:
-    """Give metadata with all that a stored object may have; it has these labels, or others, or none."""
+    """Return metadata with all that a stored object may have; it has these labels, or others, or none."""
     made_by = (
         st.none()
         if owner is None
@@ -109,7 +109,7 @@ def metadata(
 
 
 def pods(made: Made) -> st.SearchStrategy[Pod]:
-    """Give pods of a gang, which are in its group by the label or the field, or in none."""
+    """Return pods of a gang, which are in its group by the label or the field, or in none."""
     return st.builds(
         lambda meta, index, class_name, group, *fields: Pod(
             metadata=msgspec.structs.replace(meta, name=f"{made.pod}{index}"),
@@ -133,7 +133,7 @@ def pods(made: Made) -> st.SearchStrategy[Pod]:
 
 
 def groups(made: Made) -> st.SearchStrategy[PodGroup]:
-    """Give the group of a gang, native or Podium's."""
+    """Return the group of a gang, native or Podium's."""
     return st.builds(
         lambda api, meta, *fields: PodGroup(
             ObjectRef(f"{api}/v1beta1", "PodGroup", NS, meta.name), meta, 2, *fields
@@ -152,7 +152,7 @@ def groups(made: Made) -> st.SearchStrategy[PodGroup]:
 def owners(
     made: Made, kind: tuple[str, str, str], by: tuple[str, str, str] | None
 ) -> st.SearchStrategy[Owner]:
-    """Give what makes a gang: its owner, or what stands between that and the pods."""
+    """Return the maker of a gang: its owner, or an object between that and the pods."""
     return st.builds(
         lambda meta, size: Owner(
             ObjectRef(kind[0], kind[1], NS, kind[2]),
@@ -167,7 +167,7 @@ def owners(
 
 
 def between(made: Made) -> st.SearchStrategy[Owner]:
-    """Give what stands between a gang's owner and its pods, where something does; else the owner."""
+    """Return the object between a gang's owner and its pods, where there is one; else the owner."""
     return owners(made, made.maker, None if made.maker == made.owner else made.owner)
 
 
@@ -178,12 +178,12 @@ classes = st.builds(
 
 
 def objects(made: Made) -> st.SearchStrategy[Readable]:
-    """Give any object that one gang has to do with."""
+    """Return any object that one gang has to do with."""
     return pods(made) | groups(made) | owners(made, made.owner, None) | between(made) | namespaces | classes
 
 
 def clusters(made: Made) -> st.SearchStrategy[list[Readable]]:
-    """Give all that one gang has to do with, in an order in which the informers may bring it."""
+    """Return all that one gang has to do with, in an order in which the informers may bring it."""
     return st.tuples(
         namespaces,
         between(made),
@@ -195,7 +195,7 @@ def clusters(made: Made) -> st.SearchStrategy[list[Readable]]:
 
 
 def decisions(state: State, history: list[tuple[Readable | None, Readable]]) -> list[object]:
-    """Give everything that is decided about every group there may be, and the events on the way here."""
+    """Return everything that is decided about every group there may be, and the events on the way here."""
     found: list[object] = [
         divergence.flips(before if isinstance(before, PodGroup) else None, after)
         for before, after in history
@@ -214,7 +214,7 @@ def decisions(state: State, history: list[tuple[Readable | None, Readable]]) -> 
 
 
 def followed(objects: list[Readable], *, native: bool) -> list[object]:
-    """Give the decisions on a state that these objects came to one after the other."""
+    """Return the decisions on a state that these objects came to one after the other."""
     state = State(native_served=native)
     history: list[tuple[Readable | None, Readable]] = []
     state.observe(lambda before, after: history.append((before, after)) if after is not None else None)

@@ -66,7 +66,7 @@ class Api:
         """Lists were read when there was nothing."""
 
     def now(self) -> datetime:
-        """Tell the time."""
+        """Return the time."""
         return START + timedelta(seconds=self.time.now)
 
     def store(self, obj: Any) -> int:
@@ -129,7 +129,7 @@ class Api:
         return version
 
     def group(self, name: str) -> PodGroup | None:
-        """Give a stored group."""
+        """Return a stored group."""
         found: PodGroup | None = self.stored.get((PodGroup, name))
         return found
 
@@ -213,7 +213,7 @@ class World:
         return pod(name, priority=priority, owner=None, group=native, podium=podium, terminating=terminating)
 
     def condition(self, name: str) -> Condition | None:
-        """Give a stored group's condition."""
+        """Return a stored group's condition."""
         group = self.api.group(name)
         assert group is not None
         return next((each for each in group.conditions if each.type == PRIORITY), None)

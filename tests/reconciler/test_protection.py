@@ -100,7 +100,7 @@ def decided(state: State, *, protect: bool = True) -> Decision:
 
 
 def _finalizers(decision: Decision) -> tuple[str, ...] | None:
-    """Give the list that a decision writes, None when it writes none."""
+    """Return the list that a decision writes, None when it writes none."""
     if not decision.actions:
         return None
     (action,) = decision.actions
@@ -362,7 +362,7 @@ class Team(Space):
         return uid
 
     def makers(self) -> list[str]:
-        """Give the uid of what made each pod."""
+        """Return the uid of what made each pod."""
         pods = self.ask("GET", self.pods_path())["items"]
         return [pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods]
 

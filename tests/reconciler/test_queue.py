@@ -282,7 +282,7 @@ class Model:
         self.add(key, at_least + min(FIRST_BACKOFF_SECONDS * 2**failures, LAST_BACKOFF_SECONDS))
 
     def begin(self) -> None:
-        """Give free workers what is due."""
+        """Start the keys that are due on free workers."""
         while len(self.running) < WORKERS:
             ready = [key for key in self.due if key not in self.running and self.due[key][0] <= self.now]
             if not ready:

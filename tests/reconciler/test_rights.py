@@ -70,7 +70,7 @@ def ask_for_a_group(space: Space) -> str:
 
 
 def count(space: Space, name: str) -> int:
-    """Give a group's minCount, 0 when there is no such group."""
+    """Return a group's minCount, 0 when there is no such group."""
     code, group = space.server.request("GET", space.groups_path(name))
     return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]) if code == 200 else 0
 

@@ -82,7 +82,7 @@ class Sequence(RuleBasedStateMachine):
         self.classes = set(WORDS[1:])
 
     def named(self, word: str) -> str:
-        """Give the name of a class of this sequence."""
+        """Return the name of a class of this sequence."""
         return f"{self.space.name}-{word}" if word else ""
 
     @initialize(target=pods, words=st.lists(st.sampled_from(WORDS), min_size=9, max_size=9))

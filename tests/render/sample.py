@@ -80,7 +80,7 @@ def _divergent(namespace: str, name: str, message: str) -> Finding:
 
 
 def sick() -> AuditReport:
-    """Give a report with every part filled, lists that the table cuts, and hostile names everywhere."""
+    """Return a report with every part filled, lists that the table cuts, and hostile names everywhere."""
     findings = [
         _divergent(
             "team-a",
@@ -182,7 +182,7 @@ def sick() -> AuditReport:
 
 
 def clean() -> AuditReport:
-    """Give the report of a cluster with nothing to say against."""
+    """Return the report of a cluster with nothing to say against."""
     summary = Summary(
         kubernetes="1.37",
         chosenBy="--kubernetes",
@@ -202,7 +202,7 @@ def clean() -> AuditReport:
 
 
 def triaged() -> AuditReport:
-    """Give a report of which most does not count: known, gone since the baseline, or ignored."""
+    """Return a report of which most does not count: known, gone since the baseline, or ignored."""
     whole = sick()
     new, known, ignored = whole.findings[:1], whole.findings[1:9], whole.findings[9:]
     reasons = [(f"agreed {HOSTILE}", "2026-12-31"), ("for ever", "")]
@@ -244,7 +244,7 @@ def triaged() -> AuditReport:
 
 
 def large(number: int) -> AuditReport:
-    """Give a report with this many findings over all rules, and half as many divergent groups."""
+    """Return a report with this many findings over all rules, and half as many divergent groups."""
     findings = sorted(
         (
             RULES[n % len(RULES)].finding(
@@ -280,7 +280,7 @@ def place(finding: Finding) -> Place | None:
 
 
 def context(*, width: int = 100, colour: bool = False) -> Context:
-    """Give fixed surroundings, so that what is rendered is the same everywhere."""
+    """Return a fixed context, so that the output is the same everywhere."""
     return Context(
         rules=RULES,
         input="cluster.json",

@@ -28,12 +28,12 @@ class Ground:
     reshaped: int = 0
 
     def suits(self, shape: Shape, node_row: int) -> bool:
-        """Say whether a node suits a shape."""
+        """Return whether a node suits a shape."""
         self.asked += 1
         return (shape, node_row) in self.suitable_for
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
-        """Say whether there is room on it now."""
+        """Return whether there is room on it now."""
         self.asked += 1
         least = self.room.get((shape, node_row))
         held = any(node == node_row for row, node in self.reserved.items() if row not in beside)
@@ -41,16 +41,16 @@ class Ground:
         return suits and least is not None and priority >= least and not held
 
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that suit a shape."""
+        """Return those of many nodes that suit a shape."""
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.suitable_for]
 
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Give those of many nodes that have room, for whatever priority."""
+        """Return those of many nodes that have room, for whatever priority."""
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.room]
 
 
 def waits(hints: Hints, key: Key) -> bool:
-    """Say whether hints know of an entry that it waits."""
+    """Return whether hints know of an entry that it waits."""
     return key in hints._waiting

@@ -18,7 +18,7 @@ from podium.schedulerplugin.scheduling.settings import Mode
 
 
 def cpu(each: Schedulable) -> int:
-    """Give what a pod of the rig asks for."""
+    """Return the cpu request of a pod of the rig."""
     resources = (each.spec.containers or [])[0].resources
     return int(str((resources.requests or {}).get("cpu", 0))) if resources is not None else 0
 
@@ -78,7 +78,7 @@ class Judged(World):
             self.told.add(ref.uid)
 
     def rank(self, found: Schedulable) -> tuple[int, str]:
-        """Give the lowest integer by which a pod may be protected, and the class of its unit."""
+        """Return the lowest integer by which a pod may be protected, and the class of its unit."""
         of = found.spec.schedulingGroup
         key = None if of is None else GroupKey(native=True, namespace=NS, name=of.podGroupName or "")
         if key is None or key not in self.state.groups:
@@ -104,7 +104,7 @@ class Judged(World):
         }
 
     def free(self, name: str) -> int:
-        """Give the cpus of a node that nobody has by the API server's account, or is about to have."""
+        """Return the cpus of a node that nobody has by the API server's account, or is about to have."""
         found = self.state.nodes[name]
         room = int(str((found.status.allocatable or {})["cpu"])) if found.status is not None else 0
         held = [each for each in self.held if isinstance(each, Bind)]

@@ -57,7 +57,7 @@ class Ledger:
             ]
 
     def problems(self, deletes: Iterable[Call] = (), namespace: str = "") -> list[str]:
-        """Say what must not be and was, of a namespace's pods or of all; `deletes` are a scheduler's."""
+        """Return the violations by a namespace's pods, or by all; `deletes` are a scheduler's."""
         self.catch_up()
         pods, nodes = list(self.pods.seen), list(self.nodes.seen)
         found = over_commits(pods, nodes)
@@ -74,13 +74,13 @@ class Ledger:
 
 
 def deleted(call: Call) -> str:
-    """Give the UID that a delete was held to; every delete of ours is."""
+    """Return the UID that a delete was held to; every delete of ours is."""
     uid: str = msgspec.json.decode(call.body)["preconditions"]["uid"]
     return uid
 
 
 def milli(pod: dict[str, Any]) -> int:
-    """Give the thousandths of a cpu that a pod asks for."""
+    """Return the thousandths of a cpu that a pod asks for."""
     return sum(
         parse(each.get("resources", {}).get("requests", {}).get("cpu", "0"), Scale.MILLI)
         for each in pod["spec"]["containers"]

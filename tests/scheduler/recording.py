@@ -10,7 +10,7 @@ from podium.schedulerplugin.scheduling.effects import PodRef
 
 
 class Write(NamedTuple):
-    """One write: its kind and the pod's name; `value` is a node, or a condition's status."""
+    """A write: its kind and the pod's name; `value` is a node, or a condition's status."""
 
     what: str
     pod: str

@@ -1,4 +1,4 @@
-"""One replica of the scheduler: `python -m tests.scheduler.replica WANTED`, where WANTED is JSON of `Wanted`.
+"""A replica of the scheduler: `python -m tests.scheduler.replica WANTED`, where WANTED is JSON of `Wanted`.
 
 The process that `podium scheduler` runs, with a lease of seconds where an installation's is longer.
 """

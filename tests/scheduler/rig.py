@@ -127,11 +127,11 @@ class World:
             self.state.remove(self.state.pods[NS, name])
 
     def bound(self) -> dict[str, str]:
-        """Give the node of each pod that runs, by name."""
+        """Return the node of each pod that runs, by name."""
         return {name: pod.spec.nodeName for (_, name), pod in self.state.pods.items() if pod.spec.nodeName}
 
     def evictions(self) -> list[Evict]:
-        """Give the preemptions that were begun."""
+        """Return the preemptions that were begun."""
         return [effect for effect in self.effects if isinstance(effect, Evict)]
 
     def evicted(self) -> list[str]:
@@ -144,19 +144,19 @@ class World:
         return [[victim.name for victim in plan.evict.victims] for plan in plans]
 
     def message(self, name: str) -> str:
-        """Give the last that was said of why a pod waits."""
+        """Return the last that was said of why a pod waits."""
         for effect in reversed(self.effects):
             if isinstance(effect, Report) and name in [pod.name for pod in effect.pods]:
                 return effect.message
         return ""
 
     def nominated(self, name: str) -> str:
-        """Give the node that is reserved for a pod in the scheduler's mind."""
+        """Return the node that is reserved for a pod in the scheduler's mind."""
         engine = self.scheduler.engine
         return engine.nomination(engine.snapshot.pod_row[NS, name])
 
     def rejected(self) -> list[str]:
-        """Give the reasons for which kubelets had no room."""
+        """Return the reasons for which kubelets had no room."""
         return [effect.reason for effect in self.effects if isinstance(effect, Rejected)]
 
     def overcommitted(self) -> list[str]:

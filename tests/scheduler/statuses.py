@@ -70,7 +70,7 @@ def pod(
 def report(
     message: str, *names: str, key: Key = ("team", "a"), reserved: Mapping[str, str] | None = None
 ) -> Report:
-    """Tell some pods of the team; nodes are reserved for some."""
+    """Return a report on some pods of the team; nodes are reserved for some."""
     nodes = tuple((ref(name), node) for name, node in (reserved or {}).items() if node)
     return Report(key, tuple(map(ref, names)), UNSCHEDULABLE, message, nodes)
 
@@ -136,7 +136,7 @@ def statuses_of(
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
 ) -> Statuses:
-    """Give statuses of which all that is noted and said is kept in these lists."""
+    """Return statuses of which all that is noted and said is kept in these lists."""
 
     def say(what: str, fields: Mapping[str, Any]) -> None:
         said.append((what, dict(fields)))

@@ -75,7 +75,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 def decided(scene: Scene, most: int, *, linger: bool) -> tuple[list[Evict], dict[str, str]]:
-    """Give the preemptions of a scene in order, and where everybody is in the end."""
+    """Return the preemptions of a scene in order, and where everybody is in the end."""
     objects: list[Any] = [group("whole", whole=True)] if scene.whole else []
     if scene.allowed is not None:
         objects.append(_budget(scene.allowed))

@@ -21,7 +21,7 @@ CUSTOM = {**JOB, "apiVersion": "example.com/v1", "kind": "Experiment"}
 
 
 def announced(*objects: Any, semantics: Semantics = Semantics.KEP) -> tuple[Announcements, Evict]:
-    """Give what the only preemption on these objects announces."""
+    """Return the announcements of the only preemption on these objects."""
     world = World(*objects)
     world.hold_evictions = True
     world.run()

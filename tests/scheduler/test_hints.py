@@ -26,7 +26,7 @@ CLAIMS = SMALL._replace(missing=("the claim data, which does not exist",))
 
 
 def pod(namespace: str = "team-a", *, apart: str = "", **labels: str) -> Schedulable:
-    """Give a pod with labels, which keeps others out of its domain of a topology key."""
+    """Return a pod with labels, which keeps others out of its domain of a topology key."""
     term = {"topologyKey": apart, "labelSelector": {}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     document: dict[str, Any] = {
@@ -37,12 +37,12 @@ def pod(namespace: str = "team-a", *, apart: str = "", **labels: str) -> Schedul
 
 
 def waiting(shape: Shape = SMALL, *, priority: int = 5, may_preempt: bool = True, **more: Any) -> Waiting:
-    """Give what an entry of one shape waits for."""
+    """Return the needs of a waiting entry of one shape."""
     return Waiting((shape,), priority, may_preempt, **more)
 
 
 def told(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
-    """Give who is helped by changes where one entry waits."""
+    """Return the entries that changes help while one entry waits."""
     hints = Hints()
     hints.wait(A, entry)
     for change in changes:
@@ -364,7 +364,7 @@ grounds = st.builds(
 
 
 def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
-    """Say whether one change may help an entry, one question after the other."""
+    """Return whether one change may help an entry, one question after the other."""
     match change:
         case "node", row:
             return any(

@@ -55,14 +55,14 @@ def pod(name: str = "p", **fields: Any) -> Schedulable:
 
 
 def kept(read: Schedulable) -> Schedulable:
-    """Give what is kept of a pod, which is left as it is."""
+    """Return the kept parts of a pod, which is left as it is."""
     found = essential(msgspec.convert(msgspec.to_builtins(read), Schedulable))
     assert isinstance(found, Schedulable)
     return found
 
 
 def read_of(pod: Schedulable) -> tuple[object, ...]:
-    """Give all that decisions read of a pod."""
+    """Return all that decisions read of a pod."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     assert status is not None
     return (

@@ -18,7 +18,7 @@ def node(version: int, cpu: str = "4") -> Seen:
 def pod(
     version: int, name: str, cpu: str = "2", *, what: str = "MODIFIED", on: str = "n", **fields: Any
 ) -> Seen:
-    """Give a version of a pod; `fields` are of its status, `going` says that it is being deleted."""
+    """Return a version of a pod; `fields` are of its status, `going` says that it is being deleted."""
     owner = {"kind": "Job", "name": "job", "controller": True}
     metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "ns", "ownerReferences": [owner]}
     if fields.pop("going", False):

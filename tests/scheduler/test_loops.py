@@ -18,7 +18,7 @@ MINUTE = 60.0
 
 
 def noted(*evictions: tuple[Identity, Identity, float]) -> Evictions:
-    """Give evictions of the past."""
+    """Return evictions of the past."""
     found = Evictions()
     for each in evictions:
         found.note(*each)

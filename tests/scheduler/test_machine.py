@@ -245,7 +245,7 @@ class Whatever(RuleBasedStateMachine):
         self.world.lingering |= slow == "victims"
 
     def one(self, which: int, wanted: Callable[[Schedulable], bool]) -> list[Schedulable]:
-        """Give one of the pods that are wanted, if there are any."""
+        """Return one of the pods that are wanted, if there are any."""
         pods = [each for each in self.world.state.pods.values() if isinstance(each, Schedulable)]
         found = sorted(filter(wanted, pods), key=lambda each: each.metadata.uid or "")
         return found[which % len(found) :][:1] if found else []
@@ -269,7 +269,7 @@ class Whatever(RuleBasedStateMachine):
         return [(key.namespace, name) for name in self.world.state.members(key)]
 
     def entries(self) -> list[Any]:
-        """Give all entries that wait."""
+        """Return all entries that wait."""
         found: dict[Any, None] = {}
         for key, each in self.world.state.pods.items():
             if each.spec.nodeName or each.finished or each.spec.schedulerName != PODIUM_SCHEDULER:
@@ -281,7 +281,7 @@ class Whatever(RuleBasedStateMachine):
         return list(found)
 
     def size(self, name: str) -> int:
-        """Give the cpus of a node, 0 if there is none."""
+        """Return the cpus of a node, 0 if there is none."""
         found = self.world.state.nodes.get(name)
         return int(str((found.status.allocatable or {})["cpu"])) if found is not None and found.status else 0
 

@@ -49,7 +49,7 @@ def evict(key: tuple[str, str] | GroupKey, *pods: PodRef, violations: int = 0) -
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
-    """Give what is exposed of ours and not 0, without the buckets: `name{label=value,...}`."""
+    """Return our series that are not 0, without the buckets: `name{label=value,...}`."""
     found = {}
     for family in registry.collect():
         for sample in family.samples:
@@ -61,7 +61,7 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
 
 
 def series(registry: CollectorRegistry) -> set[tuple[str, ...]]:
-    """Give all series of ours, counted or not, by name and labels."""
+    """Return all series of ours, counted or not, by name and labels."""
     return {
         (sample.name, *sample.labels.values())
         for family in registry.collect()
@@ -309,7 +309,7 @@ def test_what_others_know_is_read() -> None:
 
 
 def _quiet(registry: CollectorRegistry, *, leads: bool) -> Metrics:
-    """Give the metrics of a process that has nothing to tell but whether it leads."""
+    """Return the metrics of a process that has nothing to tell but whether it leads."""
     metrics = Metrics(registry)
     metrics.read(
         pending=dict,

@@ -87,7 +87,7 @@ class Gangs:
             )
 
     def runs(self, name: str) -> Callable[[], bool]:
-        """Give what says whether both pods of a gang have a node."""
+        """Return a function that returns whether both pods of a gang have a node."""
 
         def bound() -> bool:
             pods = [self._pod(f"{name}-{index}") for index in range(2)]
@@ -101,7 +101,7 @@ class Gangs:
 
 
 def records(server: Server) -> list[dict[str, Any]]:
-    """Give the history that the scheduler has written."""
+    """Return the history that the scheduler has written."""
     code, answer = server.request("GET", RECORDS)
     assert code == 200, answer
     found: list[dict[str, Any]] = answer["items"]
@@ -117,7 +117,7 @@ def edit_records(server: Server) -> None:
 
 
 def preemptors(server: Server) -> set[str]:
-    """Give the namespaces of those for whom was preempted."""
+    """Return the namespaces of those for whom was preempted."""
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
 
 

@@ -38,7 +38,7 @@ class Plain:
     heard: bool = False
 
     def backoff_ends(self) -> float:
-        """Give when the backoff has passed."""
+        """The end of the backoff."""
         waits = [0.0, 1.0, 2.0, 4.0, 8.0, 10.0]
         return self.tried + waits[min(self.attempts, 5)]
 
@@ -80,7 +80,7 @@ class Interleavings(RuleBasedStateMachine):
         found.woken = found.pool is Pool.BACKOFF
 
     def comes_back(self, found: Plain) -> bool:
-        """Say whether a key in flight was asked for in the meantime, and have it tried."""
+        """Return whether a key in flight was asked for in the meantime, and have it tried."""
         if found.pool is not None:
             return False
         found.tried = self.now

@@ -21,7 +21,7 @@ from podium.schedulerplugin.settings import Budgets, Settings
 
 
 def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
-    """Give the status of a victim of a preemption whose process died."""
+    """Return the status of a victim of a preemption whose process died."""
     message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
     condition = {
         "type": "DisruptionTarget",

@@ -21,7 +21,7 @@ def deleted(world: World, name: str, grace: int) -> None:
 
 
 def world_with(grace: int) -> World:
-    """Give a cluster whose n1 is being left, for a preemptor that could evict on n2."""
+    """Return a cluster whose n1 is being left, for a preemptor that could evict on n2."""
     world = World(node("n1", 1), node("n2", 1), running("going", "n1"), running("low", "n2"))
     deleted(world, "going", grace)
     world.run(pod("high", 1, 10))

@@ -120,7 +120,7 @@ async def looped(
 
 
 def refused(what: str, name: str) -> RefusedError:
-    """Give what a server answers that forbids something, in its own words."""
+    """Return the error of a server that forbids a request, in its own words."""
     return RefusedError("https://api", f"{what} /x/pods/{name}", 403, "Forbidden", f"pod {name} is kept")
 
 

@@ -26,7 +26,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def full(yard: Yard, size: int) -> None:
-    """Give nodes, on each a pod that may be evicted."""
+    """Create nodes with a pod each that may be evicted."""
     yard.nodes(size)
     for index in range(size):
         yard.pod(f"low-{index}", 4, 1, node=f"n{index}")

@@ -12,7 +12,7 @@ BAD = "is no duration of at most 24h, such as 90s, 5m or 1h30m."
 
 
 def seconds(*texts: str | None) -> tuple[float, str]:
-    """Give the delay of a group and a class with such annotations; None is of an object without."""
+    """Return the delay of a group and a class with such annotations; None is of an object without."""
     gang, found_class = group("g"), priority_class("c", 5)
     for metadata, text in zip((gang.metadata, found_class.metadata), texts, strict=True):
         if text is not None:

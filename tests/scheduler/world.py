@@ -34,7 +34,7 @@ _SHOWN = 6000
 
 
 class Scheduler:
-    """One scheduler: a process, and the next process when that one has ended."""
+    """A scheduler: a process, and the next process when that one has ended."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Scheduler:
         self.process: Controller
 
     def configure(self, **settings: Any) -> None:
-        """Say how it schedules, also while it runs."""
+        """Write the scheduler's configuration, also while it runs."""
         kinds = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
         written = self.file.with_suffix(".new")
         written.write_text(json.dumps({**kinds, "schedulerName": NAME, **settings}), encoding="utf-8")
@@ -161,7 +161,7 @@ class World:
 
     @contextlib.contextmanager
     def yard(self, scheduler: str = NAME) -> Iterator["Yard"]:
-        """Give a test its yard; what must never be is looked for when the test has passed."""
+        """Yield a yard to a test, and fail on violations when the test has passed."""
         made = Yard(self, scheduler)
         try:
             yield made
@@ -174,7 +174,7 @@ class World:
 
 @contextlib.contextmanager
 def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
-    """Give a world of one of PLACES without a scheduler; without kubelets pods of grace period 0 just go."""
+    """Yield a world of one of PLACES without a scheduler; without kubelets pods of grace period 0 just go."""
     with contextlib.ExitStack() as stack:
         where = stack.enter_context(place(name))
         if kubelets:
@@ -219,7 +219,7 @@ class Yard:
             self.node(f"n{index}", cpu)
 
     def full(self, node: str) -> str:
-        """Give the real name of a node."""
+        """Return the real name of a node."""
         return f"{self.name}-{node}"
 
     def group(
@@ -272,7 +272,7 @@ class Yard:
         metadata: dict[str, Any] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
-        """Give a pod that is not made yet."""
+        """Return a pod that is not made yet."""
         said: dict[str, Any] = {"name": name, "labels": {}, **(metadata or {})}
         fields: dict[str, Any] = {
             "schedulerName": self._scheduler,
@@ -364,7 +364,7 @@ class Yard:
         return f"/api/v1/namespaces/{self.name}/pods/{name}".rstrip("/")
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """Give the pods there are, by name."""
+        """Return the pods there are, by name."""
         listed = self.ask("GET", self.pods_path())["items"]
         return {each["metadata"]["name"]: each for each in listed}
 
@@ -415,19 +415,19 @@ class Yard:
         self.until_bound([name])
 
     def where(self, pod: dict[str, Any]) -> str:
-        """Give the short name of a pod's node."""
+        """Return the short name of a pod's node."""
         node: str = pod["spec"].get("nodeName", "")
         return node.removeprefix(f"{self.name}-")
 
     def said(self, pod: dict[str, Any]) -> str:
-        """Give what a pod that waits says, `reason: message`."""
+        """Return the message of a waiting pod, `reason: message`."""
         for each in pod["status"].get("conditions", ()):
             if each["type"] == "PodScheduled" and each["status"] == "False":
                 return f"{each.get('reason', '')}: {each.get('message', '')}"
         return ""
 
     def calls(self, method: str = "", end: str = "", body: str = "") -> list[Call]:
-        """Give the writes to pods here that schedulers have made, refused ones too, in order for each."""
+        """Return the writes to pods here that schedulers have made, refused ones too, in order for each."""
         where = Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", method=method, body=body)
         return [call for proxy in self.world.proxies for call in proxy.writes(where)]
 
@@ -443,7 +443,7 @@ class Yard:
         return [pod_of(call) for call in (*self.calls(body="DisruptionTarget"), *self.calls("DELETE"))]
 
     def pods_where(self, **where: Any) -> Where:
-        """Give the requests about pods here; `end` is the end of their paths."""
+        """Return the requests about pods here; `end` is the end of their paths."""
         end = where.pop("end", "")
         return Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", **where)
 

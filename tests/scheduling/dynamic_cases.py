@@ -6,30 +6,30 @@ from tests.scheduling import builders
 
 
 def term(app: str | None, key: str = "zone", **more: Any) -> dict[str, Any]:
-    """Give a term that means the pods of an app; None means a term without a selector."""
+    """Return a term that means the pods of an app; None means a term without a selector."""
     selector = None if app is None else {"matchLabels": {"app": app}}
     return {"topologyKey": key, "labelSelector": selector, **more}
 
 
 def affinity(*terms: dict[str, Any], kind: str = "podAffinity") -> dict[str, Any]:
-    """Give the spec of a pod with these required terms."""
+    """Return the spec of a pod with these required terms."""
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
 
 
 def anti_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
-    """Give the spec of a pod with these required terms of anti-affinity."""
+    """Return the spec of a pod with these required terms of anti-affinity."""
     return affinity(*terms, kind="podAntiAffinity")
 
 
 def spread(app: str, key: str = "zone", **more: Any) -> dict[str, Any]:
-    """Give the spec of a pod that spreads an app, with one pod of difference at most."""
+    """Return the spec of a pod that spreads an app, with one pod of difference at most."""
     selector = {"matchLabels": {"app": app}}
     hard = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return {"topologySpreadConstraints": [{**hard, **more}]}
 
 
 def port(number: int, **more: Any) -> dict[str, Any]:
-    """Give the spec of a pod that takes a port of its host."""
+    """Return the spec of a pod that takes a port of its host."""
     return {"containers": [builders.container(ports=[{"hostPort": number, "containerPort": number, **more}])]}
 
 

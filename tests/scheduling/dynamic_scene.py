@@ -52,7 +52,7 @@ class Filters:
         self.all = (HostPorts(snapshot), *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
-        """Give what every filter says against a node, each of which must say the same in its mask."""
+        """Return the refusals of a node by every filter, each of which must agree with its mask."""
         row = self.snapshot.row[node]
         said = []
         for each in self.all:

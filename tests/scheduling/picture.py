@@ -15,7 +15,7 @@ Tally = Counter[tuple[Shape, bool, str]]
 
 
 def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Say all that the snapshot knows of each node."""
+    """Return all that the snapshot holds of each node."""
     columns = snapshot.columns
     texts = {
         key: {value_id: value for value, value_id in columns.values(key).of.items()} for key in label_keys
@@ -37,7 +37,7 @@ def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str
 
 
 def pods(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
-    """Say all that the snapshot knows of each pod."""
+    """Return all that the snapshot holds of each pod."""
     return {
         pod_name(snapshot, row): {
             "node": _place(snapshot, snapshot.node.item(row)),

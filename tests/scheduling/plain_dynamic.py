@@ -40,7 +40,7 @@ class Cluster:
 
 
 def refusals(cluster: Cluster, pod: Pod, node: str) -> list[str]:
-    """Give which of the filters refuse a node to a pod."""
+    """Return the filters that refuse a node to a pod."""
     said = {
         "ports": _ports_taken(cluster, pod, node),
         "skew": _skewed(cluster, pod, node),
@@ -102,7 +102,7 @@ def _terms(pod: Pod, kind: str) -> list[dict[str, Any]]:
 
 
 def _means(cluster: Cluster, owner: Pod, term: dict[str, Any], other: Pod, *, known_only: bool) -> bool:
-    """Say whether a term of one pod means another.
+    """Return whether a term of one pod means another.
 
     A namespace that is not known has no labels; a newcomer's selector of namespaces picks from known ones
     only, unless it is empty.
@@ -145,7 +145,7 @@ def _spread(pod: Pod, action: str) -> list[dict[str, Any]]:
 
 
 def _admits(pod: Pod, constraints: list[dict[str, Any]], constraint: dict[str, Any], node: Node) -> bool:
-    """Say whether a node is one of those that a constraint looks at."""
+    """Return whether a node is one of those that a constraint looks at."""
     if any(each["topologyKey"] not in node.labels for each in constraints):
         return False
     wanted = pod.spec.get("nodeSelector", {})
@@ -169,7 +169,7 @@ def _selector(pod: Pod, constraint: dict[str, Any]) -> dict[str, Any] | None:
 def _held(
     cluster: Cluster, pod: Pod, constraints: list[dict[str, Any]], constraint: dict[str, Any]
 ) -> dict[str, int]:
-    """Give how many pods each domain of a constraint holds."""
+    """Return the number of pods in each domain of a constraint."""
     key, selector = constraint["topologyKey"], _selector(pod, constraint)
     nodes = {
         name: node for name, node in cluster.nodes.items() if _admits(pod, constraints, constraint, node)
@@ -199,7 +199,7 @@ def _skewed(cluster: Cluster, pod: Pod, node: str) -> bool:
 
 
 def affinity_scores(cluster: Cluster, pod: Pod, nodes: list[str]) -> dict[str, int]:
-    """Give what the preferred terms of the pod and of those that stand come to, 0 to 100."""
+    """Return the score of the preferred terms of the pod and of the standing pods, 0 to 100."""
     points = dict.fromkeys(nodes, 0)
     for node in nodes:
         for other, place in cluster.standing:
@@ -223,7 +223,7 @@ def _wishes(pod: Pod, *, standing: bool) -> Iterator[tuple[int, dict[str, Any]]]
 
 
 def spread_scores(cluster: Cluster, pod: Pod, nodes: list[str]) -> dict[str, int]:
-    """Give what the soft constraints come to, 0 to 100."""
+    """Return the score of the soft constraints, 0 to 100."""
     soft = _spread(pod, "ScheduleAnyway")
     keys = [each["topologyKey"] for each in soft]
     labels = {node: cluster.nodes[node].labels for node in nodes}

@@ -32,7 +32,7 @@ def snapshot_of(*objects: object) -> Snapshot:
 
 
 def message(*objects: object, within: str | None = None, **wanted: Any) -> str:
-    """Give what is said of a pod, which comes last, on nodes (those whose name begins so)."""
+    """Return the message for a pod, which is added last, on nodes (those whose name begins so)."""
     snapshot = snapshot_of(*objects, pod("wanted", **wanted))
     shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
     mask = None
@@ -150,7 +150,7 @@ def test_static_is_what_no_removal_changes() -> None:
 
 
 def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
-    """Give a pod of app a, and a pending guard whose anti-affinity means it."""
+    """Return a pod of app a, and a pending guard whose anti-affinity means it."""
     snapshot = snapshot_of(node("m", labels={"host": "m"}), pod("wanted", labels={"app": "a"}))
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))

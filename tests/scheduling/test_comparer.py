@@ -298,7 +298,7 @@ class AnyEvents(RuleBasedStateMachine):
             self.settle((NS, gone.metadata.name or ""))
 
     def pending(self, data: st.DataObject) -> Name | None:
-        """Give a pod that waits, and is not being bound."""
+        """Return a pod that waits, and is not being bound."""
         snapshot = self.engine.snapshot
         keys = [key for key, at in snapshot.pod_row.items() if snapshot.home.item(at) == PENDING]
         found = [key for key in sorted(keys) if key not in self.binding]

@@ -104,7 +104,7 @@ def test_the_emptiest_domain_is_followed_both_ways() -> None:
 
 
 def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Give dicts with any of these fields."""
+    """Return dicts with any of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 

@@ -57,7 +57,7 @@ class Pods:
         return name
 
     def verdict(self, name: str, template: Template) -> str:
-        """Say which node a pod was bound to, or why to none."""
+        """Return the node that a pod was bound to, or the message why it was not."""
         found: list[str] = []
 
         def decided() -> bool:
@@ -71,18 +71,18 @@ class Pods:
         return found[0]
 
     def ask(self, node: str, template: Template) -> str:
-        """Give the verdict on a pod that is there for this question only."""
+        """Return the verdict on a pod that is there for this question only."""
         name = self.create(template, held_to=node)
         said = self.verdict(name, template)
         self._delete(f"{path(template)}/{name}", {"gracePeriodSeconds": 0})
         return said
 
     def is_on(self, name: str, node: str) -> bool:
-        """Say whether a pod of the default namespace is bound to a node by now."""
+        """Return whether a pod of the default namespace is bound to a node by now."""
         return self.verdict(name, {}) == node
 
     def there(self) -> dict[str, tuple[str, str]]:
-        """Give every pod there is: its node, and since when."""
+        """Return every pod there is: its node, and since when."""
         return {
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": (
                 pod["spec"].get("nodeName", ""),
@@ -92,7 +92,7 @@ class Pods:
         }
 
     def may_be_in(self, namespace: str) -> bool:
-        """Say whether pods can be made in a namespace by now: it has the account they run as."""
+        """Return whether pods can be made in a namespace by now: it has the account they run as."""
         code, _ = self.server.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
         return code == 200
 
@@ -113,7 +113,7 @@ class Pods:
 
 
 def only(node: str) -> str:
-    """Give the resource that one node has."""
+    """Return the resource that one node has."""
     return f"example.com/{node}"
 
 
@@ -169,7 +169,7 @@ def agrees(pods: Pods, case: Case, node: str, said: list[str]) -> bool:
 
 
 def wanted(case: Case, node: str) -> str:
-    """Give a pattern of what is to be said of a node: that the pod is bound to it, or why not."""
+    """Return a pattern of what is to be said of a node: that the pod is bound to it, or why not."""
     if not case.pod.get("nodeSelector", {}).items() <= NODES[node].items():
         return re.escape("node(s) didn't match Pod's node affinity/selector")
     if node in case.says:

@@ -71,7 +71,7 @@ def structs_of(kind: Any) -> list[type[msgspec.Struct]]:
 
 
 def unread(schema: Schema, name: str, read: type[msgspec.Struct]) -> Iterator[str]:
-    """Give the fields of a definition, and of those within it, that the Struct which reads it has not."""
+    """Yield the fields of a definition, and of those within it, that the Struct which reads it has not."""
     hints = get_type_hints(read)
     for field, definition in schema[name].items():
         if field not in hints:

@@ -19,7 +19,7 @@ DEFAULT_MEMORY = 200 * 2**20
 
 
 def amounts(made: Schedulable, minor: int = LATEST) -> dict[str, int]:
-    """Give what a pod takes, without the one place that every pod takes."""
+    """Return the requests of a pod, without the one place that every pod takes."""
     taken = effective(made, minor)
     assert taken.unusable == ()
     assert minor != LATEST or requests.amounts(made) == taken.amounts

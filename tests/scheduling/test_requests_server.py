@@ -74,7 +74,7 @@ def create(server: Server, path: str, body: dict[str, Any]) -> bytes:
 
 
 def manifest(name: str, case: str) -> dict[str, Any]:
-    """Give the pod of a case that only the node of its own name may take."""
+    """Return the pod of a case that only the node of its own name may take."""
     spec = CASES[case]
     images = {
         part: [{**each, "image": "none"} for each in spec[part]]
@@ -97,7 +97,7 @@ def room(server: Server, name: str, amounts: dict[str, int]) -> None:
 
 
 def verdict(server: Server, name: str) -> str:
-    """Say which node a pod was bound to, or why to none; empty while nobody knows."""
+    """Return the node that a pod was bound to, or the message why it was not; empty before either."""
     _, pod = server.request("GET", f"{PATH}/{name}")
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "PodScheduled":

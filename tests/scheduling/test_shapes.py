@@ -239,7 +239,7 @@ def test_on_the_hosts_network_every_port_is_the_hosts() -> None:
 
 
 def near(**term: Any) -> PodTerm:
-    """Give the term of a pod labelled app=web, v=1 in team-a that requires others near it."""
+    """Return the term of a pod labelled app=web, v=1 in team-a that requires others near it."""
     written = {"labelSelector": APP_WEB, "topologyKey": ZONE, **term}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [written]}}
     (made,) = shape(pod(labels={"app": "web", "v": "1"}, affinity=affinity)).pod_affinity
@@ -462,7 +462,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def marked(made: Schedulable) -> bytes | None:
-    """Give the fingerprint of a pod all labels of which decide."""
+    """Return the fingerprint of a pod all labels of which decide."""
     return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())))
 
 

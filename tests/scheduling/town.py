@@ -118,12 +118,12 @@ class Town:
         return self.snapshot.shapes[self.snapshot.shape.item(self.row[name])]
 
     def place(self, name: str) -> str | None:
-        """Give where a pod counts now."""
+        """Return the node on which a pod counts now."""
         at = self.snapshot.node.item(self.row[name])
         return self.snapshot.names[at] if at >= 0 else None
 
     def allows(self, name: str, node: str) -> bool:
-        """Say whether a pod, which counts nowhere, may stand on a node as all others stand now."""
+        """Return whether a pod, which counts nowhere, may stand on a node as all others stand now."""
         others = {other: place for other in self.pods if (place := self.place(other)) is not None}
         held = [self._cpu(other) for other, place in others.items() if place == node]
         site = self.sites[node]

@@ -115,7 +115,7 @@ def threats_of(made: Desk, name: str, kind: str = "") -> str:
 
 
 def every(made: Desk) -> Iterator[str]:
-    """Give every page there is of a cluster."""
+    """Yield every page there is of a cluster."""
     yield overview_of(made)
     yield overview_of(made, what="pods")
     yield diverging(made.divergences, Here("/divergences", {}), AROUND)

@@ -71,7 +71,7 @@ class Recorder:
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def take(self, name: str) -> list[str]:
-        """Give and forget what was asked about objects of a name: `mutate CREATE v1 pods`."""
+        """Return and forget the requests about objects of a name: `mutate CREATE v1 pods`."""
         about = [(path, request) for path, request in self.asked if request.get("name") == name]
         self.asked = [each for each in self.asked if each not in about]
         return [
@@ -114,7 +114,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return json.dumps({**review, "request": None, "response": response}).encode()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature of the library
-        """Say nothing: what was asked is looked at."""
+        """Log nothing: tests read the requests themselves."""
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 def asked(
     document: Document | None, old: Document | None = None, operation: str = "", **fields: Any
 ) -> Document:
-    """Give an AdmissionReview of an object, as the API server writes it; `fields` are of its request."""
+    """Return an AdmissionReview of an object, as the API server writes it; `fields` are of its request."""
     given = document or old or {}
     api_group, _, version = given["apiVersion"].rpartition("/")
     plural = given["kind"].lower() + "s"

@@ -107,7 +107,7 @@ class Running:
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on now, nor can be given to a connection meanwhile."""
+    """Return a port that nobody listens on now, nor can be given to a connection meanwhile."""
     while True:
         port = random.SystemRandom().choice(_PORTS)
         with contextlib.suppress(OSError), socket.create_server((_ADDRESS, port)):
@@ -138,7 +138,7 @@ def _given(arguments: tuple[str, ...], *stems: str) -> bool:
 
 @contextlib.contextmanager
 def running(server: Server, folder: Path, *arguments: str) -> Iterator[Running]:
-    """Give a process that is ready, and end it; its exit code must be 0 unless the test itself ended it."""
+    """Yield a process that is ready, and end it; its exit code must be 0 unless the test itself ended it."""
     started = launch(server, folder, *arguments)
     with ending(started):
         started.wait_ready()

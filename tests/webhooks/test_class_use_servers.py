@@ -131,7 +131,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
 
 
 def written(server: Server) -> dict[str, tuple[str, Any]]:
-    """Give what this server takes."""
+    """Return the objects that this server accepts."""
     native = [_groups(each) for each in server.release.workload_versions]
     return WRITTEN | {name: each for groups in native for name, each in groups.items()}
 
@@ -265,7 +265,7 @@ def composites() -> Iterator[Server]:
 
 
 def nested(depth: int) -> Document:
-    """Give a template of composite groups that lie within each other; all must have one class."""
+    """Return a template of composite groups that lie within each other; all must have one class."""
     inner: Document = (
         {"compositePodGroupTemplates": [nested(depth - 1)]}
         if depth

@@ -25,14 +25,14 @@ def group(api_version: str = NEWER, name: str = "g", **spec: Any) -> Document:
 
 
 def asked(target: Any, *documents: Any, **fields: Any) -> bytes:
-    """Give a ConversionReview as the API server sends it."""
+    """Return a ConversionReview as the API server sends it."""
     request = {"uid": "42", "desiredAPIVersion": target, "objects": list(documents), **fields}
     review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
     return json.dumps(review).encode()
 
 
 def answer(body: bytes | bytearray) -> Document:
-    """Give the response to a review, which always has the uid of the request."""
+    """Return the response to a review, which always has the uid of the request."""
     review = json.loads(convert_review(body))
     assert (review["apiVersion"], review["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
     response: Document = review["response"]
@@ -146,7 +146,7 @@ def test_any_object_is_converted_or_named(target: str, document: Document, field
 
 
 def listed(count: int, text: str) -> bytes:
-    """Give a ConversionReview of many groups with an annotation."""
+    """Return a ConversionReview of many groups with an annotation."""
     one = json.dumps(group(OLDER) | {"metadata": {"name": "g", "annotations": {"a": text}}})
     return asked(NEWER, "HERE").replace(b'"HERE"', ",".join([one] * count).encode())
 

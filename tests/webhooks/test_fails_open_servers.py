@@ -63,7 +63,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def padded(name: str, size: int, class_name: str) -> dict[str, Any]:
-    """Give a member whose review has six bytes for each of `size`."""
+    """Return a member whose review has six bytes for each of `size`."""
     document = pod({"labels": {GROUP_LABEL: "g"}}, priorityClassName=class_name)
     document["metadata"]["name"] = name
     document["spec"]["automountServiceAccountToken"] = False

@@ -92,19 +92,19 @@ class Desk:
         return self.routes[path].handler(Ask(path, body, deadline, time.perf_counter()))
 
     def ask(self, path: str, document: Document, old: Document | None = None) -> dict[str, Any]:
-        """Give the response to a review that is answered at once."""
+        """Return the response to a review that is answered at once."""
         return response(self.start(path, json.dumps(asked(document, old)).encode()))
 
     async def ask_late(
         self, document: Document, seconds: float = 3.0, path: str = "/mutate"
     ) -> dict[str, Any]:
-        """Give the response to a review that has to wait."""
+        """Return the response to a review that has to wait."""
         reply = self.start(path, review_of(document), seconds)
         assert not isinstance(reply, Reply)
         return response(await reply)
 
     def counted(self, name: str) -> dict[tuple[str, ...], float]:
-        """Give the values of a counter by its labels, of what was counted."""
+        """Return the values of a counter by its labels, of what was counted."""
         return {
             tuple(sample.labels.values()): sample.value
             for family in self.registry.collect()

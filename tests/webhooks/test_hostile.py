@@ -58,7 +58,7 @@ class Victim(NamedTuple):
 
 
 def peak(process: "subprocess.Popen[str]") -> int:
-    """Give the most bytes of memory that a process has held at any time."""
+    """Return the most bytes of memory that a process has held at any time."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

@@ -38,7 +38,7 @@ PLUGIN: Document = {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
 
 
 def levels(**by_rule: str) -> Profile:
-    """Give Podium's rules with some levels; `_` stands for `-` in a rule's name."""
+    """Return Podium's rules with some levels; `_` stands for `-` in a rule's name."""
     policy = Policy(levels={rule.replace("_", "-"): Level(level) for rule, level in by_rule.items()})
     return profile(rules="podium", policy=policy)
 
@@ -47,13 +47,13 @@ INHERIT = levels(member_priority="inherit")
 
 
 def ours(spec: Document, version: str = "v1beta1", **metadata: Any) -> Document:
-    """Give a PodGroup of Podium's."""
+    """Return a PodGroup of Podium's."""
     made = group(spec, version, native=False)
     return made | {"metadata": made["metadata"] | metadata}
 
 
 def admitted(document: Document, view: State | None = None) -> Document:
-    """Give what is stored of an object that passes both phases, and see that it does."""
+    """Return the stored form of an object, which must pass both phases."""
     answer = mutate(document, view=view)
     assert answer.response["allowed"], answer.response
     again = validate(answer.patched, view=view)
@@ -62,13 +62,13 @@ def admitted(document: Document, view: State | None = None) -> Document:
 
 
 def refusal(answer: Answer) -> tuple[int, str]:
-    """Give the code and the message without the name of the object."""
+    """Return the code and the message without the name of the object."""
     status = answer.response["status"]
     return status["code"], status["message"].partition('" is ')[2]
 
 
 def kept(document: Document) -> Any:
-    """Give what the annotation holds."""
+    """Return the contents of the annotation."""
     return json.loads(document["metadata"]["annotations"][KEPT])
 
 
@@ -488,7 +488,7 @@ class TestNativeKinds:
 
 
 def member(**spec: Any) -> Document:
-    """Give a pod of the group g as the Priority plugin leaves it."""
+    """Return a pod of the group g as the Priority plugin leaves it."""
     return pod({GROUP_LABEL: "g"}, **{**PLUGIN, **spec})
 
 
@@ -589,7 +589,7 @@ class TestAPod:
 
 
 def targets(kind: str, operation: Operation, phase: Phase, subresource: str = "") -> set[str]:
-    """Give the ids of the own rules that name a write."""
+    """Return the ids of the own rules that name a write."""
     return {
         rule.cause.rule.id
         for rule in own.OWN_RULES

@@ -21,7 +21,7 @@ ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
 
 
 def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Give policy and binding by their name."""
+    """Return policy and binding by their name."""
     found: dict[str, list[dict[str, Any]]] = {}
     options = options or Options()
     for each in (*defaults(policy, options), *policies(policy, options)):

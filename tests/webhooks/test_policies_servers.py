@@ -261,7 +261,7 @@ def test_a_label_that_changes(scene: Scene, case: str) -> None:
 
 
 def groups(server: Server) -> list[tuple[Document, str]]:
-    """Give PodGroups and Workloads in every version that the server has."""
+    """Return PodGroups and Workloads in every version that the server has."""
     served = [f"{PODIUM_GROUP}/v1alpha2", f"{PODIUM_GROUP}/v1beta1", *server.release.workload_versions]
     return [each for api_version in served for each in _of_version(api_version)]
 
@@ -353,7 +353,7 @@ def knows_kinds(server: Server, kinds: set[str]) -> None:
 
 
 def checked(server: Server) -> dict[str, str]:
-    """Give what the type check says of every policy whose present generation it has seen."""
+    """Return the type check's warnings of every policy whose present generation it has seen."""
     where = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     return {
         each["metadata"]["name"]: str(each["status"]["typeChecking"].get("expressionWarnings", ""))

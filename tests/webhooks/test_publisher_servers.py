@@ -251,7 +251,7 @@ async def test_by_service_what_is_not_converted_stays_so(
 
 
 def without_bundle(document: dict[str, Any]) -> dict[str, Any]:
-    """Give a registration without what writing the bundle changes."""
+    """Return a registration without what writing the bundle changes."""
     for name in ("managedFields", "resourceVersion", "generation"):
         del document["metadata"][name]
     document.pop("status", None)

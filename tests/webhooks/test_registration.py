@@ -37,7 +37,7 @@ def webhooks(configuration: dict[str, Any]) -> dict[str, Any]:
 
 
 def sent(webhook: dict[str, Any]) -> set[str]:
-    """Give what a webhook is sent: `CREATE pods`."""
+    """Return the requests that a webhook receives: `CREATE pods`."""
     return {
         f"{operation} {resource}"
         for rule in webhook["rules"]

@@ -35,7 +35,7 @@ def read(review: Any) -> Any:
 
 
 def without(review: Document, *path: str) -> Document:
-    """Give a review with one field gone."""
+    """Return a review with one field gone."""
     *parents, last = path
     place = review
     for step in parents:

@@ -47,7 +47,7 @@ by_podium = st.sampled_from([PODIUM, INHERIT])
 
 
 def read(body: bytes, phase: Phase) -> Review | None:
-    """Give the review, or None where it was refused, in one line."""
+    """Return the review, or None where it was refused, in one line."""
     try:
         return decode(body, phase)
     except ReviewError as error:
@@ -155,7 +155,7 @@ templates = some(
 
 @st.composite
 def ours(draw: st.DrawFn) -> Document:
-    """Give PodGroups and Workloads of Podium's, of the version that is stored."""
+    """Return PodGroups and Workloads of Podium's, of the version that is stored."""
     if draw(st.booleans()):
         spec = {"podGroupTemplates": draw(st.lists(templates, max_size=2))}
         version = draw(st.sampled_from(["v1alpha2", "v1beta1"]))
@@ -226,7 +226,7 @@ def test_both_phases_say_of_an_update_what_admit_says(
 
 
 def _without_nulls(document: Document) -> Any:
-    """Give a spec as a custom resource has it."""
+    """Return a spec as a custom resource has it."""
     return json.loads(
         json.dumps(document),
         object_hook=lambda value: {key: item for key, item in value.items() if item is not None},

@@ -27,7 +27,7 @@ _REGISTRATION = (
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each row of the page's table: where (cluster or a namespace), and the RBAC rule that it is."""
+    """Yield each row of the page's table: where (cluster or a namespace), and the RBAC rule that it is."""
     text = (_ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
     table = text.partition(_HEADER)[2].partition("\n\n")[0]
     for line in table.splitlines()[2:]:
@@ -41,7 +41,7 @@ def _listed() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _account() -> list[dict[str, Any]]:
-    """Give a service account, its roles and its empty Secret as manifests."""
+    """Return a service account, its roles and its empty Secret as manifests."""
     rules = list(_listed())
     there = {"name": _NAME, "namespace": _NAMESPACE}
     manifests: list[dict[str, Any]] = [

@@ -617,7 +617,7 @@ PIECES = (b"\r\n", b"\0", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked
 
 
 def mangled(random: Random) -> bytes:
-    """Give one or two requests with some bytes changed, taken away and put in."""
+    """Return one or two requests with some bytes changed, taken away and put in."""
     data = bytearray(random.choice(SEEDS) + random.choice((b"", random.choice(SEEDS))))
     for _ in range(random.randrange(1, 6)):
         at = random.randrange(len(data))

@@ -388,7 +388,7 @@ def test_example_adds_a_job(podium: Podium) -> None:
 
 
 def waiting(dump: Path) -> dict[str, str]:
-    """Give the groups that the real scheduler of a dump refused, each with its words."""
+    """Return the groups that the real scheduler of a dump refused, each with its words."""
     with gzip.open(dump) as text:
         items = json.load(text)["items"]
     refused = {}

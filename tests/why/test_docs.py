@@ -18,7 +18,7 @@ OWN = (
 
 
 def rows(section: str) -> list[str]:
-    """Give the words in the first cells of the table of a section."""
+    """Return the words in the first cells of the table of a section."""
     text = DOCS.partition(f"## {section}\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     return [word for cell in cells for word in re.findall(r"`(\w+)`", cell)]

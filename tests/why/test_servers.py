@@ -72,7 +72,7 @@ def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
 
 
 def marked(yard: Yard, name: str) -> bool:
-    """Say whether a pod is a DisruptionTarget, and being deleted."""
+    """Return whether a pod is a DisruptionTarget, and being deleted."""
     pod = yard.pods()[name]
     kinds = [each["type"] for each in pod["status"].get("conditions", ()) if each["status"] == "True"]
     return "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"]

@@ -61,7 +61,7 @@ OTHERS = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.io/initial-ev
 
 
 def reference() -> str:
-    """Give the whole reference in Markdown. Raises ValueError where the code says nothing of something."""
+    """Return the whole reference in Markdown. Raises ValueError where the code says nothing of something."""
     parts = [*(_file(each) for each in FILES), *(_options(name) for name in PROCESSES), *_keys()]
     return "\n".join([*parts, _environment()])
 
@@ -88,7 +88,7 @@ def _fields(model: type[Strict], prefix: str) -> Iterator[str]:
 
 
 def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """Say in words what JSON schema says of a value."""
+    """Return a JSON schema of a value in words."""
     if "$ref" in schema:
         return _value(known[schema["$ref"].rpartition("/")[2]], known)
     if "anyOf" in schema:
@@ -122,7 +122,7 @@ def _option(option: click.Option) -> str:
 
 
 def label_keys() -> list[Constant]:
-    """Give the keys of labels, annotations and finalizers that the code knows, each once."""
+    """Return the keys of labels, annotations and finalizers that the code knows, each once."""
     found = {
         each.value: each
         for module, source in modules()

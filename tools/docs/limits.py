@@ -123,7 +123,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 
 def reference() -> str:
-    """Give both tables in Markdown. Raises ValueError for a figure that was not measured."""
+    """Return both tables in Markdown. Raises ValueError for a figure that was not measured."""
     bounds = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in BOUNDS)
     return (
         f"### Bounds\n\n| Of | At most | Beyond it |\n|---|---|---|\n{bounds}\n"

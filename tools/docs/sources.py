@@ -26,7 +26,7 @@ class Constant(NamedTuple):
 
 
 def fields(of: type) -> dict[str, str]:
-    """Give the docstring below each field of a class. Raises ValueError where there is none."""
+    """Return the docstring below each field of a class. Raises ValueError where there is none."""
     (made,) = ast.parse(inspect.getsource(of)).body
     assert isinstance(made, ast.ClassDef)
     found = {}
@@ -42,14 +42,14 @@ def fields(of: type) -> dict[str, str]:
 
 
 def modules() -> Iterator[tuple[str, str]]:
-    """Give the name of every module of podium, and its source."""
+    """Yield the name of every module of podium, and its source."""
     for root in _ROOTS:
         for path in sorted((ROOT / root).rglob("*.py")):
             yield ".".join(path.relative_to(ROOT / root).with_suffix("").parts), path.read_text("utf-8")
 
 
 def constants(module: str, source: str) -> Iterator[Constant]:
-    """Give the module's constants of one name."""
+    """Yield the module's constants of one name."""
     lines = source.splitlines()
     for each in ast.parse(source).body:
         if isinstance(each, _NAMED):
@@ -60,7 +60,7 @@ def constants(module: str, source: str) -> Iterator[Constant]:
 
 
 def _comment(lines: list[str], at: int) -> str:
-    """Give the comment above a line; of lines without a gap the first one's is said of all."""
+    """Return the comment above a line; of lines without a gap the first one's is said of all."""
     while at and re.match(r"\w", lines[at - 1]):
         at -= 1
     said: list[str] = []

@@ -25,7 +25,7 @@ _VERSION = re.compile(r"1\.\d\d")
 
 
 def reference() -> str:
-    """Give the tables in Markdown. Raises ValueError for a command that is in none."""
+    """Return the tables in Markdown. Raises ValueError for a command that is in none."""
     return f"{_matrix()}\n{_native()}\n{_options()}"
 
 
@@ -71,7 +71,7 @@ def _options() -> str:
 
 
 def _choices(of: click.Command, name: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Give the options that take a minor, of a command and of those below it."""
+    """Yield the options that take a minor, of a command and of those below it."""
     if isinstance(of, click.Group):
         for each in of.list_commands(click.Context(of)):
             below = of.get_command(click.Context(of), each)

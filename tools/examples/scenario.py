@@ -20,7 +20,7 @@ class Shape(NamedTuple):
     together: Any
 
     def template_ref(self, workload: str, template: str) -> Manifest:
-        """Give the spec field that names a group's template."""
+        """Return the spec field that names a group's template."""
         if self.api_version.endswith("v1alpha2"):
             inner = {"workloadName": workload, "podGroupTemplateName": template}
             return {"podGroupTemplateRef": {"workload": inner}}
@@ -157,7 +157,7 @@ def namespaces() -> list[Manifest]:
 
 
 def clean(shape: Shape) -> list[list[Manifest]]:
-    """Give the stages of the cluster in which nothing is wrong."""
+    """Return the stages of the cluster in which nothing is wrong."""
     classes = [
         priority_class("research-low", 100),
         priority_class("research", 1_000, globalDefault=True),
@@ -176,7 +176,7 @@ class Recreate(NamedTuple):
 
 
 def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
-    """Give the stages of the cluster that drifted; a string is a class to delete for good."""
+    """Return the stages of the cluster that drifted; a string is a class to delete for good."""
     bad_annotation = {"preemption-toleration.scheduling.x-k8s.io/toleration-seconds": "one hour"}
     classes = [
         priority_class("research-low", 100),

@@ -17,12 +17,12 @@ TAINT = f"{RESERVED}=yes:NoSchedule"
 
 
 def image(release: Release) -> str:
-    """Give the node image of a release, as kind names them."""
+    """Return the node image of a release, as kind names them."""
     return f"kindest/node:v{release.version}"
 
 
 def configuration(release: Release) -> str:
-    """Give the file for `kind create cluster --config`, kind.x-k8s.io/v1alpha4."""
+    """Return the file for `kind create cluster --config`, kind.x-k8s.io/v1alpha4."""
     nodes: list[dict[str, Any]] = [
         {"role": "control-plane"},
         {"role": "worker"},

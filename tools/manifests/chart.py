@@ -110,7 +110,7 @@ class Identity(NamedTuple):
 
 
 def documents(build: str) -> dict[Identity, str]:
-    """Give the documents of a build as they are written; ValueError if two are the same object."""
+    """Return the documents of a build as they are written; ValueError if two are the same object."""
     found: dict[Identity, str] = {}
     for text in re.split(r"^---\n", build, flags=re.MULTILINE):
         read = yaml.safe_load(text)
@@ -122,7 +122,7 @@ def documents(build: str) -> dict[Identity, str]:
 
 
 def templates(plain: str, variants: Mapping[str, str]) -> dict[str, str]:
-    """Give the templates by file name; `variants` are the builds with one toggle each."""
+    """Return the templates by file name; `variants` are the builds with one toggle each."""
     without = documents(plain)
     with_one = {toggle: documents(build) for toggle, build in variants.items()}
     files = {
@@ -136,7 +136,7 @@ def templates(plain: str, variants: Mapping[str, str]) -> dict[str, str]:
 
 
 def values(schema: Mapping[str, Any]) -> str:
-    """Give values.yaml: the defaults that the schema names, below what it says of them."""
+    """Return values.yaml: the defaults that the schema names, below what it says of them."""
     parts = []
     for name, about in schema["properties"].items():
         written = yaml.safe_dump({name: _default(about)}, sort_keys=False)
@@ -145,7 +145,7 @@ def values(schema: Mapping[str, Any]) -> str:
 
 
 def chart(version: str) -> str:
-    """Give Chart.yaml for a version of Podium, which is the chart's own, too."""
+    """Return Chart.yaml for a version of Podium, which is the chart's own, too."""
     about = {
         "apiVersion": "v2",
         "name": "podium",
@@ -191,7 +191,7 @@ def _filled(each: Identity, text: str) -> str:
 
 
 def _merged(off: str, on: str, condition: str) -> Iterator[str]:
-    """Give lines of two texts as one, with what differs between if and else."""
+    """Yield lines of two texts as one, with what differs between if and else."""
     old, new = off.splitlines(keepends=True), on.splitlines(keepends=True)
     for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":

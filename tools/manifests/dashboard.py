@@ -33,7 +33,7 @@ def _quantile(part: str, metric: str, by: str = "") -> str:
 
 
 def _latency(metric: str, by: str = "") -> dict[str, str]:
-    """Give the median and the slowest hundredth of a histogram."""
+    """Return the median and the slowest hundredth of a histogram."""
     legend = f"{{{{{by}}}}} " if by else ""
     return {
         f"{legend}half": _quantile("0.5", metric, by),
@@ -232,7 +232,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 
 
 def text() -> str:
-    """Give the dashboard as Grafana reads it."""
+    """Return the dashboard as Grafana reads it."""
     return json.dumps(_dashboard(), indent=1) + "\n"
 
 

@@ -33,7 +33,7 @@ class Series(NamedTuple):
 
     @property
     def samples(self) -> dict[str, frozenset[str]]:
-        """Give the labels by the names that are queried; a bucket has its bound, too."""
+        """Return the labels by the names that are queried; a bucket has its bound, too."""
         return {
             self.name + suffix: frozenset(self.labels) | ({"le"} if suffix == "_bucket" else frozenset())
             for suffix in _SUFFIXES[self.kind]
@@ -52,7 +52,7 @@ class _Listing(CollectorRegistry):
         self.collectors.append(collector)
 
     def series(self) -> Iterator[Series]:
-        """Give what each collector exposes."""
+        """Yield the series of each collector."""
         for collector in self.collectors:
             for family in collector.collect():
                 # The library tells labels only with a value of each; a reading knows them by its family.
@@ -74,7 +74,7 @@ class _NoObjects:
 
 
 def registries() -> dict[str, _Listing]:
-    """Give what each process has before anything has happened, by the command that starts it."""
+    """Return the metrics of each process before any event, by the command that starts it."""
     webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
     WebhookMetrics(webhook).read(in_flight=float, cache_ages=dict, expiries=dict)
     ControllerMetrics(controller).read(
@@ -95,12 +95,12 @@ def registries() -> dict[str, _Listing]:
 
 
 def exposed() -> dict[str, list[Series]]:
-    """Give what each process exposes of ours, in the order of names."""
+    """Return the series of ours that each process exposes, in the order of names."""
     return {process: sorted(registry.series()) for process, registry in registries().items()}
 
 
 def reference() -> str:
-    """Give the tables of docs/monitoring.md, one for each process."""
+    """Return the tables of docs/monitoring.md, one for each process."""
     return "\n".join(
         f"### podium {process}\n\n| Series | Type | Labels | Says |\n|---|---|---|---|\n"
         + "".join(_row(each) for each in series)
@@ -109,7 +109,7 @@ def reference() -> str:
 
 
 def page(text: str) -> str:
-    """Give a page with the reference put where its place is marked."""
+    """Return a page with the reference put where its place is marked."""
     written, count = _PLACE.subn(lambda _: f"\n{reference()}\n", text)
     if count != 1:
         raise ValueError(

@@ -43,7 +43,7 @@ def combined(kubectl: str, toggles: Iterable[str]) -> str:
 
 
 def files(kubectl: str) -> dict[str, str]:
-    """Give what is checked in and generated, by path below manifests/."""
+    """Return the generated files that are checked in, by path below manifests/."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     schema = chart.read_schema((MANIFESTS / "chart" / "values.schema.json").read_text(encoding="utf-8"))
     variants = {toggle: combined(kubectl, [toggle]) for toggle in chart.TOGGLES}

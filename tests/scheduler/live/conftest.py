@@ -18,7 +18,7 @@ def _scheduled(name: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
-    """Give the world of one of PLACES with one scheduler for all tests; made when first asked for."""
+    """Return the world of one of PLACES with one scheduler for all tests; made when first asked for."""
     return lambda name: kept.once(name, lambda: _scheduled(name, tmp_path_factory.mktemp("world")))
 
 

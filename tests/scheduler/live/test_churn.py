@@ -132,7 +132,7 @@ class Churn:
         return f"{stem}-{self._count}"
 
     def _one(self, *, bound: bool | None = None, held: bool | None = None) -> str | None:
-        """Give a pod of ours; `bound` and `held` say which ones, None is any."""
+        """Return a pod of ours; `bound` and `held` say which ones, None is any."""
         there = [
             name
             for name, pod in sorted(self._yard.pods().items())
@@ -267,7 +267,7 @@ class Judge:
         self.evicted: set[str] = set()
 
     def problems(self, removed: set[str]) -> list[str]:
-        """Say what must not be and was; then forget it. `removed` names pods that others have deleted."""
+        """Return the violations and forget them. `removed` names pods that other clients have deleted."""
         self._world.ledger.catch_up()
         calls = [call for call in self._yard.calls("DELETE") if call.code == 200]
         uids = {deleted(call) for call in calls}

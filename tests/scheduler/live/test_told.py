@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 
 
 def scheduled_type(yard: Yard) -> str:
-    """Give the name of the condition in the version that is stored."""
+    """Return the name of the condition in the version that is stored."""
     older = yard.world.place.api == f"{NATIVE_GROUP}/v1alpha2"
     return "PodGroupScheduled" if older else "PodGroupInitiallyScheduled"
 

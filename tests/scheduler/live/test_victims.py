@@ -298,7 +298,7 @@ def _placed(yard: Yard, name: str, class_name: str) -> bool:
 
 
 def _since(pod: dict[str, Any]) -> str:
-    """Give when a pod was scheduled; empty while it is not."""
+    """Return when a pod was scheduled; empty while it is not."""
     found: str = next(
         (
             each["lastTransitionTime"]
