@@ -1,8 +1,8 @@
 """The floors that the reconciler is timed against: the list alone and its writes alone, each a process.
 
 `python -m bench.bare list KUBECONFIG` reads what a reconciler reads, as it does. `python -m bench.bare apply
-KUBECONFIG FILE` applies the conditions that a JSON file has by group, as many at a time as a reconciler has
-writers. Both print how many seconds that took, without the start of the process.
+KUBECONFIG FILE` applies the conditions that a JSON file holds by group. It sends as many at a time as a
+reconciler has writers. Both print the seconds that took, without the start of the process.
 """
 
 import asyncio

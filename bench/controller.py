@@ -1,7 +1,7 @@
 """The reconciler in a large cluster: from its start to every condition true, under a storm, and at rest.
 
-What it is compared with runs in turns with it on the same server: the list alone, and alone the writes that
-it has to do. Nothing is pinned: this is a small cluster as it is, the API server beside the reconciler.
+Two peers take turns with it on the same server: the list alone, and the writes that it has to do alone.
+Nothing is pinned: this is a small cluster as it is, the API server beside the reconciler.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Turn(NamedTuple):
     bare: float
 
     def share(self, listing: float) -> float:
-        """Return the start as a share of what it may take."""
+        """Return the start as a share of the time it may take."""
         return self.start / (listing + 1.5 * self.bare)
 
 

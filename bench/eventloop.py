@@ -43,7 +43,7 @@ class Beat:
         self.longest = 0.0
 
     def restart(self) -> float:
-        """Return the longest time so far, in seconds, and begin anew."""
+        """Return the longest time so far, in seconds, and start again from zero."""
         longest, self.longest = self.longest, 0.0
         return longest
 

@@ -1,7 +1,7 @@
-"""Nodes, pods and groups on a real API server, as many as schedulers are compared with, made and taken away.
+"""Nodes, pods and groups on a real API server, in the numbers that schedulers are compared with.
 
-A pod asks for no grace (terminationGracePeriodSeconds 0) and nothing else runs there, no kubelet and no
-controller: one that a scheduler deletes is gone at once, and whatever changes is the scheduler's doing.
+A pod has no grace period (terminationGracePeriodSeconds 0) and nothing else runs there, no kubelet and no
+controller. So a pod that a scheduler deletes is gone at once, and every change is the scheduler's.
 """
 
 from collections.abc import Callable, Iterable

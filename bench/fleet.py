@@ -1,8 +1,8 @@
 """A large live cluster: PodGroups and their pods in a real API server, as many as a large company has.
 
-Through the API that would take an hour. One group and two pods are made there, so that they look as stored
-objects do (defaults, managedFields), and their copies go straight into etcd, behind the API server's back.
-What is stored is protobuf, where a text can be replaced by another of the same length and by no other.
+Through the API that would take an hour. The API creates one group and two pods, so that they look as stored
+objects do (defaults, managedFields). Their copies go straight into etcd, behind the API server's back. The
+stored bytes are protobuf, where a text can be replaced only by another of the same length.
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""An engine in a cluster that goes on: it follows every change, and what it has planned comes true.
+"""An engine in a changing cluster: it follows every change, and its plans are carried out.
 
-A scheduler's index is kept in step by events, so what a bench times is a decision, never the making of the
-index; that is timed by itself.
+Events keep a scheduler's index in step, so a bench times a decision, never the making of the index. That has
+a time of its own.
 """
 
 import gc
@@ -47,7 +47,7 @@ def follow(state: State, plan: Plan) -> None:
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Return the seconds that some work took, and what it gave."""
+    """Return the seconds that some work took, and its result."""
     began = perf_counter()
     done = work()
     return perf_counter() - began, done

@@ -1,8 +1,8 @@
 """Preemption beside kube-scheduler: the same nodes, pods and groups, made on a real API server.
 
-The peer plans inside its process and keeps the books of it, a histogram of what planning took without the
-first try and without any write. Ours is handed the objects as the API server answered them, and plans with
-the first try, on one core, from a fresh engine each time.
+The peer plans inside its process and keeps a histogram of the planning time, without the first try and
+without any write. Ours gets the objects as the API server answered them, and plans with the first try, on one
+core, from a fresh engine each time.
 """
 
 import itertools

@@ -1,7 +1,7 @@
-"""A kube-scheduler beside an API server of ours, for its own account of how long it took to preempt.
+"""A kube-scheduler beside an API server of ours, for its own record of the time it took to preempt.
 
-It runs without a controller manager and without kubelets, so nothing else writes: a node is whatever was
-made, a pod that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the scheduler works.
+It runs without a controller manager and without kubelets, so nothing else writes: nodes stay as made, a pod
+that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the scheduler works.
 """
 
 import contextlib

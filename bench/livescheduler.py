@@ -1,4 +1,4 @@
-"""Podium's scheduler as a process beside an API server of ours, for as long as somebody has work for it."""
+"""Podium's scheduler as a process beside an API server of ours, for as long as a bench has work for it."""
 
 import contextlib
 import subprocess
@@ -20,9 +20,9 @@ _PATIENCE_SECONDS = 300.0
 
 @contextlib.contextmanager
 def podium_scheduling(server: Server) -> Iterator[int]:
-    """Run `podium scheduler` as it is by default; gives its process when it knows the cluster.
+    """Run `podium scheduler` with its defaults; yield its process id when it knows the cluster.
 
-    PodiumError when it does not come up, or ends before it is told to.
+    PodiumError when it does not come up, or ends before it is stopped.
     """
     with contextlib.ExitStack() as held:
         port = _free()

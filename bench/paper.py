@@ -145,7 +145,7 @@ class Paper:
         return response
 
     async def _add(self, request: web.Request) -> web.Response:
-        """Take objects, a line each: they are told to those who watch."""
+        """Store objects, a line each, and send them to the watches."""
         for line in (await request.read()).splitlines():
             document = json.loads(line)
             stored = self._stored(document.pop("apiVersion"), document.pop("kind"), document)

@@ -1,8 +1,8 @@
-"""The preemption engine on generated clusters: placing, one pod, one gang, and how they grow.
+"""The preemption engine on generated clusters: placing, one pod, one gang, and how the times grow.
 
-Each cluster lives in a process of its own on one processor, as the engine does in a scheduler: `python -m
+Each cluster lives in a process of its own on one processor, as the engine does in a scheduler. `python -m
 bench.preemption CASE ARGUMENT ...` measures one and prints its figures as JSON, memory among them. Between
-decisions the cluster changes a little, as one does: what a plan evicts goes, and its preemptor is bound.
+decisions the cluster changes a little, as a real one does: a plan's victims go, and its preemptor is bound.
 """
 
 import json

@@ -1,7 +1,7 @@
 """RESULTS.md: a section for each part of the bench, and each part rewrites only its own.
 
-Parts take minutes and are measured when what they measure changes, so each section says on which machine, and
-figures of other parts stay as they are.
+Parts take minutes and are measured when their subject changes, so each section names its machine, and figures
+of other parts stay as they are.
 """
 
 import math
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The results of one part: rows under a title, and a note for those who read them."""
+    """The results of one part: rows under a title, and a note for readers."""
 
     title: str
     rows: Sequence[Row]
@@ -60,7 +60,7 @@ def machine() -> str:
 
 
 def render(section: Section, on: str) -> str:
-    """Return a section as it stands in the file."""
+    """Return a section as it is in the file."""
     lines = [f"## {section.title}", "", f"On {on}.", ""]
     if section.note:
         lines += [section.note.strip(), ""]

@@ -1,8 +1,8 @@
 """The two AdmissionReviews that webhooks are timed with, as an API server sends them.
 
-A pod that a Job controller makes for a gang: built-in plugins ran already, so it has the default priority, a
-token volume and tolerations, and it takes its group's class. And the PodGroup, which gets its class' integer.
-What API servers add (managedFields, who asks) is half of the bytes.
+The first is a pod that a Job controller makes for a gang. Built-in plugins ran already, so it has the default
+priority, a token volume and tolerations, and it takes its group's class. The second is the PodGroup, which
+gets its class' integer. The fields of API servers (managedFields, userInfo) are half of the bytes.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def priority_class() -> dict[str, Any]:
 
 
 def pod_group(name: str = GROUP, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """Return a PodGroup as a controller makes it, without what the API server adds."""
+    """Return a PodGroup as a controller makes it, without the API server's additions."""
     return {
         "apiVersion": API,
         "kind": "PodGroup",
@@ -58,7 +58,7 @@ def applied(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod(name: str = f"{GROUP}-3-x7k2p", namespace: str = NAMESPACE) -> dict[str, Any]:
-    """Return a pod as a Job controller makes it, without what the API server adds."""
+    """Return a pod as a Job controller makes it, without the API server's additions."""
     env: list[dict[str, Any]] = [
         {"name": f"NCCL_OPTION_{index}", "value": f"value-{index}"} for index in range(2)
     ]

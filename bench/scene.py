@@ -1,8 +1,8 @@
-"""A generated cluster as values: nodes full of gangs and lone pods, budgets over both, and who wants in.
+"""A generated cluster as values: nodes full of gangs and lone pods, budgets over both, and preemptors.
 
-Files of a million pods would be timed for their reading, so the objects are made as a read gives them. What
-copies of a pod share in a cluster (labels, containers, constraints) they share here too. The same size and
-seed give the same objects.
+Files of a million pods would be timed for their reading, so the objects are made as a read returns them.
+Copies of a pod share here what they share in a cluster (labels, containers, constraints). The same size and
+seed make the same objects.
 """
 
 import itertools

@@ -319,7 +319,7 @@ class _Simulation:
         self._wait(now, job)
 
     def _wait(self, now: int, job: Job) -> None:
-        """Have a job wait whose pods are not there."""
+        """Let a job wait whose pods do not exist."""
         self._waiting[job] = now
         if job.pods > 1:
             self._state.apply(_group(job))

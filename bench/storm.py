@@ -1,9 +1,10 @@
-"""Pods that change all the time, and how soon their groups say so: written by one client, seen by one watch.
+"""Pods that change all the time, and the delay of their groups' conditions: a writing client, and a watch.
 
-A pod's priority cannot change, so what flips a group is that its one differing pod finishes, or runs again.
-Every tenth change does that; the others touch pods that agree with their group, which a reconciler must look
-at all the same. Changes come at random times (Poisson), whether or not those before are done. They are stored
-in etcd directly: an API server needs 2 ms and more to take a pod's status from a client, all of this machine.
+A pod's priority cannot change, so a group's condition flips when its one differing pod finishes or runs
+again. Every tenth change does that. The others touch pods that agree with their group, which a reconciler
+must read all the same. Changes come at random times (Poisson), whether or not those before are done. They are
+stored in etcd directly: an API server needs 2 ms and more to take a pod's status from a client, all of this
+machine.
 """
 
 import asyncio
@@ -150,7 +151,7 @@ def groups_seen(connection: Connection) -> Seen[_Group]:
 
 
 def pods_seen(connection: Connection) -> Seen[_Pod]:
-    """Return a watch of the pods that differ, for what their groups should say."""
+    """Return a watch of the pods that differ, by the status that their groups should have."""
     return Seen(connection, "/api/v1/pods", _Pod, labelSelector=DIFFERING)
 
 

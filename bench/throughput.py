@@ -1,10 +1,10 @@
 """Pods a second, beside kube-scheduler on the same API server: upstream's workloads, in turns.
 
-What is to be scheduled is there before the scheduler starts, and each turn has a fresh scheduler. The clock
-runs from the first change that anybody makes to a pod until the last pod is bound, both as a watch hears it,
-so neither the start of a process nor its first list counts. A gang's PodGroup comes last, when the scheduler
-is ready: a gang's clock runs from there, and planning counts. `python -m bench.throughput NAME ... [WHO ...]`
-prints the turns of some workloads, of all or of some (kube_scheduler, podium, bare).
+The objects exist before the scheduler starts, and each turn has a fresh scheduler. The clock runs from the
+first change of a pod until the last pod is bound, both as a watch receives it. So neither the start of a
+process nor its first list counts. A gang's PodGroup comes last, when the scheduler is ready: a gang's clock
+runs from there, and planning counts. `python -m bench.throughput NAME ... [WHO ...]` prints the turns of some
+workloads, of all or of some (kube_scheduler, podium, bare).
 """
 
 import contextlib

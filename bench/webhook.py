@@ -1,8 +1,8 @@
 """`podium webhook` beside the same webhook in Go: throughput, latency and memory, each on one processor.
 
-Podium runs whole, as users start it, against a real API server with 10,000 groups; so what is timed has its
-rules, metrics, limits, logs and informers. The peer (bench/golang/peer) gets the same certificate, the same
-requests and what it must know of classes and groups, and has to give the same answers before it is timed.
+Podium runs whole, as users start it, against a real API server with 10,000 groups. So its rules, metrics,
+limits, logs and informers are timed. The peer (bench/golang/peer) gets the same certificate, the same
+requests and the classes and groups it must know. It has to give the same answers before it is timed.
 """
 
 import base64

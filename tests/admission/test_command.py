@@ -109,7 +109,7 @@ def test_an_empty_list_says_that_there_are_none(write: Write) -> None:
 
 
 def test_existing_objects_take_names(write: Write) -> None:
-    """A create over what is there."""
+    """A create of an existing name is refused."""
     existing = write(GOLD_CLASS, stored(GOLD_GROUP), name="old.yaml")
     (result,) = report("-f", write(GOLD_GROUP), "--existing", existing)
     assert result["reason"] == "AlreadyExists"
@@ -225,7 +225,7 @@ def test_a_rule_that_is_off(write: Write, off: object) -> None:
     ],
 )
 def test_a_bad_policy_file_is_one_line(write: Write, change: Document, says: str) -> None:
-    """File, document, line, field and what is wrong."""
+    """The line has file, document, line, field and the fault."""
     policy = {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy", **change}
     path = write(policy, name="policy.yaml")
     with pytest.raises(PodiumError) as caught:
@@ -324,7 +324,7 @@ def test_input_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, says: 
 
 
 def test_a_pod_that_no_reader_could_read_is_refused(write: Write) -> None:
-    """No rule speaks of its containers, but the server decodes them."""
+    """No rule covers its containers, but the server decodes them."""
     (result,) = report("-f", write(pod(containers="main")))
     assert (result["code"], result["reason"]) == (400, "BadRequest")
 

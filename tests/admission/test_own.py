@@ -1,4 +1,4 @@
-"""Podium's own rules: what they say at which level, on native and on Podium's kinds."""
+"""Podium's own rules: their findings at each level, on native and on Podium's kinds."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ class TestBasicAsAWhole:
 
 
 class TestMemberPriority:
-    """A pod whose integer is not its group's."""
+    """A pod whose integer differs from its group's."""
 
     @pytest.mark.parametrize("member", [in_group, labelled])
     def test_warned_of(self, member: object) -> None:

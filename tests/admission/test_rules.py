@@ -24,13 +24,13 @@ def test_every_rule_says_why_and_where_from() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    """Write it anew with `python -m podium.rules.table`, from the heading on."""
+    """`python -m podium.rules.table` writes the page from the heading on."""
     text = PAGE.read_text()
     assert text[text.index(HEADING) :] == markdown()
 
 
 def test_rows_of_cases_are_named_by_their_rules() -> None:
-    """The row that a case tests stands in the source of the rule that refuses it."""
+    """The row that a case tests is in the source of the rule that refuses it."""
     sources = {rule.id: rule.source for rule in ADMISSION_RULES}
     unnamed = {
         (case.row, case.rule)

@@ -1,4 +1,4 @@
-"""Every row of the parity list, for each minor: allowed or not, code, message, rule, and what is stored."""
+"""Every row of the parity list, for each minor: allowed or not, code, message, rule, stored object."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_second_default_is_refused_and_the_first_may_be_updated() -> None:
 
 
 def test_field_validation_comes_before_the_second_default() -> None:
-    """PC6: a validating plugin sees only what is valid."""
+    """PC6: a validating plugin sees only valid objects."""
     state = cluster(priority_class("first", value=1, globalDefault=True))
     verdict = create(priority_class("second", value=2_000_000_000, globalDefault=True), state)
     assert verdict.code == 422
@@ -121,7 +121,7 @@ def test_the_group_is_dropped_where_the_workload_api_is_off() -> None:
 
 
 def test_a_group_that_was_stored_stays_where_the_workload_api_was_turned_off() -> None:
-    """P12: an update may carry what is stored."""
+    """P12: an update may carry the stored value."""
     old = stored(pod(schedulingGroup={"podGroupName": "g"}))
     verdict = update(old, old, by=profile(served=False))
     assert verdict.admitted is not None
@@ -151,7 +151,7 @@ def test_status_of_a_kind_without_one_is_not_found() -> None:
 
 
 def test_terminating_workload_refuses_groups_in_1_36() -> None:
-    """G13: a group may not be made from what is going away."""
+    """G13: a group may not be made from a Workload that is being deleted."""
     going = workload({"podGroupTemplates": [template()]}, "v1alpha2")
     going["metadata"]["deletionTimestamp"] = "2026-11-21T09:00:00Z"
     ref = {"workload": {"workloadName": "w", "podGroupTemplateName": "workers"}}
@@ -193,7 +193,7 @@ def test_system_classes_need_not_be_read() -> None:
 
 
 def test_patch_sets_only_what_differs() -> None:
-    """Class, integer and policy are in one patch; what is right already is not written again."""
+    """Class, integer and policy are in one patch; a correct value is not written again."""
     assert create(pod(priorityClassName=GOLD)).patch == [
         {"op": "add", "path": "/spec/priority", "value": 1000},
         {"op": "add", "path": "/spec/preemptionPolicy", "value": "PreemptLowerPriority"},
@@ -202,14 +202,14 @@ def test_patch_sets_only_what_differs() -> None:
 
 
 def test_patch_of_a_pod_without_spec_makes_one() -> None:
-    """A JSON patch cannot add below what is not there."""
+    """A JSON patch cannot add below a missing field."""
     verdict = create({**pod(), "spec": None})
     assert verdict.patch[0] == {"op": "add", "path": "/spec", "value": {}}
 
 
 @pytest.mark.parametrize("minor", VERSIONS)
 def test_a_default_that_exists_already_is_refused_as_a_second_one(minor: str) -> None:
-    """The plugin lets an update of the default pass, not its creation anew; the store would say 409 later."""
+    """The plugin accepts an update of the default but no second one; the store would answer 409 later."""
     default = priority_class("std", value=5, globalDefault=True)
     state, by = cluster(default), profile(minor)
     verdict = create(default, state, by)

@@ -58,7 +58,7 @@ def wait_for(met: Any) -> None:
 
 
 def put(server: Server, case: Case, minor: str, namespace: str) -> tuple[int, Document]:
-    """Put a case to the server, and clear away what it made."""
+    """Send the case to the server, and remove the objects it made."""
     document = placed(case.build(VERSIONS[minor]), namespace)
     path = path_of(document)
     code, answer = server.request("POST", path, document)
@@ -107,6 +107,6 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
 
 @pytest.mark.parametrize("minor", list(VERSIONS))
 def test_a_server_answers_as_the_table_says(minor: str) -> None:
-    """Every case of a minor, put to a real server that nobody else gives a default class."""
+    """Every case of a minor runs on a real server that has no other default class."""
     with exclusive(RELEASES[minor]) as server:
         assert disagreements(server, server.new_namespace(), minor) == []

@@ -1,4 +1,4 @@
-"""Small typed builders for the objects that audit tests speak of; a cluster is a State of them."""
+"""Small typed builders for the objects of audit tests; a cluster is a State of them."""
 
 from collections.abc import Iterable, Mapping
 

@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[int | None, list[str], str, set[str]]] = {
 
 @pytest.fixture
 def classes(cluster: Server) -> Iterator[dict[str, str]]:
-    """Three classes of the test's own, by what they are for."""
+    """Yield three classes of the test's own, by their purpose."""
     made = {}
     for word, value, policy in (("high", 1000, None), ("low", 0, None), ("never", 1000, "Never")):
         body: dict[str, Any] = {"metadata": {"generateName": f"audit-{word}-"}, "value": value}

@@ -18,5 +18,5 @@ from podium.rules.audit.commands import delete
     ids=["a group, which its finalizer keeps until its pods are gone", "a class"],
 )
 def test_delete_returns_at_once(ref: ObjectRef, command: str) -> None:
-    """A user who pastes it gets to the next step of the fix, which deletes the pods."""
+    """A user who runs it gets to the next step of the fix, which deletes the pods."""
     assert delete(ref) == command

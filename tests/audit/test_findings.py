@@ -20,7 +20,7 @@ def _on(**changes: str) -> Finding:
 
 
 def test_it_is_what_it_was_in_every_release() -> None:
-    """Another value here makes every known finding a new one to whoever has a baseline."""
+    """Another value here would make every finding of a baseline new."""
     assert FOUND.fingerprint == "b11aec61d61c5b9a331b7ddbd11fec0d"
 
 

@@ -1,4 +1,4 @@
-"""The report: what it opens with, what it leaves out and why, and that order changes nothing."""
+"""The report: its first lines, its omissions with their reasons, and that order changes nothing."""
 
 from collections.abc import Sequence
 from random import Random

@@ -63,7 +63,7 @@ def leader(lws: str = "serve", index: int = 0, *, labelled: bool = True) -> Docu
 
 
 def worker(lws: str = "serve", index: int = 0, place: int = 1) -> Document:
-    """A worker of a replica, whose StatefulSet is called as its leader is."""
+    """Return a worker of a replica; its StatefulSet has the leader's name."""
     labels = {
         "leaderworkerset.sigs.k8s.io/name": lws,
         "leaderworkerset.sigs.k8s.io/group-index": str(index),

@@ -1,4 +1,4 @@
-"""The controller's part: when a gang's group is made, what it says, and what becomes of it."""
+"""The controller's part: when it makes a gang's group, the group's fields, and its later changes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -200,7 +200,7 @@ NOTHING: dict[str, Callable[[], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("objects", NOTHING.values(), ids=NOTHING)
 def test_nothing_is_written(objects: Callable[[], tuple[Any, ...]]) -> None:
-    """Of what is not ours, not asked for, or on its way out."""
+    """The controller writes nothing for objects of others, without a request, or being deleted."""
     assert wanted(state(*objects())) is None
 
 
@@ -243,7 +243,7 @@ CLASSES: dict[str, tuple[list[tuple[int | None, str | None]], str | None]] = {
 
 @pytest.mark.parametrize(("pods", "name"), CLASSES.values(), ids=CLASSES)
 def test_the_class_of_most_pods(pods: list[tuple[int | None, str | None]], name: str | None) -> None:
-    """By their integers; where pods differ nobody gains by it, and the group is refused in no case."""
+    """The integers decide; pods that differ gain nothing by it, and the group is never refused."""
     classes = [priority_class(*each) for each in (("gold", 100), ("low", 5), ("lower", 5))]
     members = [
         member(of_job(pod=f"p{number}"), priority=value, class_name=each)

@@ -197,7 +197,7 @@ def test_an_owners_keys_are_its_pods_groups() -> None:
 
 
 def test_nobody_makes_a_billion_keys() -> None:
-    """A number in somebody's object costs no memory and no time."""
+    """A number in a user's object costs no memory and no time."""
     spec = {"replicas": 2**31 - 1, "leaderWorkerTemplate": {}}
     assert len([*gang_keys(owner("LeaderWorkerSet", "serve", spec))]) == 5_000
 

@@ -78,7 +78,7 @@ def test_what_a_pod_says_itself_stays(pod: Document) -> None:
 
 
 def test_another_scheduler_stays() -> None:
-    """The pod joins its gang, and whoever was to schedule it does."""
+    """The pod joins its gang, and its own scheduler schedules it."""
     pod = altered(of_job(), schedulerName="volcano")
     assert joined(pod, scheduled=True).patched == altered(pod, labels={GROUP_LABEL: "train-job"})
 
@@ -162,7 +162,7 @@ OWNERS = st.lists(
 
 @given(TEXT, st.dictionaries(st.sampled_from(sorted(of_jobset()["metadata"]["labels"])), TEXT), OWNERS)
 def test_any_pod_gets_an_answer(name: Any, labels: Document, owners: list[Document]) -> None:
-    """Whatever metadata says; and what is patched needs no second patch."""
+    """Any metadata gets an answer; a patched pod needs no second patch."""
     fitting = [{**reference("Job", "train"), **owner} for owner in owners]
     metadata = {"name": name, "labels": {**ASKING, **labels}, "ownerReferences": fitting}
     answer = joined(of_job() | {"metadata": metadata}, scheduled=True)

@@ -38,7 +38,7 @@ def template(labels: Document | None = None, **spec: Any) -> Document:
 
 
 def definition(kind: str) -> Document:
-    """Return a custom resource that takes what is written; the objects' shape is the tests' matter."""
+    """Return a custom resource of any schema; the tests choose the objects' shape."""
     group, _, version = FOREIGN[kind].rpartition("/")
     plural = f"{kind.lower()}s"
     anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -56,7 +56,7 @@ def definition(kind: str) -> Document:
 
 
 class Space:
-    """A namespace whose pods may ask, or may not."""
+    """A namespace whose pods may request groups, or may not."""
 
     def __init__(self, server: Server, labels: Document) -> None:
         self._server = server
@@ -145,7 +145,7 @@ def count(group: Document) -> int:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster where nobody makes PodGroups but the two processes."""
+    """Yield a cluster where only the two processes make PodGroups."""
     folder = tmp_path_factory.mktemp("autogroups")
     with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as cluster:
         for kind in FOREIGN:
@@ -198,7 +198,7 @@ def test_the_disruption_mode_is_whole_or_what_a_label_says_and_stays(
 
 
 def test_a_job_that_is_made_again(server: Server) -> None:
-    """The second one's pods name the same group: it is made anew, for the second one."""
+    """The second Job's pods name the same group, which is created again for the second Job."""
     space = Space(server, LETS)
     space.job("train", template())
     space.wait_group("train-job")
@@ -227,7 +227,7 @@ def test_without_a_scheduler(server: Server) -> None:
 
 @pytest.mark.parametrize("labels", [{}, {"scheduling.podium.dev/scheduler": "podium-scheduler"}])
 def test_a_namespace_that_does_not_let_its_pods_ask(server: Server, labels: Document) -> None:
-    """They are as if nobody had asked; let it later, and its next pods join."""
+    """Their requests have no effect; after the namespace allows them, its next pods join."""
     space = Space(server, labels)
     space.job("train", template())
     pods = space.wait_pods(2)

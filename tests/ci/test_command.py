@@ -52,7 +52,7 @@ FAIL = ("--fail-on", "warning")
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_only_what_is_new_counts(podium: Podium, output: str) -> None:
-    """Against an earlier report: a finding whose words changed is known, one that was mended gone."""
+    """Against an earlier report, a finding with another message is known, and a fixed one is gone."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     assert podium("-f", old, "-o", output, "--output-file", "baseline").code == 0
     assert podium("-f", old, "--baseline", "baseline", *FAIL).code == 0
@@ -71,7 +71,7 @@ def test_only_what_is_new_counts(podium: Podium, output: str) -> None:
 
 
 def test_a_baseline_can_be_written_over_by_its_own_check(podium: Podium) -> None:
-    """It is read before anything is written, and then holds what is left."""
+    """The baseline is read before the command writes, and then holds the remaining findings."""
     old, less = cluster("old.json", *OLD), cluster("less.json", OLD[0])
     podium("-f", old, "-o", "json", "--output-file", "b.json")
     podium("-f", less, "-o", "json", "--baseline", "b.json", "--output-file", "b.json")
@@ -199,7 +199,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("fields", "says"), FIELDS.values(), ids=list(FIELDS))
 def test_a_wrong_configuration_is_one_line(podium: Podium, fields: dict[str, Any], says: str) -> None:
-    """File, document, field and what is wrong; nothing is audited."""
+    """The line has file, document, field and the fault; nothing is audited."""
     run = podium("-f", cluster("new.json"), "--config", config(**fields))
     assert (run.code, run.stdout) == (1, "")
     assert run.stderr.startswith("podium: audit.yaml, document 1")

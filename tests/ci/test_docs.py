@@ -104,7 +104,7 @@ def test_the_workflow_fails_on_what_is_new_alone(repository: Path) -> None:
 
 
 def test_the_workflow_uploads_all_that_is_not_ignored(repository: Path) -> None:
-    """Also what is known, for code scanning keeps its own accounts; and where each is."""
+    """Known findings are uploaded too, with their places: code scanning tracks findings itself."""
     (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
     for name in ("Report all for code scanning", "Leave out what is ignored, which code scanning would show"):
         done = _play(name, repository)

@@ -130,7 +130,7 @@ def test_any_hash_of_the_job_controller_is_made_up(mine: int, theirs: int) -> No
 
 @pytest.fixture(scope="module", params=list(RELEASES))
 def with_job_groups(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster whose Job controller makes a Workload and a PodGroup of each gang."""
+    """Yield a cluster whose Job controller makes a Workload and a PodGroup of each gang."""
     release = RELEASES[request.param]
     gates = (*release.feature_gates, "WorkloadWithJob")
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +142,7 @@ def with_job_groups(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.mark.server
 def test_a_job_made_anew_has_groups_of_the_same_lasting_names(with_job_groups: Server) -> None:
-    """The real Job controller names group and Workload anew with the Job; their lasting names stay."""
+    """The real Job controller renames group and Workload with a new Job; their stable names stay."""
     server = with_job_groups
     namespace = server.new_namespace()
     first, second = (_made(server, namespace) for _ in range(2))

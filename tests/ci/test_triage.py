@@ -96,7 +96,7 @@ UNMATCHED = {
 
 @pytest.mark.parametrize(("looked", "state"), UNMATCHED.values(), ids=list(UNMATCHED))
 def test_an_ignore_that_matches_nothing_is_said(looked: Looked, state: IgnoreState) -> None:
-    """But it is not called useless where nobody looked; one that has expired is useless too."""
+    """An ignore is not called useless for kinds that were not read; an expired one is useless too."""
     for until in (None, TODAY - timedelta(1)):
         (share,) = Triage(ignores=[ignoring(until=until)], today=TODAY).sort([], looked).ignores
         assert (share.state, share.findings) == (state, 0)

@@ -59,7 +59,7 @@ def test_a_build_is_kept_under_its_version(tmp_path: Path, environ: dict[str, st
 
 
 def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, environ: dict[str, str]) -> None:
-    """A user who has the programs already should learn that before the build of ten minutes."""
+    """A user with the programs at hand should learn that before the build of ten minutes."""
     fake_go(tmp_path, "exit 1")
     said = io.StringIO()
     with pytest.raises(PodiumError):

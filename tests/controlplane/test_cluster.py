@@ -26,7 +26,7 @@ COMPONENTS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-schedul
 
 @pytest.fixture
 def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the clusters of a user who has none; whatever the test leaves there is taken down."""
+    """Yield the clusters folder of a user without any; clusters that the test leaves are stopped."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = tmp_path / "podium" / "clusters"
     yield folder
@@ -208,7 +208,7 @@ def served(client: Client) -> list[str]:
 
 
 def test_only_loopback_listens_and_secrets_are_private(cluster_137: Server) -> None:
-    """No component can be reached from another machine, etcd by no port at all, secrets by nobody else."""
+    """Other machines reach no component, no port reaches etcd, and only the owner reads secrets."""
     listening: dict[str, set[str]] = {}
     for name, running in state_of(cluster_137.folder).components.items():
         listening[name] = listening_addresses(running.process.pid)

@@ -1,4 +1,4 @@
-"""Processes are told apart from strangers that got their number, and end when they are told to."""
+"""Processes are told apart from others that reuse their pid, and end when they are stopped."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Programs that the user points at are used instead of a build; what is wrong with them is one line."""
+"""The user's own programs replace a build; a fault of theirs is one line."""
 
 import io
 from pathlib import Path

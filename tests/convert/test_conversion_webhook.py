@@ -1,7 +1,7 @@
-"""Podium's two versions on a real API server that asks for conversion, as it will ask the webhook.
+"""Podium's two versions on a real API server that requests conversion, as it will of the webhook.
 
-The server checks what comes back: one object for each, of the version asked for, metadata unchanged but for
-labels and annotations; it prunes what the version's schema does not have.
+The server checks the answer: one object for each, of the version asked for, metadata unchanged except for
+labels and annotations. It prunes the fields that the version's schema does not have.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""PodGroups and Workloads from any version to any other: what changes, what is noted, what is kept."""
+"""PodGroups and Workloads from any version to any other: the changed fields, the notes, the kept fields."""
 
 import copy
 import json
@@ -200,7 +200,7 @@ LOST: list[tuple[str, dict[str, Any], str, list[tuple[str, str]]]] = [
 def test_what_a_target_cannot_carry_is_said(
     document: dict[str, Any], target: str, notes: list[tuple[str, str]]
 ) -> None:
-    """Every note of the table is a loss, and what it names is not in the result."""
+    """Every note of the table is a loss, and the field that it names is not in the result."""
     converted = convert(document, target)
     assert [(note.field, note.text) for note in converted.notes] == notes
     assert all(note.lost for note in converted.notes)
@@ -243,7 +243,7 @@ RECREATED = [
 def test_an_object_keeps_its_identity_where_one_server_has_both_versions(
     source: str, target: str, recreated: bool
 ) -> None:
-    """No server serves v1alpha2 beside a later native version: such an object is created anew."""
+    """No server serves v1alpha2 beside a later native version: such an object is recreated."""
     converted = convert(group(source, {}) | {"metadata": {"name": "train", **SERVER_OWNED}}, target)
     assert ("uid" not in converted.document["metadata"]) is recreated
 

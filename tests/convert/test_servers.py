@@ -20,7 +20,7 @@ ZERO = ("priority", 0)
 
 
 def manifests(minor: str) -> list[dict[str, Any]]:
-    """A workload, a group made from it, a pod of the group and a job whose pods will be of it."""
+    """Return a workload, a group made from it, a pod of the group and a job for the group."""
     older = minor == "1.36"
     ref: dict[str, Any] = {"workloadRef": {"workloadName": "llm", "templateName": "worker"}}
     if older:

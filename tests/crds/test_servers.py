@@ -44,7 +44,7 @@ def established(server: Server, definition: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def served(server: Server) -> None:
-    """Install what is shipped, as a person would, and v1alpha2 alone."""
+    """Install the shipped definitions, as a user would, and v1alpha2 alone."""
     server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder("manifests") / "crds"))
     for shipped in crds.crds():
         established(server, shipped)
@@ -78,7 +78,7 @@ class Objects:
         return self.server.request("PUT", path, stored | {"spec": wanted})
 
     def judged(self, case: Case) -> tuple[int, Causes]:
-        """Return the code and the causes of what a case does last."""
+        """Return the code and the causes of a case's last request."""
         code, answer = self.create(case.spec)
         if case.after is not None:
             assert code == 201, answer

@@ -1,8 +1,8 @@
-"""Puts what a server was asked to `review` with the upstream rules, and says where the two answers differ.
+"""Repeats a server's requests with `review` and the upstream rules, and lists where the two answers differ.
 
-The rules see what the server stored, in the order it stored it, so one difference does not lead to the next.
-What is compared: whether it was allowed, the code, the reason, the message, and the object as stored; of a
-Pod the fields that Podium's rules know, for the rest of its defaults are none of its business.
+The rules see the server's stored objects, in its order, so one difference does not lead to the next. The
+comparison covers the verdict, the code, the reason, the message, and the stored object. Of a Pod only the
+fields of Podium's rules count, since Podium does not set its other defaults.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ class Compared(NamedTuple):
         return [difference for difference in self.differences if difference.explained is None]
 
     def __str__(self) -> str:
-        """Everything a reader needs to see who is right."""
+        """Return all that a reader needs to see which answer is right."""
         lines = [f"{self.exchange.op} {msgspec.json.encode(self.exchange.object).decode()}"]
         for difference in self.unexplained:
             lines += [
@@ -58,7 +58,7 @@ class Compared(NamedTuple):
 
 
 def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
-    """Replay one scenario; deletes change what is there and are not compared."""
+    """Replay one scenario; deletes change the stored objects and are not compared."""
     profile = Profile(kubernetes=header.minor, rules="upstream", workload_api=header.workload_api)
     documents: dict[Identity, Document] = {(Kind.CLASS, _name(item)): item for item in header.classes}
     for exchange in recorded.exchanges:

@@ -1,7 +1,7 @@
 """Small named changes to a JSON document, so that defects and updates are values that can be printed.
 
-A valid object plus zero to two edits is what reaches the deep rules of an API server; an object that is
-random all over dies at the first check.
+A valid object plus zero to two edits reaches the deep rules of an API server. An object that is random all
+over fails at the first check.
 """
 
 import copy
@@ -40,7 +40,7 @@ def swap(path: str) -> Edit:
 
 
 def edited(document: dict[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
-    """Return a changed copy; an edit whose place an earlier one took away changes nothing."""
+    """Return a changed copy; an edit of a place that an earlier one removed changes nothing."""
     result = copy.deepcopy(document)
     for edit in edits:
         _apply(result, edit)

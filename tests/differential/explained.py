@@ -1,6 +1,6 @@
-"""The closed list of differences from a real server that are known and written in docs/differences.md.
+"""The closed list of known differences from a real server, each written in docs/differences.md.
 
-Each names what it is about and says whether two given answers differ in that way and no other; a test demands
+Each has its subject and decides whether two given answers differ in that way and no other. A test demands
 that the recordings exercise every one of them.
 """
 
@@ -26,7 +26,7 @@ class Explanation(NamedTuple):
 
 
 def _time_text(exchange: Exchange, server: Any, ours: Any) -> bool:
-    """Both refuse what is no time; where exactly Go's parser gave up is left out."""
+    """Both refuse an invalid time; the place where Go's parser failed is left out."""
     return exchange.code == 400 and "parsing time" in ours and server.startswith(f"{ours}: ")
 
 

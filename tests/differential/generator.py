@@ -42,7 +42,7 @@ class Replace(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Replace an existing object, or its status, by an edited copy of what is stored or was once sent."""
+    """Replace an existing object, or its status, by an edited copy of the stored or an earlier one."""
 
     kind: Kind
     subresource: Literal["", "status"]
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Remove an existing object; the answer is not compared, what it leaves is."""
+    """Remove an existing object; the answer is not compared, the rest of the object is."""
 
     kind: Kind
     pick: int | str  # or by name
@@ -185,7 +185,7 @@ class _Script:
         self.steps.append(Delete(kind, self.rng.randrange(60)))
 
     def recreate_class(self) -> None:
-        """Delete a class and mostly create it anew with another value."""
+        """Delete a class and mostly create it again with another value."""
         name = self.rng.choice(list(self.scene.classes))
         self.steps.append(Delete(Kind.CLASS, name))
         if self.rng.random() < 0.8:

@@ -1,8 +1,8 @@
-"""Record the answers of real servers anew: `python -m tests.differential.record [SEED]` (`make record`).
+"""Record the answers of real servers: `python -m tests.differential.record [SEED]` (`make record`).
 
-Writes tests/recorded/VERSION.jsonl.gz for each minor and prints what differs from the rules; it is no test,
-so a difference does not keep the recording from being written. Without a SEED the last recording's is used
-again, so that a diff of answers is a diff of servers or of the generator.
+Writes tests/recorded/VERSION.jsonl.gz for each minor and prints the differences from the rules. It is no
+test, so a difference does not keep the recording from being written. Without a SEED the last recording's is
+used again, so that a diff of answers is a diff of servers or of the generator.
 """
 
 import random

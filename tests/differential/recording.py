@@ -75,7 +75,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def canonical(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored object without what only its server could know."""
+    """Return a stored object without the values that only its server could know."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVER_MADE}
     if "deletionTimestamp" in metadata:
         metadata["deletionTimestamp"] = DELETED_AT

@@ -1,4 +1,4 @@
-"""The generator is a function of its seed, and its edits do what they say."""
+"""The generator is a function of its seed, and its edits do what their names say."""
 
 import pytest
 from tests.differential.edits import Edit, append, drop, edited, put, swap

@@ -1,4 +1,4 @@
-"""Groups inferred from what well-known projects write on pods: who belongs together, and in which role."""
+"""Groups inferred from the labels that well-known projects set on pods: the members and their roles."""
 
 import pytest
 from tests.audit.builders import owner, pod

@@ -82,10 +82,10 @@ class Play:
         return printed
 
     def next(self, *, fine: tuple[int, ...] = (), answer: str = "") -> str:
-        """Play the next command and give what it printed and complained of.
+        """Play the next command and return its output and its errors.
 
-        `fine` are the exit codes that it may have, if others than usual; `answer` is what the reader says
-        if asked.
+        `fine` are the exit codes that it may have, if others than usual; `answer` is the reader's reply to a
+        prompt.
         """
         command = self.left.pop(0)
         if elsewhere(command.text) is not None:

@@ -1,4 +1,4 @@
-"""docs/emergency.md on a real cluster whose webhooks are dead and fail closed: its lines unblock it."""
+"""docs/emergency.md on a real cluster whose webhooks are dead and fail closed: its commands unblock it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def _replicas(server: Server) -> set[int]:
 
 
 def _closed(server: Server) -> None:
-    """Lead API servers to where nobody is, and have pods refused for it, too."""
+    """Point API servers at a dead address, and make pods fail closed, too."""
     for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
         webhooks = stored(server, path)["webhooks"]
         for each in webhooks:
@@ -78,7 +78,7 @@ def _open(server: Server, number: int) -> None:
 
 
 def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
-    """Each line after the trouble that it is for, and what it leaves alone is left alone."""
+    """Each command runs after the trouble that it is for, and leaves all else alone."""
     play.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         podium(cluster, "install", "--mode=scheduler")

@@ -89,7 +89,7 @@ def cluster() -> Iterator[Server]:
 
 
 def test_readme(play: Play, installed: Server) -> None:
-    """The gang that runs is told for whom it goes, in kube-scheduler's words."""
+    """The condition of the running gang names its preemptor, in kube-scheduler's words."""
     play.at(installed)
     play.until("export")
     assert "preempting to accommodate a higher priority podgroup (UID " in play.next()
@@ -121,7 +121,7 @@ def test_ci(play: Play, installed: Server) -> None:
 
 
 def test_convert(play: Play, bare: Server) -> None:
-    """Written on 1.36, and made anew on 1.37 with the same class."""
+    """The objects are written on 1.36, and recreated on 1.37 with the same class."""
     with exclusive(RELEASES["1.36"]) as older:
         _make(older, _group(_OLDER, "train"))
         play.at(older).until("kubectl create")
@@ -173,9 +173,9 @@ def test_monitoring(play: Play, installed: Server) -> None:
 
 
 def test_reconciler(play: Play, team: Server, tmp_path: Path) -> None:
-    """The Job gets a group of its size and class, and the pod that differs is told of.
+    """The Job gets a group of its size and class, and the pod that differs is reported.
 
-    One that runs beside the page's own writes the condition of every group, as its file says.
+    A reconciler beside the page's own writes the condition of every group, as its file says.
     """
     play.at(team).given(
         "kubectl config set-context --current --namespace=team-a\n"

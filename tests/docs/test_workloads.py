@@ -22,7 +22,7 @@ _NATIVE = {"1.36": "native-1.36.yaml", "1.37": "native-1.37.yaml"}
 
 
 def test_the_page_shows_what_is_in_the_files() -> None:
-    """Word for word, and says of each file what it is for."""
+    """The page quotes the files word for word, with the purpose of each."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:

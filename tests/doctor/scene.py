@@ -145,7 +145,7 @@ def lease(component: str, now: datetime = NOW) -> Document:
 
 
 def webhook(configuration: str, **changes: Any) -> Document:
-    """Return a configuration of somebody else, whose one webhook is asked about all new pods."""
+    """Return another vendor's configuration, whose one webhook is called for all new pods."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     each = {
         "name": f"{configuration}.example.com",

@@ -25,7 +25,7 @@ _THEIRS = registration.slices_path("theirs", "gate")
 
 
 class Case(NamedTuple):
-    """A change to a cluster that is well, and what is then said instead."""
+    """A change to a healthy cluster, and the changed lines of the report."""
 
     title: str
     change: Callable[[Scene], object]

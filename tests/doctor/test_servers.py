@@ -139,7 +139,7 @@ def test_a_server_in_trouble(bare: Server, tmp_path: Path) -> None:
 
 
 def test_the_oldest_server_that_can_be_played() -> None:
-    """1.36 behaves as 1.33, at most: it takes all that is installed, and is told by what it plays."""
+    """1.36 behaves as 1.33, at most: it accepts the whole install, and the report names its version."""
     with exclusive(RELEASES["1.36"], workload_api=False, apiserver=("--emulated-version=1.33",)) as server:
         server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
         _, lines = doctor(server.kubeconfig)
@@ -244,7 +244,7 @@ def _held(server: Server, name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def left(installed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """The same after the processes have gone: what they wrote stays as a test leaves it."""
+    """Return the same server without its processes; a test leaves their objects as they are."""
     folder = tmp_path_factory.mktemp("left")
     with serving(installed, folder):
         pass
@@ -272,7 +272,7 @@ def changed(server: Server, path: str, body: Any, back: Any) -> Iterator[None]:
 
 
 def test_an_expired_certificate(left: Server) -> None:
-    """The Secret holds one that was not renewed, of a CA that nobody trusts."""
+    """The Secret holds a certificate that was not renewed, of a CA that no client trusts."""
     now = datetime.now(UTC)
     ca = certificates.authority(certificates.new_key(), now - timedelta(days=9), now + timedelta(days=9))
     pair = certificates.leaf(
@@ -307,7 +307,7 @@ def test_a_wrong_bundle(left: Server) -> None:
 
 
 def test_a_webhook_of_somebody_else(left: Server) -> None:
-    """It fails closed, is asked about our pods, and nobody is behind it."""
+    """It fails closed, is called for our pods, and has no server behind it."""
     theirs = {
         **webhook("gate", sideEffects="None", admissionReviewVersions=["v1"]),
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -346,7 +346,7 @@ def _serves(server: Server, api: str, kind: str) -> bool:
 
 
 def test_a_policy_that_sets_classes(left: Server) -> None:
-    """A MutatingAdmissionPolicy tells what it does."""
+    """The report describes the effect of a MutatingAdmissionPolicy."""
     group = "admissionregistration.k8s.io"
     (versions,) = [each["versions"] for each in stored(left, "/apis")["groups"] if each["name"] == group]
     served = (each["groupVersion"] for each in versions)

@@ -1,4 +1,4 @@
-"""Loading: what is indexed, what is counted, what is refused, and what nobody may conclude from."""
+"""Loading: the objects indexed, counted and refused, and the kinds that allow no conclusion."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A field that does not fit is named: file, document, item, line, path, and what is wrong in JSON's words."""
+"""The error of a field that does not fit: file, document, item, line, path, and the fault in JSON's words."""
 
 from typing import Any
 

@@ -138,7 +138,7 @@ def test_a_typed_read_has_kind_and_version(data: bytes, found: list[tuple[str, s
 @pytest.mark.parametrize("items", ["[]", "null"])
 @pytest.mark.parametrize("kind", ["List", "PodList"])
 def test_an_empty_list_is_given_as_itself(kind: str, items: str) -> None:
-    """It says that somebody asked and found none; no items at all is an object like any other."""
+    """It means that a list was requested and is empty; without items it is an object like any other."""
     found = list(split(f'{{"apiVersion":"v1","kind":"{kind}","items":{items}}}'.encode(), "f"))
     assert [each.kind for each in found] == [kind]
     yaml = list(split(f"apiVersion: v1\nkind: {kind}\nitems: {items}\n".encode(), "f"))

@@ -102,7 +102,7 @@ def test_a_document_is_its_value(text: str, value: Any) -> None:
 
 
 def test_a_copy_of_an_alias_can_be_changed_alone() -> None:
-    """Admission edits documents: what it changes in one place must not change in another."""
+    """Admission edits documents: an edit in one place must not change another."""
     (document,) = load_all(b"a: &x {b: {c: 1}}\nd: *x\ne: {<<: *x}")
     document["d"]["b"]["c"] = 2
     document["e"]["b"]["c"] = 3

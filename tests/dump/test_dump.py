@@ -137,7 +137,7 @@ async def test_with_pseudonyms_no_name_of_the_cluster_is_in_the_file(fake: Fake,
 
 
 async def test_two_dumps_have_no_pseudonym_in_common(fake: Fake, tmp_path: Path) -> None:
-    """The key is made anew and kept nowhere."""
+    """Each dump makes its own key and stores it nowhere."""
     texts = []
     for name in ("a.json", "b.json"):
         await _run(
@@ -340,7 +340,7 @@ async def _dumped(fake: Fake, folder: Path, *arguments: str) -> tuple[Any, Resul
 
 
 async def test_the_past_is_events_of_evictions_and_records(with_past: Fake, tmp_path: Path) -> None:
-    """Of pods and groups; nobody reads the others, and an audit passes over all of them."""
+    """The dump has the events of pods and groups; no command reads others, and an audit skips all of them."""
     (info, *lists), _ = await _dumped(with_past, tmp_path, "-A")
     by_kind = {each["kind"]: each["items"] for each in lists}
     assert [each["metadata"]["name"] for each in by_kind["EventList"]] == ["e2", "e3", "e1"]
@@ -351,7 +351,7 @@ async def test_the_past_is_events_of_evictions_and_records(with_past: Fake, tmp_
 
 
 async def test_of_one_namespace_the_records_are_not_all(with_past: Fake, tmp_path: Path) -> None:
-    """They stand in Podium's own, and who reads the dump is told."""
+    """The records are in Podium's own namespace, and the dump says so to its reader."""
     (info, *_), done = await _dumped(with_past, tmp_path, "-n", "team-vision")
     why = "only those in namespace team-vision were read"
     assert info["unread"]["PreemptionRecord"] == why

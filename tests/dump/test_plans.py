@@ -194,7 +194,7 @@ def test_what_no_plan_needs_is_not_in_it() -> None:
 
 
 def test_a_dump_says_which_labels_it_has() -> None:
-    """Of pods and namespaces; those of nodes are all there. Under pseudonyms nobody can ask by any."""
+    """It lists labels of pods and namespaces; those of nodes are complete. Pseudonyms allow no selection."""
     labels = _load(_dumped(None)).labels
     assert labels is not None
     assert {"corp.example/app", "tier"} < labels

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module", params=RELEASES)
 def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of its own, for the report speaks of all that is on it, with a divergent group."""
+    """Yield a server of its own with a divergent group, since the report covers all objects on it."""
     with exclusive(RELEASES[request.param]) as server:
         create(server, "/api/v1/namespaces", {"metadata": {"name": "team"}})
         gold, bronze = create_class(server, 1000), create_class(server, 10)
@@ -51,7 +51,7 @@ def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def _create_storage(server: Server) -> None:
-    """A claim and the volume it is bound to, with things in them that are nobody's business."""
+    """Create a claim and the volume it is bound to, with private data in them."""
     room = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hunter2"}
     claim = {
         "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
@@ -115,7 +115,7 @@ def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> 
 
 
 def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
-    """The rest is dumped, and whoever plans by it is told."""
+    """The rest is dumped, and a plan from it names the missing volumes."""
     rules = [{"apiGroups": ["*"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}]
     reader = kubeconfig_of(divergent, "team", rules, tmp_path)
     path = tmp_path / "dump.json"

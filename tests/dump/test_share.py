@@ -191,7 +191,7 @@ def test_free_text_is_never_shared() -> None:
 
 
 def test_kinds_of_somebodys_own_get_pseudonyms() -> None:
-    """They tell whose they are; well-known ones stay, for groups are inferred by them."""
+    """Their names would reveal the owner; well-known ones stay, since groups are inferred from them."""
     own = OwnerReference("acme.example/v1", "AcmeTrain", "a", "1", controller=True)
     known = OwnerReference("kubeflow.org/v1", "PyTorchJob", "a", "1")
     owners = RENAMED.share(ObjectMeta(ownerReferences=[own, known]))["ownerReferences"]
@@ -228,7 +228,7 @@ BUDGET = msgspec.convert(
 
 
 def test_labels_that_budgets_select_by_are_kept() -> None:
-    """Otherwise nobody could tell whom a budget protects."""
+    """Without them the pods that a budget protects would be unknown."""
     keys = selected_keys([BUDGET, PodDisruptionBudget()])
     assert keys == {"corp.example/app", "tier"}
     labels = {"corp.example/app": "db", "tier": "gold", "other": "x"}
@@ -333,7 +333,7 @@ CHOOSY = msgspec.convert(
 
 
 def test_labels_that_pods_select_by_are_kept() -> None:
-    """Wherever they do; what they ask of nodes is none of it, for a node keeps all its labels."""
+    """All selectors count except those of nodes, since a node keeps all its labels."""
     assert selected_keys([CHOOSY, Schedulable(), Pod()]) == set("abcdef")
     required, preferred = (
         f"{how}DuringSchedulingIgnoredDuringExecution[0]" for how in ("required", "preferred")

@@ -57,7 +57,7 @@ def role(name: str, replicas: int = 1, labels: dict[str, str] | None = None, **r
 
 
 def leader_worker_set(replicas: int = 2, size: int = 3, **spec: Any) -> Document:
-    """A LeaderWorkerSet called serve whose pods ask for a group."""
+    """Return a LeaderWorkerSet called serve whose pods request a group."""
     pair = {"size": size, "workerTemplate": template(ASKING)}
     spec = {"replicas": replicas, "leaderWorkerTemplate": pair, **spec}
     return made("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", spec)

@@ -53,7 +53,7 @@ _VALUES: st.SearchStrategy[Any] = st.sampled_from(
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document but its header, which says what it is."""
+    """Return every place in a document except its header, which gives its kind."""
     steps: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         steps = [step for step in value.items() if path[1:] or step[0] not in ("apiVersion", "kind")]

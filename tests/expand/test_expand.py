@@ -159,7 +159,7 @@ def test_what_cannot_be_added_is_refused_with_file_and_field(objects: list[Docum
 
 
 def test_a_missing_class_may_only_be_unread() -> None:
-    """Then the error says that nobody looked."""
+    """The error then says that classes were not read."""
     state = cluster()
     state.note_unread({"PriorityClass": "missing permission: list priorityclasses"})
     with pytest.raises(ReadError, match=r"lead was found \(PriorityClasses: missing permission: list"):
@@ -332,7 +332,7 @@ def test_a_namespace_says_whether_and_by_whom() -> None:
 
 
 def test_a_namespace_that_was_not_read_is_taken_to_let_them_ask() -> None:
-    """A user who may not list namespaces can still plan; it is said."""
+    """A user who may not list namespaces can still plan; the report says so."""
     document = job(labels=ASKING)
     document["metadata"]["namespace"] = "u"
     state = cluster()

@@ -225,7 +225,7 @@ def test_what_nobody_could_plan_for_is_refused_with_file_and_field(document: Doc
 
 
 def test_what_is_not_planned_for_is_said() -> None:
-    """Roles and workers that come later, and what is suspended."""
+    """The notes name roles and workers that come later, and suspended objects."""
     later = jobset(role("a"), role("b", dependsOn=[{"name": "a"}]))
     notes = add(cluster(), later, leader_worker_set(startupPolicy="LeaderReady"), job(suspend=True)).notes
     assert "JobSet t/js: roles that start after others are not planned for: b" in notes

@@ -1,6 +1,6 @@
 """Two replicas of the reconciler, each behind a proxy of its own, and a storm of changes to work on.
 
-Whoever ends is started anew, as a Deployment would; so what a test waits for comes although a replica that
+A replica that ends is started again, as by a Deployment. So tests reach their end although a replica that
 loses its lease ends with an error.
 """
 
@@ -62,7 +62,7 @@ class Contender:
         return self.process.process.poll() is not None
 
     def again(self) -> None:
-        """Start anew what has ended, and wait until it can be of use."""
+        """Start the process again if it has ended, and wait until it is ready."""
         self.process = self._start()
         self.process.wait_ready()
 
@@ -85,7 +85,7 @@ class Pair:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator["Pair"]:
-        """Have both replicas there and a namespace of one's own, all of whose history is kept."""
+        """Run both replicas with a new namespace, and keep all of its history."""
         self.heal()
         self.space = Space(self._where)
         with History(self.space).running() as self.history:
@@ -121,13 +121,13 @@ class Pair:
         return "".join(f"\n{each.process.folder}:\n{each.process.log[-_SHOWN:]}" for each in self.contenders)
 
     def heal(self) -> None:
-        """Start anew whoever has ended."""
+        """Start every replica again that has ended."""
         for each in self.contenders:
             if each.ended:
                 each.again()
 
     def until(self, reached: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait while whoever ends is started anew."""
+        """Wait, and start replicas again that end meanwhile."""
 
         def healed() -> bool:
             self.heal()
@@ -152,7 +152,7 @@ class Pair:
             assert _blind(self.done(each)) == []
 
     def wrong(self) -> str:
-        """Name the groups whose condition is not what it should be now; empty when all are right."""
+        """Return the groups whose condition is wrong now; empty when all are right."""
         groups = self.space.ask("GET", self.space.groups_path())["items"]
         pods = self.space.ask("GET", self.space.pods_path())["items"]
         found = []
@@ -268,7 +268,7 @@ def version(call: Call) -> int:
 
 
 def _blind(calls: list[Call]) -> list[str]:
-    """Return the writes that changed nothing, or do not say what they were decided from."""
+    """Return the writes that changed nothing, or do not name the version they were decided from."""
     found = []
     for call in calls:
         metadata = msgspec.json.decode(call.body)["metadata"]

@@ -38,7 +38,7 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 
 def settings(wanted: Wanted) -> process.Settings:
-    """Return the whole of what the process is told."""
+    """Return the settings of the process."""
     return process.Settings(
         certificates=process.Folder(Path(wanted.folder)) if wanted.folder else process.Secret(*wanted.secret),
         kubeconfig=wanted.kubeconfig,

@@ -150,7 +150,7 @@ def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) 
 
 
 def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_path: Path) -> None:
-    """With podium=Ignore groups are written unjudged; and all of Podium can be removed with nobody there."""
+    """With podium=Ignore groups are written without a verdict; Podium can be removed without a replica."""
     with one(cluster, tmp_path, failure={"podium": "Ignore"}) as started:
         space = Space(cluster)
         assert space.make_group("gang")[0] == 201

@@ -1,8 +1,7 @@
 """Two replicas of the reconciler, a storm of changes, and everything that an installation lives through.
 
-Whatever happens, within a lease and five seconds of the last change every condition says what is so, and of
-all that was written on the way nothing was wrong at its time: no status that was not so, none that had been
-overtaken, no write that changed nothing.
+Whatever happens, every condition is true within a lease and five seconds of the last change. No write on the
+way was wrong at its time: no false status, no outdated status, and no write that changed nothing.
 """
 
 import os
@@ -33,7 +32,7 @@ GROUPS = Where("/podgroups/")
 
 @pytest.fixture(scope="module")
 def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two replicas; who ended in one test is there anew in the next."""
+    """Yield two replicas; one that ended in a test is started again for the next."""
     with pair(battered, tmp_path_factory.mktemp("replicas")) as made:
         yield made
 
@@ -62,7 +61,7 @@ def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
 
 
 def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
-    """It gives the lease back when its workers have ended, so that nobody waits for it."""
+    """It releases the lease when its workers have ended, so that the other need not wait."""
     first = two.leader
     heir = two.other(first)
     first.process.process.send_signal(signal.SIGTERM)
@@ -89,7 +88,7 @@ def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
 
 @pytest.mark.parametrize("what", ["deleted", "emptied"])
 def test_the_lease_is_taken_from_the_leader_by_hand(what: str, two: Pair, storm: Storm) -> None:
-    """As by someone who cleans up: it ends, and says so; the other waits until it certainly has."""
+    """As in a manual clean-up: the leader ends and logs it; the other waits until it certainly has."""
     first = two.leader
     heir = two.other(first)
     if what == "deleted":

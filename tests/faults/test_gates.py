@@ -1,4 +1,4 @@
-"""The gates are turned off with groups stored, and on again: what is kept, and what goes on meanwhile."""
+"""The gates are turned off with groups stored, and on again: the kept objects, and the requests meanwhile."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The scheduler is killed at every step of a preemption, and a new process goes on from what it finds.
+"""The scheduler is killed at every step of a preemption, and a new process goes on from the stored state.
 
-A gang of two preempts three pods on each of two nodes; no other plan is as cheap. Whatever the moment, and
-whether the write that was under way arrives or not, exactly those six go, once, and the gang is bound.
+A gang of two preempts three pods on each of two nodes; no other plan is as cheap. At any moment, whether the
+write in flight arrives or not, exactly those six go, once, and the gang is bound.
 """
 
 import pytest
@@ -94,7 +94,7 @@ def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:
 
 
 def test_the_preemptor_is_gone_when_the_next_process_starts(yard: Yard, scheduler: Scheduler) -> None:
-    """Those that were told and not deleted stay, and are told so."""
+    """Victims that were marked and not deleted stay, and are unmarked."""
     with yard.world.proxy.fault(yard.deletes, Hold(lost=True)) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "the deletes are under way")

@@ -68,7 +68,7 @@ def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
 
 
 def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> None:
-    """It gives the lease back, so nobody waits for it."""
+    """It releases the lease, so the other need not wait for it."""
     with two.way.fault(yard.deletes, Hold(), times=1) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits == 1, "a delete is under way")
@@ -83,7 +83,7 @@ def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> N
     [("stolen", "taken by thief"), ("emptied", "emptied"), ("deleted", "deleted")],
 )
 def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two: Two) -> None:
-    """It ends with an error, and nothing is told of a lease given back; who took it never renews it.
+    """It ends with an error and logs no release; the new holder never renews.
 
     The other goes on when the leader has certainly ended.
     """

@@ -101,7 +101,7 @@ def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) ->
 
 
 def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
-    """It is sent again, to the same pod, which is gone or goes; nobody else has to."""
+    """The delete is repeated for the same pod, which is gone or going; no other pod is deleted."""
     with yard.world.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
         yard.pod("high", 3, 5)
         yard.until_bound(["high"])
@@ -131,7 +131,7 @@ def test_deletes_that_are_not_taken_cost_nobody_else(fault: Fault, ours: World, 
 
 
 def test_who_stays_is_told_so_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
-    """Victims of a group that was deleted are told so, though that could not be written at first."""
+    """Victims of a deleted group are unmarked, though that write failed at first."""
     spares = yard.pods_where(method="PATCH", end="/status", body="The preemption was given up")
     with yard.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:
         with yard.world.proxy.fault(yard.deletes, Refuse(403, "Forbidden")):

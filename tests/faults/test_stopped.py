@@ -1,8 +1,8 @@
-"""Each process is told to stop at any moment of its start and its work: it ends, in order and in seconds.
+"""Each process is stopped at any moment of its start and its work: it ends, in order and in seconds.
 
 The processes' own code runs here, on the loop that they run on, and every task of it counts its steps: from
-one await to the next. So a moment is a number of steps, and what a signal can hit, this hits. A hang that
-one stop in a hundred shows needs many stops; that is why none of them starts a process.
+one await to the next. So a moment is a number of steps, and the test covers every point that a signal can
+hit. A hang that one stop in a hundred shows needs many stops; that is why none of them starts a process.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Run:
         return self._stream.getvalue()
 
     def through(self, work: Callable[[FilteringBoundLogger], Work], trouble: Callable[[], None]) -> None:
-        """Run it to its end; `trouble` is made when it is quiet, right before it is told to stop."""
+        """Run it to its end; call `trouble` when it is quiet, right before the stop."""
         log = logs.configure("json", "info", self._stream)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_task_factory(self._task)
@@ -182,7 +182,7 @@ class Stage:
         late: bool = False,
         trouble: Callable[[], None] = lambda: None,
     ) -> int:
-        """Run the process until it is told to stop, and has ended in order; give its steps until then."""
+        """Run the process until it is stopped and has ended in order; return its steps until then."""
         self._count += 1
         name = f"{self._kind}-{self._count}"
         folder = self._folder / name
@@ -210,7 +210,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with Podium's kinds, at which webhooks may be registered that nobody serves any more."""
+    """Yield a server with Podium's kinds, on which webhooks without a process may be registered."""
     with exclusive(NEWEST) as made:
         install(made)
         yield made

@@ -1,8 +1,8 @@
 """Two replicas behind a balancer, 200 writes a second, and everything that an installation lives through.
 
-Between the API server and the replicas is a balancer that follows readiness, as endpoints do; between the
-replicas and the API server is one that can be cut. What must cost nothing costs nothing: each write is
-answered as if nothing had happened, and the API server has counted no failed call of a webhook.
+Between the API server and the replicas is a balancer that follows readiness, as endpoints do. Between the
+replicas and the API server is one that can be cut. Harmless events cost nothing: each write is answered as if
+nothing had happened, and the API server has counted no failed call of a webhook.
 """
 
 import base64
@@ -255,10 +255,10 @@ def test_one_that_is_killed_costs_what_was_under_way(lonely: Server, pair: Fleet
 
 @in_secret
 def test_one_that_hangs_holds_nobody_longer_than_told(lonely: Server, pair: Fleet) -> None:
-    """SIGSTOP: a write takes timeoutSeconds at most, pods are still created, and soon nobody asks it.
+    """SIGSTOP: a write takes timeoutSeconds at most, pods are still created, and calls to it soon cease.
 
-    On a busy machine a write takes seconds of its own, so it is only said that nobody waited the usual 10.
-    Nothing is read in v1alpha2: API servers give conversions 30 s, whatever anybody says.
+    On a busy machine a write takes seconds of its own, so the test only asserts that none took the usual 10.
+    Nothing is read in v1alpha2: API servers give conversions 30 s, whatever the configuration.
     """
     hung = pair.replicas[0]
     with writing(lonely, lonely.new_namespace(), older=False) as writer:

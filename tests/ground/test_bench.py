@@ -1,4 +1,4 @@
-"""The bench measures what it says: its requests get a patch, its sections replace themselves and no other."""
+"""The bench measures as described: its requests get a patch, its sections replace themselves alone."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ def test_canned_answers_carry_the_uid_that_was_sent() -> None:
 
 class TestResults:
     def test_a_section_takes_the_place_of_its_own(self) -> None:
-        """A part that is measured anew leaves the others, and their order, alone."""
+        """A part that is measured again leaves the others, and their order, alone."""
         text = ""
         for title, figure in (("Start", "1 ms"), ("Audit", "2 s"), ("Start", "3 ms")):
             text = results.merged(text, results.render(Section(title, [Row("it", figure)]), "a machine"))

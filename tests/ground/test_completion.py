@@ -17,7 +17,7 @@ SETUP = re.findall(r"`(source <\(podium completion bash\))`", README)
 
 
 def run(line: list[str], **environ: str) -> str:
-    """Run a program that finds podium, and give what it prints."""
+    """Run a program that finds podium, and return its output."""
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         line, env={**os.environ, "PATH": path, **environ}, capture_output=True, text=True, check=False
@@ -58,7 +58,7 @@ def test_bash_completes(written: str, offered: list[str]) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize("written", ["audit --config ex", "audit --config=ex", "convert -f "])
 def test_a_value_that_is_not_known_is_a_file(shell: str, written: str) -> None:
-    """The shell is told to complete it as it does files."""
+    """The shell completes it as it does files."""
     *_, incomplete = words = ["podium", *written.split(" ")]
     count = incomplete if shell == "fish" else str(len(words) - 1)
     asked = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": count}
@@ -91,7 +91,7 @@ def test_the_other_shells_get_commands(shell: str) -> None:
 def test_kubectl_completes(
     written: list[str], offered: list[str], directive: str, server_137: Server, tmp_path: Path
 ) -> None:
-    """The real kubectl asks the program, and hands on what it says."""
+    """The real kubectl runs the program, and passes on its output."""
     program = tmp_path / "kubectl_complete-podium"
     program.write_text(run(["podium", "completion", "kubectl"]), encoding="utf-8")
     program.chmod(0o755)

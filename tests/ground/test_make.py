@@ -1,4 +1,4 @@
-"""Set-up as a newcomer meets it: what is missing is one clear line, and the demo runs in a fresh checkout."""
+"""Set-up for a newcomer: a missing tool is one clear line, and the demo runs in a fresh checkout."""
 
 import os
 import shlex

@@ -1,6 +1,6 @@
-"""Every command as somebody meets it at night: asked for nothing, with what is no input or no cluster.
+"""Every command without arguments, with wrong input, and without a cluster.
 
-Each answer is one line that names what is wrong, or a usage; never a traceback, and never an all-clear.
+Each answer is one line that names the fault, or a usage; never a traceback, and never an all-clear.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ def test_nothing_is_asked_of_it(name: str, tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_no_input(
     asked: Sequence[str], content: bytes | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line names the file and what it is instead."""
+    """The line names the file and its actual contents."""
     monkeypatch.chdir(tmp_path)
     if content is not None:
         Path("input").write_bytes(content)
@@ -196,7 +196,7 @@ class Weird(Fake):
 async def test_what_is_no_cluster_for_us(
     asked: Sequence[str], made: web.Response, words: str, tmp_path: Path
 ) -> None:
-    """It may be a cluster, but not for who asks; or no cluster at all."""
+    """It may be a cluster that refuses the caller, or no cluster at all."""
     async with serving(Weird(always(made))) as fake:
         said = await asyncio.to_thread(line, *asked, "--kubeconfig", fake.kubeconfig(tmp_path))
     assert said.startswith(f"{fake.url}: GET /")

@@ -33,7 +33,7 @@ class Store:
         self._versions = itertools.count(1)
 
     def put(self, draft: Draft) -> str:
-        """Store what is drafted; give the resourceVersion."""
+        """Store the draft; return the resourceVersion."""
         version = str(next(self._versions))
         sent = msgspec.json.decode(msgspec.json.encode(draft.document()), type=PreemptionRecord)
         assert len(sent.plans) <= MAX_PLANS
@@ -67,7 +67,7 @@ class Store:
 
 
 def new_leader(store: Store) -> Ring:
-    """Return the ring of who takes over."""
+    """Return the ring of the next leader."""
     ring = Ring(NAME)
     ring.restore(list(store.records.values()))
     return ring

@@ -1,7 +1,7 @@
-"""Two workloads that evict each other in turn, on a real server with the real process: slowed down, and told.
+"""Workloads that evict each other in turn, on a real server with the real process: slowed down and reported.
 
-With priorities that stay this cannot be; here somebody makes each pod anew under its name with a higher class
-than the one that took its place.
+With constant priorities this cannot happen. Here the test recreates each pod under its name with a higher
+class than that of the pod that took its place.
 """
 
 import re

@@ -62,7 +62,7 @@ def written(yard: Yard, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan
 
 
 def test_a_preemption_of_our_own(yard: Yard) -> None:
-    """A gang that needs a whole group's room: one plan, with who it was for and who went."""
+    """A gang needs a whole group's room: one plan records its preemptor and its victims."""
     yard.nodes(2)
     yard.running_gang("low", ["n0", "n1"], 4, 1, whole=True)
     yard.until_bound(yard.gang("high", 2, 4, 5))

@@ -68,7 +68,7 @@ def test_an_object_is_full_by_bytes_too() -> None:
 
 
 def test_the_oldest_object_is_overwritten() -> None:
-    """The ring has so many objects, and then begins anew with the first."""
+    """After its last object the ring starts again with the first."""
     store, ring = Store(), Ring(NAME)
     number = OBJECTS * MAX_PLANS + 1
     for at in range(number):
@@ -92,7 +92,7 @@ def test_a_new_leader_fills_the_newest_object_on() -> None:
 
 
 def test_what_came_before_the_past_was_read_is_kept() -> None:
-    """A list that fails at first keeps nobody from preempting."""
+    """A list that fails at first stops no preemption."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0))
     store.drain(ring)
@@ -127,7 +127,7 @@ def test_the_last_words_of_an_earlier_leader_are_kept() -> None:
 
 
 def test_an_earlier_leader_does_not_overwrite_what_a_later_one_began_anew() -> None:
-    """The ring went round meanwhile: what it has is older than all that is stored."""
+    """The ring went round meanwhile: its plans are older than all stored ones."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0))
     store.drain(ring)
@@ -153,7 +153,7 @@ def test_an_object_that_somebody_deleted_is_made_anew() -> None:
 
 
 def test_what_cannot_be_written_is_bounded() -> None:
-    """The newest objects are kept, and what is dropped is counted."""
+    """The newest objects are kept, and dropped ones are counted."""
     ring = Ring(NAME)
     number = (KEPT + 5) * MAX_PLANS
     for at in range(number):
@@ -284,7 +284,7 @@ def test_what_an_earlier_leader_had_to_leave_is_one_plan_with_its_end(
 
 
 def test_what_was_left_counts_once() -> None:
-    """For who follows: both together, from when it was ended."""
+    """For the next leader: both count together, from the time it was ended."""
     store, ring = Store(), Ring(NAME)
     ring.append(LEFT)
     store.drain(ring)

@@ -1,4 +1,4 @@
-"""The custom resource and the history on real API servers: accepted, bounded, and written by who leads."""
+"""The custom resource and the history on real API servers: accepted, bounded, and written by the leader."""
 
 import asyncio
 import json
@@ -223,7 +223,7 @@ async def test_an_object_of_somebody_elses_making(own: Server) -> None:
 
 
 async def test_a_namespace_that_is_not_there(own: Server) -> None:
-    """It is said what is missing."""
+    """The log names the missing namespace."""
     (said,) = await written(own, "nowhere", plan(0))
     assert "nowhere" in said
 

@@ -1,4 +1,4 @@
-"""The shadow: what it plans for pods of other schedulers, and what it says of what those did then."""
+"""The shadow: its plans for pods of other schedulers, and its comparison with what those did."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,7 +41,7 @@ class World:
         self.shadow.begin()
 
     def step(self, later: float = 1.0) -> None:
-        """Let so many seconds pass, and the shadow do what it has to."""
+        """Let so many seconds pass, and let the shadow do its work."""
         self.seconds += later
         while (due := self.shadow.due()) is not None and due <= self.seconds:
             self.told += self.shadow.step(Moment(NOW + timedelta(seconds=self.seconds), self.seconds))
@@ -141,7 +141,7 @@ def test_what_the_other_scheduler_did(case: Case) -> None:
 
 
 def test_a_schedulers_words_may_come_in_any_order() -> None:
-    """Victims are told to go, and go, before anybody hears of whom it was for: both saw the same cluster."""
+    """Victims are marked and go before their preemptor is known: both schedulers saw the same cluster."""
     world = World(*CLUSTER, pod("high", 2, 10))
     world.tell_to_go("low")
     world.remove("low")
@@ -213,7 +213,7 @@ def test_a_plan_that_came_too_late() -> None:
 
 
 def test_who_comes_in_a_victims_place_is_seen_in_time() -> None:
-    """A pod made anew under the name of a victim, while that still counts as running."""
+    """A pod has a victim's name while that victim still counts as running."""
     world = World(*CLUSTER, pod("high", 2, 10))
     world.tell_to_go("low")
     world.remove("low")
@@ -242,7 +242,7 @@ def test_another_choice_among_equals_is_alike() -> None:
 
 
 def test_they_preempt_where_podium_would_not() -> None:
-    """A pod in kube-system is nobody's victim here; of such a plan there is only the preemptor."""
+    """A pod in kube-system is never a victim here; of such a plan there is only the preemptor."""
     low = builders.pod("low", {"cpu": 2}, namespace="kube-system", node="n1", priority=1)
     world = World(node("n1", 2), low, pod("high", 2, 10))
     world.refuse("high")

@@ -83,7 +83,7 @@ def test_a_failed_preemption_counts_the_pods_that_went() -> None:
 
 
 def test_only_the_time_asked_for() -> None:
-    """Both ends count, and it is told since when there are records at all."""
+    """Both ends count, and the summary has the date of the oldest record."""
     plans = [by(at, HIGH, group("a", "x")) for at in (10, 20, 30, 40)]
     assert summed(*plans, since=20, until=30).plans == 2
     assert summed(*plans, since=20, until=30).begins == "2026-01-01T00:00:10Z"
@@ -110,7 +110,7 @@ def test_agreement() -> None:
 
 
 def test_workloads_that_evict_each_other() -> None:
-    """By what makes them, for their groups are made anew; each closing of the circle is a round."""
+    """The owners identify them, since their groups are recreated; each closing of the cycle is a round."""
     first, second = group("a", "x", owner="jx"), group("b", "y", owner="jy")
     again = group("a", "x-2", owner="jx")
     summary = summed(by(1, first, second), by(60, second, first), by(120, again, second))
@@ -119,7 +119,7 @@ def test_workloads_that_evict_each_other() -> None:
 
 
 def test_no_circle() -> None:
-    """Neither one way, nor half an hour apart, nor where nobody was evicted."""
+    """There is none in one direction, half an hour apart, or without an eviction."""
     first, second = group("a", "x"), group("b", "y")
     assert summed(by(1, first, second), by(60, first, second)).cycles == ()
     assert summed(by(1, first, second), by(1 + 1800, second, first)).cycles == ()

@@ -148,7 +148,7 @@ async def test_a_busy_server_is_asked_again(scene: Scene) -> None:
 
 
 async def test_a_lost_answer_makes_no_plan_twice(scene: Scene) -> None:
-    """The object was stored and nobody heard of it: what is there is looked at."""
+    """The object was stored but the answer was lost: the writer reads the stored object."""
     await scene.history.restore()
     before = scene.api.send
 

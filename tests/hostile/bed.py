@@ -39,7 +39,7 @@ class Bed:
 
     @contextlib.contextmanager
     def tenant(self, prefix: str) -> Iterator[Tenant]:
-        """Yield a connection of the tenant's, whose objects' names begin so."""
+        """Yield a connection of the tenant; its objects' names begin with the prefix."""
         with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
             yield made
 

@@ -1,4 +1,4 @@
-"""Hostile objects that nobody thought of: pods that are extreme in several things at once.
+"""Generated hostile objects: pods that are extreme in several things at once.
 
 A generated object is made of dimensions, each of which makes one thing extreme by a number. The API server
 may refuse some; those are no attack, and the rest is judged as a row of the table is.

@@ -91,7 +91,7 @@ class Honest:
         return Round(max(judged), plain, bound if found else None)
 
     def said(self) -> dict[str, str]:
-        """Return for each pod its node, or what it says that it waits for."""
+        """Return for each pod its node, or the message of its condition."""
         return {
             name: pod["spec"].get("nodeName") or str(pod["status"].get("conditions", ""))
             for name, pod in self._pods().items()

@@ -1,4 +1,4 @@
-"""Kubelets under which a pod may take all of its grace period, as one whose process ignores SIGTERM does."""
+"""Kubelets that let a pod use all of its grace period, as if its process ignored SIGTERM."""
 
 import contextlib
 from collections.abc import Iterator

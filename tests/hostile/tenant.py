@@ -1,6 +1,6 @@
-"""A tenant: a ServiceAccount with the ClusterRole `edit` in one namespace, and words for what it writes.
+"""A tenant: a ServiceAccount with the ClusterRole `edit` in one namespace, and methods for its writes.
 
-Every write must be accepted: what the API server refuses is no attack on Podium.
+Every write must be accepted: an object that the API server refuses is no attack on Podium.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class Tenant:
 
     @contextlib.contextmanager
     def another(self, prefix: str) -> Iterator["Tenant"]:
-        """Yield another connection, for another thread; what it writes counts as written here."""
+        """Yield another connection, for another thread; its writes count as written here."""
         with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
             made.collections = self.collections
             yield made
@@ -139,7 +139,7 @@ class Tenant:
         return self._wire.request(method, path, body, kind=kind if method == "PATCH" else "application/json")
 
     def read(self, path: str) -> bytes:
-        """Return the whole of what is at a path."""
+        """Return the whole response of a path."""
         answer = self._wire.request("GET", path, accept="application/json")
         assert answer.code == 200, answer.body[:2000]
         return answer.body

@@ -1,4 +1,4 @@
-"""A rule holds for an object of any shape: what is hard to read is not let through."""
+"""A rule holds for an object of any shape: an object that is hard to read is not let through."""
 
 from collections.abc import Callable
 

@@ -61,7 +61,7 @@ def page(items: list[Stored], version: int, next_page: str = "") -> bytes:
 
 @dataclass
 class History:
-    """All writes to the resource; what is older than `horizon` is forgotten."""
+    """All writes to the resource; those older than `horizon` are forgotten."""
 
     version: int = 10
     horizon: int = 10
@@ -96,7 +96,7 @@ class History:
         return [event(each.type, each.object) for each in self.changes if each.version > version]
 
     def readable(self) -> dict[str, str]:
-        """Return the truth: resourceVersion by name, of what can be read."""
+        """Return the true resourceVersion of each readable object, by name."""
         return {
             name: obj["metadata"]["resourceVersion"] for name, obj in self.objects.items() if is_readable(obj)
         }

@@ -9,7 +9,7 @@ ESCAPED = r"\u003c" * (3 << 19)
 
 
 class Case(NamedTuple):
-    """A pod's text; `name` of the pod that is then known, and of a pod that cannot be decoded what is `kept`.
+    """A pod's text, the `name` then known, and the `kept` parts of a pod that cannot be decoded.
 
     `kept` are the node, and the amounts that the first container requests.
     """

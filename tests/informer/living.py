@@ -1,4 +1,4 @@
-"""An API server whose resources live: lists that stream on as watches, and time that a test moves by hand."""
+"""An API server whose resources change: lists that continue as watches, and time that tests move."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Time:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Move the clock and wake who is due."""
+        """Move the clock and wake the sleepers that are due."""
         self.now += seconds
         for due, done in self._sleepers:
             if due <= self.now and not done.done():
@@ -126,7 +126,7 @@ class Scene:
                 await asyncio.sleep(0.001)
 
     async def look(self) -> None:
-        """Let time pass until the server was asked once more what it serves."""
+        """Let time pass until the server has had one more discovery request."""
         before = self.looks
         await self.until(lambda: self.looks > before, step=1.0)
 
@@ -136,7 +136,7 @@ class Scene:
 
     @property
     def looks(self) -> int:
-        """Count the looks at what is served."""
+        """The number of discovery requests."""
         return sum(path == "/apis" for _, path, _ in self.fake.requests)
 
     def events(self) -> list[str]:

@@ -24,7 +24,7 @@ PATH = CLASSES.path("")
 
 
 class Stream(NamedTuple):
-    """A watch's answer: what it sends, and then: `end` it, `cut` the connection, or `hold` it open."""
+    """A watch's answer: the events, and then: `end` it, `cut` the connection, or `hold` it open."""
 
     sent: tuple[bytes, ...]
     then: str = "end"

@@ -1,4 +1,4 @@
-"""Kinds that come, go and change version while a cluster is followed, and who waits for what."""
+"""Kinds that come, go and change version while a cluster is followed, and the readers that wait for each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -123,7 +123,7 @@ async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None
 
 
 async def test_what_is_refused_is_named_though_it_was_read(tmp_path: Path) -> None:
-    """A right that was taken away, or a credential that ended; a server in trouble refuses nobody."""
+    """The cause is a revoked right or an expired credential; a failing server is no refusal."""
     classes = Resource(10, priority_class("gold", 5))
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.cluster.ready()
@@ -358,7 +358,7 @@ async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> 
 
 
 async def test_what_an_observer_raises_stops_nothing_else(tmp_path: Path) -> None:
-    """It is counted and logged with the object; the other observers are told, and the watch goes on."""
+    """The exception is counted and logged with the object; other observers run, and the watch goes on."""
     classes = Resource(10)
     told: list[str | None] = []
 

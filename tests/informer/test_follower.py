@@ -36,7 +36,7 @@ OLDER = Served(
 
 
 class Scene:
-    """A follower, its state, and what it said."""
+    """A follower, its state, and its log."""
 
     def __init__(self) -> None:
         self.state = State(native_served=False)
@@ -169,7 +169,7 @@ def test_a_line_that_ends_a_watch(
 
 
 def test_until_a_list_has_ended_readers_see_the_old_objects(scene: Scene) -> None:
-    """Its end is one change: what vanished goes, what is new comes, what is the same is the same object."""
+    """The end of the list is one change: missing objects go, new ones come, equal ones stay as they are."""
     before = scene.state.groups[GroupKey(False, "team", "b")]
     revision = scene.state.revision
     scene.follower.expire()
@@ -301,7 +301,7 @@ def test_another_version_takes_over_without_a_gap(scene: Scene) -> None:
 
 
 def test_what_kubectl_apply_remembers_is_not_kept() -> None:
-    """It is the object once more, and nobody reads it; other annotations stay."""
+    """The annotation repeats the object and has no reader; other annotations stay."""
     scene = Scene()
     last = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
     one, two = group("a", 5), group("b", 6)
@@ -459,7 +459,7 @@ class AnyHistory(RuleBasedStateMachine):
         return past
 
     def teardown(self) -> None:
-        """In the end everything is told."""
+        """Deliver all changes at the end."""
         follower = self.scene.follower
         if not follower.needs_list:
             try:

@@ -26,7 +26,7 @@ NEXT = json.dumps(pod("next", 9)).encode()
 
 
 class Scene:
-    """A follower of pods, its state, and what it said."""
+    """A follower of pods, its state, and its log."""
 
     def __init__(self, reads: Reads = SCHEDULING_READS, keep: Keep = whole) -> None:
         self.state = State(native_served=False)

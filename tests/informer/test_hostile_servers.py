@@ -52,7 +52,7 @@ def _ask(server: Server, method: str, path: str, body: bytes | None = None) -> b
 
 
 def _create(server: Server, path: str, body: dict[str, Any]) -> None:
-    """Create an object; what it says of its managed fields is nested deep where it is marked so."""
+    """Create an object; its managed fields are nested deep at the marked place."""
     made = _ask(server, "POST", path, json.dumps(body).replace('"@fields"', _FIELDS).encode())
     if "managedFields" in body["metadata"]:
         assert made.count(b"f:a") == DEEP

@@ -221,7 +221,7 @@ async def test_a_script(
 
 
 async def test_readers_never_see_less_than_there_was(tmp_path: Path) -> None:
-    """While a list is made anew the old objects stay, with all their revisions."""
+    """During a new list the old objects stay, with all their revisions."""
     seen: list[dict[str, str | None]] = []
     script = Script(
         LIST, Stream((failure(410, "Expired"),)), Stream((_added("b", 7), _added("c", 20))), AGAIN
@@ -239,7 +239,7 @@ async def test_readers_never_see_less_than_there_was(tmp_path: Path) -> None:
 
 
 async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half-open TCP, or a server without bookmarks: asked again, which is no failure to speak of."""
+    """After half-open TCP, or a server without bookmarks, the watch is repeated without an error."""
     monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
     script = Script(Stream(LISTED, "hold"), Stream((_gone("a", 11),), "hold"))
     async with informing(script, tmp_path) as scene:
@@ -259,7 +259,7 @@ async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch
 
 
 async def test_nobody_listening_is_asked_often(tmp_path: Path) -> None:
-    """A dead server is dialled at least each 3 s: who knows first that it is back is up to date first."""
+    """A dead server is dialled at least each 3 s: an early reconnection brings the state up to date early."""
     async with informing(Script(Stream(LISTED, "cut")), tmp_path) as scene:
         await scene.until(lambda: scene.informer.follower.listed)
         scene.informer._connection.server = "http://127.0.0.1:1"
@@ -269,7 +269,7 @@ async def test_nobody_listening_is_asked_often(tmp_path: Path) -> None:
 
 
 async def test_trouble_is_said_once_and_its_end_too(tmp_path: Path) -> None:
-    """The same failure over and over is one line; what is missing is named while it is."""
+    """A repeated failure is one line; a missing kind is named while it is missing."""
     script = Script(*[Refusal(403, "Forbidden")] * 3, AGAIN)
     async with informing(script, tmp_path) as scene:
         await scene.until(lambda: scene.informer.failure is not None)

@@ -1,4 +1,4 @@
-"""JSON made decodable: what is too deep goes, text becomes Unicode, and all else stays as it is."""
+"""JSON made decodable: deep values go, text becomes Unicode, and all else stays as it is."""
 
 import json
 from typing import Any, get_args, get_origin

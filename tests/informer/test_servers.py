@@ -1,4 +1,4 @@
-"""Real API servers followed: what is written is seen; restarts, compactions and new APIs lose nothing."""
+"""Real API servers followed: every write is seen; restarts, compactions and new APIs lose nothing."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
 @pytest.fixture(scope="module", params=RELEASES)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of each minor that may be broken, and whose custom resources come and go."""
+    """Yield a server of each minor that may be broken, and whose custom resources come and go."""
     with exclusive(RELEASES[request.param]) as server:
         yield server
 

@@ -63,7 +63,7 @@ def _contents(state: State) -> dict[str, Any]:
 
 @pytest.mark.parametrize("obj", EVERY_KIND, ids=lambda obj: str(getattr(obj, "ref", type(obj).__name__)))
 def test_an_object_that_was_removed_leaves_nothing(obj: Readable) -> None:
-    """Each step is a revision; to remove what is not there is none."""
+    """Each step is a revision; the removal of a missing object is none."""
     state, empty = State(native_served=True), State(native_served=True)
     state.apply(obj)
     assert _contents(state) != _contents(empty)
@@ -135,7 +135,7 @@ ANYTHING = st.sampled_from(EVERY_KIND) | st.builds(_pod, NAMES, GROUPS, GROUPS)
 
 
 class Replay:
-    """An observer that keeps a copy of the objects by what it is told, and of whose members they are."""
+    """An observer that copies the objects from its events, and the members of each group."""
 
     def __init__(self, state: State) -> None:
         self.objects: dict[object, Readable] = {}

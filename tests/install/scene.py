@@ -1,7 +1,7 @@
-"""A whole cluster to install into: its Deployments become available, for kwok plays the kubelets.
+"""A whole cluster to install into: its Deployments become available, since kwok plays the kubelets.
 
-No image runs, so the webhook, which is to write the caBundle, is a local process with its pod's arguments and
-account, as soon as there is an account. What the cluster holds can be taken stock of, before and after.
+No image runs, so the webhook, which is to write the caBundle, is a local process. It has its pod's arguments
+and account, as soon as there is an account. The cluster's objects can be listed, before and after.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code
 
 @contextlib.contextmanager
 def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
-    """Yield a command of ours that has just said something; the block ends it, or it is killed."""
+    """Yield a command of ours that has just printed a line; the block ends it, or it is killed."""
     line = _line(server, arguments, None)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -125,7 +125,7 @@ def json_of(server: Server, path: str) -> Any:
 
 
 def stock(server: Server) -> dict[str, Any]:
-    """Return everything of every listable resource, by its path, without what moves by itself."""
+    """Return all objects of every listable resource, by path, without fields that change by themselves."""
     found: dict[str, Any] = {}
 
     def listed(path: str, of: str) -> list[Any]:

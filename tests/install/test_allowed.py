@@ -1,4 +1,4 @@
-"""A user who may not install, upgrade or uninstall gets a line with the missing rights; no step begins."""
+"""A user without the rights to install, upgrade or uninstall gets a line with them; no step begins."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -111,7 +111,7 @@ def test_groups_that_are_kept_take_no_right(bare: Server, tmp_path: Path) -> Non
 
 
 def test_a_role_gives_no_more_than_its_maker_has(bare: Server, tmp_path: Path) -> None:
-    """The dry run refuses a user who may write every role but lacks the rights of Podium's roles."""
+    """The dry run refuses a user with the right to write roles but without the rights of Podium's roles."""
     may = [_READING, _may("create", "patch", "delete")]
     kubeconfig = kubeconfig_of(bare, "default", may, tmp_path)
     done = podium(bare, "install", kubeconfig=kubeconfig, code=3)

@@ -23,7 +23,7 @@ NOTHING = "podium: nothing to take away\n"
 
 @pytest.fixture(scope="module", params=PLACES)
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A server of each kind, on which nothing of Podium runs, and what it has said is left."""
+    """Yield a server of each kind, without Podium's processes but with its conditions."""
     with place(request.param) as made:
         new_class(made.server, HIGH, 1000)
         yield made
@@ -31,7 +31,7 @@ def where(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture
 def space(where: Place) -> Iterator[Space]:
-    """A namespace, whose groups say nothing of Podium's at the end."""
+    """Yield a namespace whose groups have no condition of Podium's at the end."""
     yield Space(where)
     podium(where.server, "uninstall", "--yes")
 
@@ -105,7 +105,7 @@ def test_what_is_refused_is_told_and_done_by_the_next_run(space: Space, tmp_path
 
 @ONE
 def test_without_the_right_a_line_says_so(space: Space, tmp_path: Path) -> None:
-    """Exit code 3: who may not list groups is told, too, and all else went."""
+    """Exit code 3: a user without the right to list groups gets a line too, and all else was removed."""
     differing(space, "gang")
     kubeconfig = clumsy(space).kubeconfig(tmp_path)
     left = podium(space.server, "uninstall", "--yes", kubeconfig=kubeconfig, code=3)

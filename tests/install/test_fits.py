@@ -1,4 +1,4 @@
-"""A cluster that cannot have what an install brings is told so, in one line, before anything is written."""
+"""A cluster that lacks what an install needs gets one line that says so, before any write."""
 
 import asyncio
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def test_what_a_server_is_too_old_for(version: str, mode: str, told: str) -> Non
 
 
 async def _refused(server: Fake, folder: Path, *options: str) -> str:
-    """Run an install that must end with one line, and ask for nothing but rights and what is there."""
+    """Run an install that must end with one line and only read rights and existing objects."""
     async with serving(server):
         line = ["install", "--kubeconfig", server.kubeconfig(folder), *options]
         done = await asyncio.to_thread(CliRunner().invoke, command, line)

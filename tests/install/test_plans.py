@@ -287,7 +287,7 @@ def _order(planned: uninstall.Plan) -> list[str]:
 
 @pytest.mark.parametrize("delete_groups", [False, True])
 def test_nobody_is_refused_and_nothing_is_put_back(delete_groups: bool) -> None:
-    """Registration first; v1alpha2 before who converts; the reconciler before the finalizers; policy last."""
+    """Registration first; v1alpha2 before its converter; the reconciler before finalizers; policy last."""
     planned = uninstall.plan(_found(), _resources("team", FINALIZER), {}, delete_groups=delete_groups)
     order = _order(planned)
     assert order[:2] == list(REGISTRATIONS)
@@ -362,7 +362,7 @@ _GOES = {"type": "DisruptionTarget", "status": "True"}
 
 
 def _said(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
-    """Return a group with conditions, by who has written them with which operation."""
+    """Return a group with conditions, each with the manager and the operation that wrote it."""
     fields = [
         {
             "manager": manager,
@@ -511,7 +511,7 @@ def test_meanwhile_what_was_served_is(
 
 
 def test_what_runs_is_replaced_one_after_the_other() -> None:
-    """The webhook first; who is new is started with the others, last."""
+    """The webhook comes first; a new Deployment is started with the others, last."""
     documents = manifests("scheduler", None)
     there = {key_of(each): each for each in documents if each["metadata"]["name"] != "podium-scheduler"}
     steps = [

@@ -1,4 +1,4 @@
-"""An install that fails, is refused or interrupted, on a real cluster where somebody else's things are."""
+"""An install that fails, is refused or interrupted, on a real cluster with objects of other users."""
 
 import re
 import signal
@@ -85,7 +85,7 @@ def test_out_of_time_it_is_undone(occupied: Server, before: dict[str, Any]) -> N
 
 
 def test_interrupted_it_is_undone_but_for_groups(occupied: Server, before: dict[str, Any]) -> None:
-    """Ctrl-C while it waits: a definition stays if somebody has made groups meanwhile, and is named."""
+    """Ctrl-C during the wait: a definition stays if a user has made groups meanwhile, and is named."""
     with halted(occupied, "install", at=UNTRUSTED) as process:
         new_group(occupied, "train")
         process.send_signal(signal.SIGINT)

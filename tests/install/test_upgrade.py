@@ -1,4 +1,4 @@
-"""`podium upgrade`: what it makes of an older installation, and what of it comes back when it fails."""
+"""`podium upgrade`: its result for an older installation, and the parts it restores when it fails."""
 
 import asyncio
 import copy
@@ -134,7 +134,7 @@ def cluster() -> Iterator[Server]:
 
 
 def _install(server: Server, documents: Sequence[Document]) -> list[str]:
-    """Install other documents than ours, as `podium install` does; give what it said."""
+    """Install other documents than ours, as `podium install` does; return its output."""
     said: list[str] = []
 
     async def run() -> None:

@@ -77,7 +77,7 @@ class _Watch:
                 self._world.kill(blow.name)
 
     def _check(self) -> None:
-        """At most one may act, and nobody works whose candidacy has ended."""
+        """At most one process may act, and none works after its candidacy has ended."""
         acting = [name for name, process in self._world.processes.items() if process.may_act()]
         assert len(acting) <= 1, f"{acting} at {self._world.now}"
         for name, process in self._world.processes.items():

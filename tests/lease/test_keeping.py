@@ -59,7 +59,7 @@ _PASSING: dict[str, list[Fate]] = {
 
 @pytest.mark.parametrize("fates", _PASSING.values(), ids=_PASSING)
 def test_what_passes_within_the_window_is_survived(fates: list[Fate]) -> None:
-    """The lease stays ours, and what is led never notices."""
+    """The lease stays ours, and the work never notices."""
     with leading(*fates) as world:
         world.check = _acting(world)
         world.run(60.0)
@@ -168,7 +168,7 @@ def test_who_does_not_know_yet_that_the_lease_was_taken_from_it_acts_alone(what:
 
 
 def test_what_others_change_beside_the_record_is_kept() -> None:
-    """A label set while we hold it: the renewal is refused once, and repeated upon what is there."""
+    """A label set while we hold it: the renewal is refused once, and repeated on the stored object."""
     with leading() as world:
         world.run(1.0)
         world.server.put(world.server.spec, labels={"team": "x"})

@@ -58,7 +58,7 @@ def test_a_leader_that_ended_in_order_leaves_no_note() -> None:
 
 
 def test_other_annotations_stay() -> None:
-    """Others may keep what they like on the object."""
+    """Other clients may keep annotations on the object."""
     with World() as world:
         world.server.put({}, name=NAME, annotations={"other": "kept"})
         _leading(world)

@@ -45,7 +45,7 @@ def _document(version: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_any_write_is_a_sign_of_life_and_reading_is_none() -> None:
-    """A label that somebody sets counts, for nobody can tell what else was written before it."""
+    """A label set by another client counts, since a write before it may have been overwritten unseen."""
     first = leaserecord.observe(None, _document("1", holderIdentity="other"), 10.0)
     again = leaserecord.observe(first, _document("1", holderIdentity="other"), 20.0)
     later = leaserecord.observe(again, _document("2", holderIdentity="other"), 30.0)
@@ -96,7 +96,7 @@ def test_how_long_there_is_no_lease_is_counted_from_the_first_look() -> None:
 
 
 def test_a_renewal_is_never_the_same_as_the_one_before() -> None:
-    """A wall clock that stands still must not make a write that changes nothing, which nobody would see."""
+    """A stopped wall clock must not make a write without a change, which no watcher would see."""
     now = datetime(2026, 11, 21, tzinfo=UTC)
     term = Record("a", 15, _TIME, None, 0)
     assert leaserecord.renewed(term, now, None).renewTime == _TIME

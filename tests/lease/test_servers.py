@@ -174,7 +174,7 @@ _THEFTS = {
 async def test_a_lease_changed_with_kubectl_is_lost_at_the_next_renewal(
     server_137: Server, namespace: str, arguments: list[str], why: str
 ) -> None:
-    """And is not made anew by the one who lost it, which a PUT may do to a Lease."""
+    """The former holder does not create it again, as a PUT may do with a Lease."""
     async with _replica(server_137.kubeconfig, namespace, "first", _LONG) as replica:
         await replica.until(replica.leads.wait)
         await asyncio.to_thread(server_137.kubectl, f"--namespace={namespace}", *arguments)
@@ -202,7 +202,7 @@ async def test_a_label_set_with_kubectl_is_kept(server_137: Server, namespace: s
 
 
 async def test_get_create_and_update_are_enough(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """A replica that may not read the Lease is told so, and needs no other verb for the rest of its life."""
+    """A replica that may not read the Lease logs that, and needs no other verb for the rest of its life."""
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},

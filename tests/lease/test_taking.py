@@ -173,7 +173,7 @@ def test_a_bid_that_lands_while_we_repeat_it_is_known_for_ours() -> None:
 
 
 def test_another_process_of_our_name_is_another() -> None:
-    """A pod made anew under its name, while the old one may still run on a lost node."""
+    """A pod may be recreated under its name while the old one still runs on a lost node."""
     with World() as world:
         world.server.put({**OTHER, "holderIdentity": "a"})
         world["a"].start()

@@ -58,7 +58,7 @@ RELEASED = {**OTHER, "holderIdentity": "", "leaseDurationSeconds": 1}
 
 
 class Request(NamedTuple):
-    """A request as it arrived, and what it was answered."""
+    """A request as it arrived, and its answer."""
 
     at: float
     sender: str
@@ -76,7 +76,7 @@ class Server:
         self._versions = itertools.count(1)
 
     def put(self, spec: dict[str, Any] | None, **metadata: Any) -> None:
-        """Make the Lease, or change it as somebody with kubectl does."""
+        """Create the Lease, or change it as a user with kubectl does."""
         fresh = {"name": NAME, "namespace": NAMESPACE, "uid": f"uid-{next(self._versions)}"}
         old = fresh if self.lease is None else self.lease["metadata"]
         self._store({"metadata": {**old, **metadata}, "spec": spec})
@@ -133,7 +133,7 @@ class _Nothing:
 
 
 class _Loop(asyncio.BaseEventLoop):
-    """An event loop that runs one turn when it is told to, by a clock that is given."""
+    """An event loop that runs one turn on demand, by a given clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class Process:
         return self.frozen or _START + timedelta(seconds=self._world.now + self.skew)
 
     def start(self, lead: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Begin anew, as a fresh process of the same name."""
+        """Start again, as a fresh process of the same name."""
         self.elector = self._candidate()
         self._working = False
         self.task = self.loop.create_task(self.elector.run(lead or self.lead))
@@ -208,7 +208,7 @@ class Process:
         return self.alive and self.task is not None and not self.task.done()
 
     def works(self) -> bool:
-        """Whether what it leads runs."""
+        """Return whether its work as a leader runs."""
         return self._working
 
     def may_act(self) -> bool:

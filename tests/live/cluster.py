@@ -1,4 +1,4 @@
-"""Objects on a real server for tests that read them back, and users who may do only so much."""
+"""Objects on a real server for tests that read them back, and users with few rights."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def create_group(server: Server, namespace: str, name: str, class_name: str) -> 
 
 
 def create_pod(server: Server, namespace: str, name: str, class_name: str, **metadata: Any) -> None:
-    """Make a member of the group `train`, with things in it that are nobody's business."""
+    """Create a member of the group `train`, with private data in it."""
     spec = {
         "containers": [CONTAINER],
         "priorityClassName": class_name,
@@ -72,9 +72,9 @@ def create_pod(server: Server, namespace: str, name: str, class_name: str, **met
 def kubeconfig_of(
     server: Server, namespace: str, rules: list[dict[str, Any]], folder: Path, *, everywhere: bool = True
 ) -> Path:
-    """Make a user who may do what `rules` say (list pods, at least), and their kubeconfig.
+    """Create a user with the rights of `rules` (list pods, at least), and return a kubeconfig.
 
-    They may do it cluster-wide, or else in the namespace alone.
+    The rights hold cluster-wide, or else in the namespace alone.
     """
     account: str = create(
         server, f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"generateName": "reader-"}}

@@ -161,7 +161,7 @@ def test_the_namespace_is_known_without_a_login(
 
 
 def test_the_namespace_of_what_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bad kubeconfig is told in the same words; in a pod it is the service account that lacks something."""
+    """A bad kubeconfig has the same message; in a pod the service account is the faulty part."""
     path = tmp_path / "kubeconfig"
     path.write_text("hello")
     with pytest.raises(PodiumError) as refused:

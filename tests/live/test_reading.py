@@ -388,7 +388,7 @@ async def test_progress_is_for_a_person_who_watches(
 
 
 async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path: Path) -> None:
-    """An empty one would be an all-clear for who mistyped it; who may not know reads what may be read."""
+    """An empty report would be an all-clear for a typing error; without the right to check, it is given."""
     codes = {"gone": (404, "NotFound", 'namespaces "gone" not found'), "theirs": (403, "Forbidden", "no")}
     for name, answer in codes.items():
 

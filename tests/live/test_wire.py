@@ -372,7 +372,7 @@ def test_an_answer_may_come_in_any_pieces(case: tuple[str, bytes, int, bytes], p
 def test_whatever_is_said_is_an_answer_or_an_error(
     case: tuple[str, bytes, int, bytes], edits: list[tuple[int, bytes, int]], places: list[int]
 ) -> None:
-    """Nothing else escapes, and nobody waits for ever."""
+    """No other exception escapes, and no caller waits for ever."""
     data = case[1]
     for place, put, cut in edits:
         at = place % (len(data) + 1)

@@ -1,4 +1,4 @@
-"""Writes and watches on the one connection: what is repeated, what never is, and what a refusal says."""
+"""Writes and watches on the one connection: the requests that are repeated, those never, and refusals."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 class Server:
-    """A server whose one path `/x` answers in turn."""
+    """A server whose one path `/x` sends its answers in turn."""
 
     def __init__(self, *answers: web.StreamResponse | None) -> None:
         self.fake = Fake()

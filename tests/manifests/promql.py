@@ -1,8 +1,8 @@
-"""Enough of PromQL to hold a query against the metrics there are: names, and labels where they are used.
+"""Enough of PromQL to check a query against the existing metrics: names, and labels where they are used.
 
-Not a database: values are not worked out. A query is read to its end by PromQL's own grammar, precedence
-aside, which moves no label; what is not read is an error and not passed over. The labels of what a query
-gives come out, for they are what a text or a legend may name.
+Not a database: values are not computed. A query is read to its end by PromQL's own grammar, precedence aside,
+which moves no label; a part that cannot be read is an error and not skipped. The result has the labels of the
+query, since a text or a legend may name them.
 """
 
 import re
@@ -35,9 +35,9 @@ class Selected(NamedTuple):
 
 
 class Query:
-    """A query held against `known`, the labels by metric; `labels` are of what it gives.
+    """A query checked against `known`, the labels by metric; `labels` are those of its result.
 
-    Raises ValueError if it does not hold.
+    Raises ValueError if a name or label does not exist.
     """
 
     def __init__(self, text: str, known: Mapping[str, frozenset[str]]) -> None:

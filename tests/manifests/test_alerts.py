@@ -1,7 +1,7 @@
-"""Alerts fire when they should, say what is the matter, and are silent else: by Prometheus' own promtool.
+"""Alerts fire when they should, name the fault, and are silent else: by Prometheus' own promtool.
 
 That their metrics and labels exist is test_monitoring.py's. Here each expression is evaluated, minute by
-minute, on series as they are when something is wrong, and on those that look like it and are not.
+minute, on series of a fault, and on series that look like it without one.
 """
 
 import json
@@ -308,7 +308,7 @@ def _told(scene: Scene) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("scene", _SCENES, ids=lambda scene: f"{scene.alert}: {scene.name}")
 def test_an_alert_tells_what_is_wrong(scene: Scene, tmp_path: Path) -> None:
-    """With its texts filled, not before it was so for five minutes; and of what is not wrong, never."""
+    """The alert fires with its texts filled, after five minutes and not before; without a fault, never."""
     minutes = range(_MINUTES + 1) if scene.fires is None else (_EARLY, _FIRING)
     rules, test = tmp_path / "rules.yaml", tmp_path / "test.yaml"
     rules.write_text(json.dumps(_ALERTS["spec"]), encoding="utf-8")

@@ -1,9 +1,9 @@
-"""The API server's own word on rights: each process uses every one that an install grants it, and no other.
+"""The API server's own record of rights: each process uses every one that an install grants it, and no other.
 
 An API server with an audit log gets the manifests of the scheduler's mode. The three processes run under the
-accounts that these make and do what the tests of their pages have them do. What the log says was asked is
-then compared, right by right and name by name, with what the roles grant. The webhook comes last: nobody
-reaches it under its Service here, so groups could not be made once it is registered.
+accounts that these make and repeat the actions of their pages' tests. The requests in the log are then
+compared, right by right and name by name, with the rights that the roles grant. The webhook comes last: no
+server answers at its Service here, so groups could not be made once it is registered.
 """
 
 import json

@@ -367,7 +367,7 @@ def test_it_writes_no_other_metadata_of_a_group(scene: Scene, metadata: Document
 
 
 def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
-    """Nor of one that it has made, whose count it brings up to its owner's."""
+    """Nor may it change the owner of a group that it has made, whose count it sets to its owner's."""
     group = scene.make(_GROUPS, _new_group([_owner()]))
     spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     for owners in ([_owner(uid="22")], [], [_owner(), _owner(name="p", uid="22", controller=False)]):

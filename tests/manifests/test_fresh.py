@@ -180,7 +180,7 @@ def _on(reserved: str) -> Settings:
     ids=["as it is installed", "all changed", "what YAML takes for something else", "off, everywhere, more"],
 )
 def test_what_the_scheduler_is_told(changes: dict[str, Any], want: LiveSettings, tmp_path: Path) -> None:
-    """As its own reader reads the file; admission is told of the same nodes."""
+    """The process's own reader reads the file; admission gets the same nodes."""
     toggles = frozenset({"scheduler"})
     (told,) = _filled([_values(toggles, **{f"scheduler__{name}": value for name, value in changes.items()})])
     file = tmp_path / "scheduler.yaml"
@@ -232,7 +232,7 @@ def test_what_a_pod_and_its_process_are_told(tmp_path: Path) -> None:
 
 
 def test_the_overlay_in_the_docs_builds(tmp_path: Path) -> None:
-    """That of docs/install.md, beside a checkout called `podium`: image and issuer are what it says."""
+    """The overlay of docs/install.md, beside a checkout called `podium`: image and issuer are its own."""
     page = (render.ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     (tmp_path / "kustomization.yaml").write_text(page.partition("\n```yaml\n")[2].partition("```")[0])
     shutil.copytree(render.MANIFESTS, tmp_path / "podium" / "manifests")
@@ -325,7 +325,7 @@ def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict])
 
 
 def _words(about: dict[str, Any], schema: dict[str, Any]) -> set[str]:
-    """Return the words that may stand somewhere below a place of a schema."""
+    """Return the words that may occur somewhere below a place of a schema."""
     if "$ref" in about:
         places = schema.get("definitions") or schema["$defs"]
         return _words(places[about["$ref"].rpartition("/")[2]], schema)

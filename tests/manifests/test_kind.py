@@ -31,7 +31,7 @@ _CREATE = "kind create cluster --name podium --image {} --wait 5m --config -"
 
 
 class Machine:
-    """A PATH with nothing but some programs, which do nothing but say with what they were called."""
+    """A PATH with only some programs, which do nothing but record their calls."""
 
     def __init__(
         self, folder: Path, programs: tuple[str, ...], clusters: str = "", failing: str = "never"
@@ -83,7 +83,7 @@ def test_the_cluster_has_the_gates_of_the_local_control_plane(minor: str) -> Non
 
 
 def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:
-    """By the label that the installed scheduler goes by; Podium's own pods need another node."""
+    """The installed scheduler selects by that label; Podium's own pods need another node."""
     made = configured("kind", "podium-scheduler")
     label = yaml.safe_load(made["scheduler.yaml"])["reservedNodes"]
     nodes = yaml.safe_load(config.configuration(NEWEST))["nodes"]
@@ -114,7 +114,7 @@ def test_a_new_cluster_is_made_and_awaited(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_there_gets_the_new_image(tmp_path: Path) -> None:
-    """No second one is made; the pods, whose tag has not changed, are made anew."""
+    """No second cluster is made; the pods, whose tag has not changed, are recreated."""
     machine = Machine(tmp_path, _ALL, clusters="podium")
     assert machine.run().returncode == 0
     assert [call for call in machine.calls if "create" in call] == []

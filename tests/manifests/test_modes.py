@@ -24,7 +24,7 @@ _PROCESSES = {
 
 
 def rendered(mode: str, *kinds: str) -> list[dict[str, Any]]:
-    """Return the documents of a mode, of some kinds if they are named."""
+    """Return the documents of a mode, of some kinds if given."""
     text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
     return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
 
@@ -111,7 +111,7 @@ def test_the_scheduler_begins_carefully() -> None:
 
 
 def test_the_others_are_told_nothing_that_they_do_not_do_anyway(tmp_path: Path) -> None:
-    """Their files are there, for who wants to say more, and say what no file says."""
+    """Their files exist for further settings, and hold the defaults."""
     policy, controller = tmp_path / "policy.yaml", tmp_path / "controller.yaml"
     policy.write_text(configured("admission", "podium-webhook")[policy.name], encoding="utf-8")
     controller.write_text(configured("admission", "podium-controller")[controller.name], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Alerts and panels speak of metrics that are exposed, by labels that these have; alerts lead to help."""
+"""Alerts and panels use exposed metrics, by labels that these have; alerts lead to help."""
 
 import ast
 import json
@@ -102,7 +102,7 @@ def _said() -> frozenset[str]:
 
 
 def _held(query: str) -> Query:
-    """Hold a query against what is exposed: names, labels, and the values that it selects by."""
+    """Check a query against the exposed metrics: names, labels, and the values that it selects by."""
     held = Query(query, {**_KNOWN, **_APISERVER})
     assert held.metrics
     for selected in held.selected:

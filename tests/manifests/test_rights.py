@@ -59,14 +59,14 @@ def test_an_account_has_the_rights_of_its_page(page: Page) -> None:
 
 
 def test_the_webhooks_account_has_the_rights_of_its_page() -> None:
-    """The union of what it may in the base and with certificates of its own."""
+    """The page has the union of its rights in the base and with certificates of its own."""
     listed = [grant for where, rule in _listed() for grant in _grants(where, [rule])]
     assert listed
     assert sorted(installed("podium-webhook", _ALL)) == sorted(listed)
 
 
 def test_nothing_is_granted_to_others_and_nothing_wholesale() -> None:
-    """Three accounts; no `*`; what is aggregated speaks of Podium's kinds alone."""
+    """Three accounts; no `*`; aggregated rules cover Podium's kinds alone."""
     for document in _ALL:
         accounts = {each["name"] for each in document.get("subjects", ())}
         assert accounts <= {"podium-webhook", "podium-controller", "podium-scheduler"}

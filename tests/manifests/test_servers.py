@@ -1,4 +1,4 @@
-"""Real API servers take every mode, the namespace its pods, and the scheduler deletes only what it may."""
+"""Real API servers accept every mode and the namespace its pods; the scheduler deletes only its own pods."""
 
 import base64
 import contextlib
@@ -120,7 +120,7 @@ def test_the_pods_are_restricted(server: Server, name: str) -> None:
 
 
 def test_the_scheduler_deletes_only_pods_of_its_own(server: Server) -> None:
-    """The API server refuses the others, whatever our code asks; administrators delete what they like."""
+    """The API server refuses the others, whatever our code requests; administrators may delete any pod."""
     ours, namespace = _new_pod(server, "podium-scheduler"), "kube-system"
     until(
         lambda: "deletes only pods" in _delete(server, _new_pod(server, "default-scheduler")),

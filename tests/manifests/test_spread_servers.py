@@ -83,7 +83,7 @@ def _roll(cluster: Server, step: str) -> None:
 
 
 def test_two_replicas_share_a_node_only_where_there_is_one(cluster: Server) -> None:
-    """One node, then two, then one again; a rollout that keeps both replicas available reaches each."""
+    """From one node to two, then one again; a rollout that keeps both replicas available reaches each."""
     steps = [_usable(cluster, 1)]
     documents = rendered("scheduler", *_KINDS)
     cluster.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(documents))

@@ -1,4 +1,4 @@
-"""`podium migrate` on files: the table, JSON, manifests, what it refuses. It writes to no server there."""
+"""`podium migrate` on files: the table, JSON, manifests, refusals. It writes to no server there."""
 
 import json
 from pathlib import Path

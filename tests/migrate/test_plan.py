@@ -179,7 +179,7 @@ def test_what_a_server_adds_to_a_copy_is_no_difference() -> None:
 
 
 def test_a_group_that_the_other_api_cannot_say_stays() -> None:
-    """With its Workload, and what is made from that."""
+    """Its Workload stays with it, and all objects made from that."""
     composite = workload()
     composite["spec"]["compositePodGroupTemplates"] = [{"name": "all"}]
     migration = planned(composite, group(workload="llm"), group("x" * 64))
@@ -201,7 +201,7 @@ def test_a_workload_is_copied_for_the_groups_that_move() -> None:
 
 
 def test_manifests_are_parted_by_whether_they_are_in_use() -> None:
-    """So that what moves by itself, and what somebody has to make, can be applied apart."""
+    """Objects that move by themselves and those a user has to make can be applied apart."""
     manifests = planned(group(), group("other"), pod()).manifests
     assert {name: [each["metadata"]["name"] for each in some] for name, some in manifests.items()} == {
         "held/team-a.yaml": ["train"],

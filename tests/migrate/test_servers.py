@@ -125,7 +125,7 @@ FREE = {"Workload llm", "PodGroup alone", "PodGroup idle"}
 def test_what_nobody_uses_moves_and_the_rest_follows(
     server: Server, namespace: str, tmp_path: Path, to: Api
 ) -> None:
-    """The plan writes nothing; the first run moves what is free, the next one what its owner has let go."""
+    """The plan writes nothing; the first run moves free objects, the next one those released since."""
     fill(server, other(to), namespace)
     (before,) = _pods(server, namespace)
     with Proxy(server).running() as proxy:

@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 def group(**spec: Any) -> Document:
-    """A PodGroup that is a gang of two unless told otherwise; what is None is left out."""
+    """Return a PodGroup that is a gang of two by default; fields that are None are left out."""
     return {"spec": given({"schedulingPolicy": GANG} | spec)}
 
 

@@ -1,6 +1,6 @@
-"""Puts one case to both servers by every way of writing, and says what differs and what explains it.
+"""Sends one case to both servers by every way of writing, and lists the differences and their explanations.
 
-A dry run comes first; the write after it shows that the dry run left nothing behind, for it is a create of
+A dry run comes first. The write after it shows that the dry run left nothing behind, since it is a create of
 the same name, or an update of the same resourceVersion.
 """
 
@@ -31,7 +31,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     podium_stored: Document | None = None
 
     def __str__(self) -> str:
-        """Everything a reader needs to see who is right."""
+        """Return all that a reader needs to see which answer is right."""
         lines = [f"{self.case} by {self.way}{' as a dry run' if self.dry else ''}"]
         pairs = [(field, getattr(self.native, field), getattr(self.podium, field)) for field in _COMPARED]
         pairs.append(("stored", self.native_stored, self.podium_stored))
@@ -53,10 +53,10 @@ def _text(value: Any) -> str:
 
 
 def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bool) -> Iterator[Exchange]:
-    """Put a case to both; every way has objects of its own.
+    """Send a case to both; every way has objects of its own.
 
-    `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways, by
-    which depends on the case's `number`, and dry runs are those of a create and of a merge patch.
+    `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways,
+    chosen by the case's `number`, and dry runs are those of a create and of a merge patch.
     """
     ways: Sequence[Way] = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
     if case.update and not full:
@@ -67,7 +67,7 @@ def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bo
 
 
 def named(case: Case, way: str, namespace: str) -> Document:
-    """Return the document of a case with a name of its own: part of the case's, for whoever reads a log."""
+    """Return the document of a case with a name of its own: part of the case's, for readers of a log."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in str(case).lower())
     given = case.document.get("metadata", {})
     name = given.get("name") or stem.strip("-")[:40].strip("-")

@@ -1,8 +1,8 @@
 """The closed list of differences between native kinds and Podium's, each of which docs/differences.md has.
 
-An explanation takes its one difference out of an exchange and leaves every other where it is; what is equal
-after all of them had their turn is explained by those that changed something. A test demands that each was
-needed, so a reason that has gone cannot stay.
+An explanation takes its one difference out of an exchange and leaves every other. An exchange that is equal
+after all of them is explained by those that changed something. A test demands that each was needed, so an
+obsolete explanation cannot stay.
 """
 
 import re
@@ -289,7 +289,7 @@ def _wrong_type(exchange: Exchange) -> Exchange:
 
 
 def _wrapped_integer(exchange: Exchange) -> Exchange:
-    """An apply of an integer beyond 32 bits is cut to them by Go, and judged as what is left."""
+    """Explain an apply of an integer beyond 32 bits: Go truncates it to 32 bits and judges the rest."""
     ours = any(
         "should be less than or equal to 2147483647" in message for _, message in exchange.podium.causes
     )
@@ -314,14 +314,14 @@ _KEYLESS = "associative list with keys has an element that omits all key fields"
 
 
 def _empty_in_template(exchange: Exchange) -> Exchange:
-    """An empty class in a fixed template is to Go no class at all; a schema compares what is written."""
+    """Explain an empty class in a fixed template: Go reads no class, a schema compares the text."""
     fixed = exchange.podium.causes == _TEMPLATES_FIXED
     emptied = ("priorityClassName", "") in _given(exchange)
     return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
 
 
 def _deleting_default(exchange: Exchange) -> Exchange:
-    """Nothing is sent to our webhook once an object is being deleted, so nobody fills in its mode."""
+    """Explain an object being deleted: our webhook is not called for it, so its mode is not filled in."""
     deleting = "deletionTimestamp" in (exchange.native.object or {}).get("metadata", {})
     fixed = exchange.podium.causes == (("spec.disruptionMode", "Invalid value: field is immutable"),)
     return _both(exchange) if deleting and fixed else exchange
@@ -373,7 +373,7 @@ EXPLAINED = (
 
 
 def explained(exchange: Exchange) -> tuple[Exchange, list[str]]:
-    """Take out of an exchange what is explained; give the rest of it and the names of what it took."""
+    """Take the explained differences out of an exchange; return the rest and the explanations' names."""
     used = list(_used(exchange))
     return (used[-1][1] if used else exchange), [name for name, _ in used]
 

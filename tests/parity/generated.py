@@ -1,8 +1,8 @@
-"""The scripts of the differential, put to two servers at once: breadth beside the table of rows.
+"""The scripts of the differential, on two servers at once: breadth beside the table of rows.
 
-A script names what it changes by ordinal, because only servers decide what exists. Here that is what exists
-on both: what one refused and the other took is out of the script. Left out are default classes, which scripts
-running side by side would share, and generated names, which differ.
+A script names its objects by ordinal, because only servers decide which exist. Here those exist that both
+servers have: an object that one refused and the other accepted is out of the script. Left out are default
+classes, which scripts running side by side would share, and generated names, which differ.
 """
 
 from collections.abc import Collection, Iterator, Sequence

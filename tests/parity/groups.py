@@ -1,4 +1,4 @@
-"""PodGroups: what is created, referred to, changed and given as status."""
+"""PodGroups: their creations, references, changes and statuses."""
 
 from typing import Any
 

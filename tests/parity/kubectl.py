@@ -41,7 +41,7 @@ _WARNING = re.compile(r"^Warning: .*\n", re.MULTILINE)
 
 
 def batch(side: Side, arguments: Sequence[str], documents: Sequence[Document]) -> list[Answer]:
-    """Return one answer a document; of what was accepted kubectl tells no more than that."""
+    """Return one answer a document; of accepted ones kubectl prints no more than that."""
     # Not a List: what is inside one kubectl would judge by itself, and send nothing.
     text = "---\n".join(json.dumps(side.own(document)) + "\n" for document in documents)
     done = run(side, *arguments, "-f", "-", "-o", "name", stdin=text)

@@ -1,8 +1,8 @@
 """The two servers that are compared, and every way to write to one, as values and plain requests.
 
-The same document, its API group swapped and nothing else, goes to native kinds of a server with the Workload
-API and to Podium's kinds of a server without. What comes back is brought to one form: the group's name is
-swapped back, and what only a server can make up is left out. Whatever then differs is a difference.
+The same document, with only its API group changed, goes to native kinds of a server with the Workload API and
+to Podium's kinds of a server without. The answers are brought to one form: the group's name is changed back,
+and values that only a server can choose are left out. Whatever then differs is a difference.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(NamedTuple):
-    """A server, and the group and version whose kinds are written to there; not for two threads at once."""
+    """A server, and the group and version of the kinds written there; not for two threads at once."""
 
     server: Server
     client: Client
@@ -195,7 +195,7 @@ def merge_patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Documen
 
 
 def json_patch(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Document]:
-    """Return the JSON patch (RFC 6902) that replaces whole what is wanted otherwise."""
+    """Return the JSON patch (RFC 6902) that replaces each changed part as a whole."""
     patch: list[Document] = []
     for part, before, after in _parts(stored, wanted):
         if part != "metadata":

@@ -1,8 +1,8 @@
-"""Breadth: generated scripts of writes are answered alike, and native objects do not feel the webhooks.
+"""Breadth: generated scripts of writes are answered alike, and the webhooks do not affect native objects.
 
 `make test` plays the same scripts each time; `PODIUM_DIFFERENTIAL=full` plays ten times as many fresh ones,
 of the seed PODIUM_SEED if there is one. A schema's texts have more corners than a list of explanations
-closes: fresh scripts are for finding these, not for stopping somebody's change.
+closes: fresh scripts are for finding these, not for stopping an unrelated change.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The rows once more by kubectl itself, as users write: create, apply, apply --server-side, replace, patch.
 
 One command takes all documents of a table. Rows that need a default class or an object being deleted are left
-to the plain requests, which send what kubectl sends; `kubectl patch` takes one object a command, so it is
-tried on a few rows.
+to the plain requests, which equal kubectl's. `kubectl patch` takes one object a command, so it is tried on a
+few rows.
 """
 
 import json

@@ -47,7 +47,7 @@ def _all(sides: Sides) -> Iterator[Exchange]:
 
 
 def _side_by_side(sides: Sides, rows: Iterable[Case]) -> Iterator[Exchange]:
-    """Put several cases at a time to the servers, each over connections that nobody else uses meanwhile."""
+    """Send several cases at a time to the servers, each over its own connections."""
     free: SimpleQueue[Sides] = SimpleQueue()
 
     def tried(numbered: tuple[int, Case]) -> list[Exchange]:

@@ -1,4 +1,4 @@
-"""Workloads: what is created and changed."""
+"""Workloads: their creations and changes."""
 
 from typing import Any
 

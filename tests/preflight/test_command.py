@@ -105,7 +105,7 @@ def test_nothing_to_make_anew_writes_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_dump_is_judged_but_gives_no_manifests(tmp_path: Path) -> None:
-    """It leaves out labels and annotations, so what is made of it would not be the same object."""
+    """It leaves out labels and annotations, so a manifest made from it would not be the same object."""
     info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.36.3"}
     assert set(info) <= set(ClusterInfo.__struct_fields__)
     text = listed(info, group(), pod(priority=5))

@@ -1,4 +1,4 @@
-"""The plan of an upgrade: what stops, what comes, what is made anew, and the steps in their order."""
+"""The plan of an upgrade: the groups that stop or start, the objects to recreate, the steps in order."""
 
 import json
 
@@ -96,7 +96,7 @@ def test_an_object_is_made_anew_as_convert_writes_it() -> None:
 
 
 def test_what_a_conversion_loses_is_said() -> None:
-    """The owner has another uid when it is made anew."""
+    """The owner has another UID after it is recreated."""
     owned = group()
     owned["metadata"]["ownerReferences"] = [
         {"apiVersion": OLD_VERSION, "kind": "Workload", "name": "train", "uid": "uid-train"}

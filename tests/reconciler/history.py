@@ -1,9 +1,9 @@
-"""All that was written about a namespace's groups, checked afterwards against what was true when.
+"""Every write about a namespace's groups, checked afterwards against the truth at its time.
 
-A test that looks at the end sees no flapping: a condition that was wrong for a moment and mended. So every
+A test that looks at the end sees no flapping: a condition that was wrong for a moment and corrected. So every
 version of every group and pod is kept, in the order of their resourceVersions, which etcd gives to both. A
-reconciler may be late, for what it knows of pods reaches it later than it happens, but it never knows less
-than it did: the statuses written for one group must be those of moments of its pods that follow each other.
+reconciler may be late, since changes of pods reach it later than they happen, but its knowledge never goes
+back. So the statuses written for one group must be those of moments of its pods that follow each other.
 """
 
 import contextlib
@@ -202,10 +202,10 @@ class History:
 def problems(
     groups: list[Seen], pods: list[Seen], gaps: Iterable[tuple[int, int]] = (), edits: Collection[str] = ()
 ) -> list[str]:
-    """Judge what was written of groups, given all changes of theirs and of their pods in order.
+    """Judge the writes of groups, given all changes of theirs and of their pods in order.
 
-    In `gaps` changes of pods may be missing; `edits` are the resourceVersions of groups that somebody else
-    has written conditions in.
+    In `gaps` changes of pods may be missing; `edits` are the resourceVersions of groups with conditions that
+    another client has written.
     """
     versions: dict[str, list[Seen]] = defaultdict(list)
     for each in groups:
@@ -243,7 +243,7 @@ def _problems(versions: list[Seen], moments: list[tuple[int, str]], edits: Colle
 def _moments(
     group: dict[str, Any], pods: list[Seen], gaps: Iterable[tuple[int, int]]
 ) -> list[tuple[int, str]]:
-    """Return the truth about a group as what it became when; `?` where it was not seen."""
+    """Return the true statuses of a group, each with its first version; `?` where it was not seen."""
     there: dict[str, dict[str, Any]] = {}
     found = [(_START, truth(group, ()))]
     for each in pods:

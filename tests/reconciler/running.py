@@ -1,4 +1,4 @@
-"""`podium controller` as users run it, and short words for what is done to the groups that it looks after."""
+"""`podium controller` as users run it, and short methods for changes to the groups that it reconciles."""
 
 import contextlib
 import itertools

@@ -48,7 +48,7 @@ def of_policy(group: PodGroup, *members: Pod, server: Server = NEWER) -> Judged:
 
 
 class Case(NamedTuple):
-    """A group with its members, and the whole of what is said about it."""
+    """A group with its members, and its whole expected condition."""
 
     name: str
     group: PodGroup

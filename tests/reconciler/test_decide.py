@@ -311,7 +311,7 @@ steps = st.tuples(
 
 
 def stored_after(stored: PodGroup, decision: Decision) -> PodGroup:
-    """Do what an API server does with an apply: replace what is ours, keep what is not."""
+    """Apply as an API server does: replace our fields, keep the others."""
     for action in decision.actions:
         assert isinstance(action, ApplyConditions)
         others = tuple(each for each in stored.conditions if each.type not in OURS)
@@ -387,7 +387,7 @@ async def test_an_api_server_keeps_what_was_decided(server: ApiServer, namespace
         return found
 
     async def keep(*members: Pod, policy: bool = True) -> dict[str | None, str | None]:
-        """Write what is decided; give the statuses stored then, with which nothing more is wanted."""
+        """Write the decision; return the statuses stored then, after which no further write is decided."""
         for times in (SETTLED, UNSETTLED):
             before = stored()
             found = judged(before, members, {}, SERVER, policy=policy)

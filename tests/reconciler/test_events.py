@@ -215,7 +215,7 @@ async def test_what_was_said_is_said_again_after_it_went_well() -> None:
 
 
 async def test_an_object_that_flaps_is_told_of_now_and_then() -> None:
-    """Five times, and then once a minute; others are told of as before."""
+    """Its event is sent five times, and then once a minute; the events of others go on as before."""
     async with at_work() as scene:
         for number in range(100):
             scene.recorder.emit(note(token=str(number)))
@@ -239,7 +239,7 @@ async def test_an_object_that_flaps_is_told_of_now_and_then() -> None:
 
 
 async def test_a_storm_is_told_at_a_steady_rate_and_what_has_no_room_is_dropped() -> None:
-    """At first 25, then five a second, in order; whatever is taken is told."""
+    """At first 25 are sent, then five a second, in order; every accepted event is sent."""
     async with at_work() as scene:
         for number in range(1500):
             scene.recorder.emit(note(f"group-{number}"))
@@ -309,7 +309,7 @@ async def test_a_note_that_found_no_room_does_not_count_for_its_object() -> None
 
 
 async def test_objects_are_forgotten_in_the_end() -> None:
-    """However many objects are told of over the years, few are kept in mind: the last ones."""
+    """However many objects have had events over the years, the recorder remembers only the last few."""
     scene = scene_of()
     for number in range(10_000):
         scene.recorder.emit(note(f"group-{number}"))

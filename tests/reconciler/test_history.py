@@ -1,4 +1,4 @@
-"""The witness of the tests on real servers sees what it is there for: flapping, and times that lie."""
+"""The witness of the tests on real servers detects its faults: flapping, and false times."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ UIDS = ("u1", "u1", "u1", "u2")  # two objects of one name; what is likely is th
 
 
 class Made(NamedTuple):
-    """A gang as its controllers make it: what it is of, its group, and its pods by who makes them."""
+    """A gang as its controllers make it: its owner, its group, and its pods by their makers."""
 
     owner: tuple[str, str, str]
     group: str

@@ -1,9 +1,9 @@
-"""The manager against an API server of values, whose news come late and which fails: the end is always right.
+"""The manager against an API server of values, whose events come late and which fails: the end is right.
 
-What is stored and what is known of it are two things here. Pods and groups are told by two watches that may
-be behind by any number of changes each, writes are refused as an API server refuses them, and answers get
-lost. When the world comes to rest every group must say what is true, each time must be that of its last flip,
-and nothing more may be written.
+The stored objects and the known objects are two things here. Pods and groups come by two watches that may be
+behind by any number of changes each, writes are refused as an API server refuses them, and answers get lost.
+When the world comes to rest every group must have true conditions, each time must be that of its last flip,
+and no further write may follow.
 """
 
 import asyncio
@@ -179,7 +179,7 @@ class World:
         await settled()
 
     async def lose(self) -> None:
-        """Lose the lease: whoever works is cancelled and awaited."""
+        """Lose the lease: running workers are cancelled and awaited."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -274,7 +274,7 @@ async def play(world: World, steps: list[tuple[Any, ...]]) -> None:
 
 
 def assert_true(world: World) -> None:
-    """Every group says what is true of it, in full."""
+    """Assert that the conditions of every group are true, in full."""
     for name in NAMES:
         group = world.api.group(name)
         if group is None:
@@ -345,7 +345,7 @@ def test_a_condition_flips_as_often_as_the_truth_and_tells_each_time(statuses: l
 
 
 async def test_groups_and_pods_in_doubt_are_counted_by_namespace_and_cause() -> None:
-    """And no more once they agree, or once somebody else leads."""
+    """The count ends once they agree, or once another replica leads."""
     world = World()
     world.api.store(pod_group("one", priority=5, class_name="gold"))
     world.api.store(world.member("a", "one", 0))
@@ -380,7 +380,7 @@ async def test_a_busy_server_is_left_alone_as_long_as_it_asks() -> None:
 
 
 async def test_who_fights_over_a_group_does_so_at_a_steady_rate() -> None:
-    """Somebody takes our finalizer away whenever it is there; a minute costs a burst and a few writes."""
+    """Another client removes our finalizer whenever it is there; a minute costs a burst and a few writes."""
     world = World(podium=True)
     world.api.store(pod_group("one", podium=True))
     await world.rest()
@@ -398,7 +398,7 @@ async def test_who_fights_over_a_group_does_so_at_a_steady_rate() -> None:
 
 
 async def test_a_server_that_refuses_everything_is_complained_of_once() -> None:
-    """Not for each group, and anew when a write has gone well since."""
+    """The log has one line instead of one for each group, and another after a write has succeeded."""
     world = World()
     for name in NAMES:
         world.api.store(pod_group(name, priority=5))

@@ -168,7 +168,7 @@ def test_native_groups_are_the_api_servers_own(deleted: bool) -> None:
 
 
 def test_pods_that_are_kept_from_us_may_exist() -> None:
-    """It is asked again, and a namespace that goes waits for nobody."""
+    """The decision is repeated later; a namespace being deleted waits for no pod."""
     state = _state(_group(FINALIZER, deleted=True))
     state.note_unread({Kind.POD: "forbidden"})
     decision = decided(state)
@@ -347,7 +347,7 @@ class Team(Space):
         until(lambda: not self.exists("later"), "a group without pods goes")
 
     def job(self, group: str) -> str:
-        """Make the Job `train` whose pods name a group, and wait for them; give its uid."""
+        """Create the Job `train` whose pods name a group, and wait for them; return its uid."""
         template = {
             "metadata": {"labels": {GROUP_LABEL: group}},
             "spec": {"containers": [CONTAINER], "restartPolicy": "Never", **NOBODY},
@@ -362,7 +362,7 @@ class Team(Space):
         return uid
 
     def makers(self) -> list[str]:
-        """Return the uid of what made each pod."""
+        """Return the uid of each pod's maker."""
         pods = self.ask("GET", self.pods_path())["items"]
         return [pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods]
 
@@ -398,7 +398,7 @@ def test_a_real_group_stays_until_its_last_pod_is_done(where: Place, tmp_path: P
 
 @pytest.mark.server
 def test_a_real_namespace_goes_and_groups_in_it_are_held_no_longer(where: Place, tmp_path: Path) -> None:
-    """A group that was deleted before goes at once, though a pod of it stays, which somebody else holds."""
+    """A group that was deleted before goes at once, though a pod of it stays, which another client holds."""
     team = Team(where)
     namespace = f"/api/v1/namespaces/{team.name}"
     with running(where.server, tmp_path / "log"):

@@ -1,4 +1,4 @@
-"""The proxy that makes the faults does what it says: a fault that never struck would prove nothing."""
+"""The proxy that makes the faults works: a fault that never struck would prove nothing."""
 
 import asyncio
 import json
@@ -110,7 +110,7 @@ async def test_what_is_late_is_done_even_if_who_asked_has_gone(
 async def test_what_is_held_up_and_lost_is_never_done(
     server_137: Server, namespace: str, proxy: Proxy, connection: Connection
 ) -> None:
-    """The second of those whose body says so, whoever still waits for the answer."""
+    """The fault hits the second request with that body, even if its client still waits for the answer."""
     with proxy.fault(Where(body="late"), Hold(lost=True), times=1, skip=1) as held:
         await _make(connection, namespace, "late-1")
         await _make(connection, namespace, "one")

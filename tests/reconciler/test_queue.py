@@ -19,7 +19,7 @@ LAST_BACKOFF_SECONDS = 30.0
 
 
 class Scene:
-    """A queue in a time that stands, whose handlers end when and how a test says."""
+    """A queue in a stopped time, whose handlers end as a test decides."""
 
     def __init__(self) -> None:
         self.time = Time()
@@ -167,7 +167,7 @@ async def test_a_key_that_is_changed_all_the_time_lets_others_through() -> None:
     ids=["a failure", "a bug"],
 )
 async def test_a_look_that_fails_is_repeated_later_each_time(error: Exception, said: str, bugs: int) -> None:
-    """Whatever failed: it is told, and the others go on."""
+    """Any failure is logged, and the other keys go on."""
     scene = Scene()
     async with working(scene):
         scene.queue.add("a")
@@ -211,7 +211,7 @@ async def test_a_server_that_asks_for_time_gets_it() -> None:
 
 
 async def test_cancelled_it_has_ended_every_handler_and_lost_no_key() -> None:
-    """A handler that takes its time to end is waited for; what was not done is done by who works next."""
+    """The queue waits for a handler that ends slowly; the next leader handles the remaining keys."""
     scene = Scene()
     ended: list[str] = []
 

@@ -1,7 +1,7 @@
 """The rights that docs/reconciler.md lists: enough for all that the reconciler does, and each one is used.
 
-A process under an account that has these rights and no other does everything once, through a proxy that hears
-what is asked. Then one right at a time is taken away: the process lives, says once what it may not do, and
+A process under an account that has these rights and no other does everything once, through a proxy that
+records its requests. Then one right at a time is removed: the process lives, logs the missing right once, and
 does the rest.
 """
 
@@ -57,7 +57,7 @@ def divide(where: Place) -> Space:
 
 
 def ask_for_a_group(space: Space) -> str:
-    """Have a Job whose pod asks for a group, as the webhook would label it; give the path of the Job."""
+    """Create a Job whose pod requests a group, as the webhook would label it; return the Job's path."""
     jobs = f"/apis/batch/v1/namespaces/{space.name}/jobs"
     template = {"metadata": {"labels": ASKING}, "spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
     body = {"metadata": {"name": "train"}, "spec": {"parallelism": 2, "template": template}}

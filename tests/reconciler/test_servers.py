@@ -1,7 +1,7 @@
 """The reconciler on real servers: every order in which classes, groups and pods may come, change and go.
 
-Each story is told three times: with native groups of 1.36 and 1.37, and with Podium's on a server whose gates
-are off. After each, all that was ever written is compared with what was true when.
+Each story runs three times: with native groups of 1.36 and 1.37, and with Podium's on a server whose gates
+are off. After each, every write is compared with the truth at its time.
 """
 
 from collections.abc import Callable, Iterator
@@ -213,7 +213,7 @@ def class_is_deleted(space: Space) -> None:
 
 @story
 def preemption_policies_differ(space: Space) -> None:
-    """The second axis: equal integers, and one who would not preempt."""
+    """The second axis: equal integers, and one member that would not preempt."""
     space.group("gang", LOW)
     space.pod("bold", "gang", LOW)
     space.pod("timid", "gang", TIMID)
@@ -285,7 +285,7 @@ def every_flip_is_one_event(space: Space) -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_order(name: str, space: Space) -> None:
-    """Whatever the order of events, the condition says what is so."""
+    """In any order of events, the condition is true."""
     STORIES[name](space)
 
 

@@ -47,7 +47,7 @@ def space(where: Place) -> Space:
 
 
 def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
-    """And who goes back to the default finds those conditions, and keeps them true."""
+    """A process that goes back to the default finds those conditions, and keeps them true."""
     always = configuration(tmp_path, writeConditions="always", preemptionPolicyCondition=True)
     with running(space.server, tmp_path / "always", always):
         space.expect("divided", "True", "PriorityMismatch")
@@ -62,7 +62,7 @@ def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
 
 
 def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_path: Path) -> None:
-    """A condition that nobody keeps true any more would lie before long."""
+    """A condition that no process maintains would soon be false."""
     on = configuration(tmp_path, preemptionPolicyCondition=True)
     with running(space.server, tmp_path / "on", on):
         found = space.expect("divided", "True", "PriorityMismatch")

@@ -1,7 +1,7 @@
 """Random sequences of everything that moves a group's priority, on real servers, against two witnesses.
 
-When all is quiet the conditions are compared with what `podium audit` finds in the cluster read at that
-moment; and every write on the way there with what was so when it was made.
+When all is quiet the conditions are compared with the findings of `podium audit` in the cluster read at that
+moment. Every write on the way there is compared with the truth when it was made.
 """
 
 import contextlib
@@ -152,7 +152,7 @@ class Sequence(RuleBasedStateMachine):
     @precondition(lambda self: self.groups)
     @rule(data=st.data())
     def take_conditions(self, data: st.DataObject) -> None:
-        """As a user may who writes status as a whole."""
+        """Remove the conditions, as a user may who writes status as a whole."""
         name = data.draw(st.sampled_from(sorted(self.groups)))
         path = f"{self.space.groups_path(name)}/status"
         self.history.excuse(self.space.ask("PATCH", path, {"status": {"conditions": None}}))
@@ -163,7 +163,7 @@ class Sequence(RuleBasedStateMachine):
         until(self.agrees, "conditions and audit agree")
 
     def agrees(self) -> bool:
-        """Whether what is read at one moment is at one with itself."""
+        """Return whether the objects read at one moment agree with each other."""
         state = self.read()
         minor = self.space.server.release.minor
         found = audit(state, kubernetes=minor, chosen_by="the server", namespace=self.space.name).findings

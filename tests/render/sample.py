@@ -202,7 +202,7 @@ def clean() -> AuditReport:
 
 
 def triaged() -> AuditReport:
-    """Return a report of which most does not count: known, gone since the baseline, or ignored."""
+    """Return a report of which most findings do not count: known, gone since the baseline, or ignored."""
     whole = sick()
     new, known, ignored = whole.findings[:1], whole.findings[1:9], whole.findings[9:]
     reasons = [(f"agreed {HOSTILE}", "2026-12-31"), ("for ever", "")]
@@ -274,7 +274,7 @@ def large(number: int) -> AuditReport:
 
 
 def place(finding: Finding) -> Place | None:
-    """Put divergent groups into a file whose name needs every escape, missing ones into all of it."""
+    """Place divergent groups in a file whose name needs every escape, missing ones in the file as a whole."""
     lines = {DIVERGENT.id: 12, MISSING.id: None}
     return Place("dumps/week 7,a:b%.json", lines[finding.rule]) if finding.rule in lines else None
 

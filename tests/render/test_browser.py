@@ -85,7 +85,7 @@ def test_numbers_are_the_jsons(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_filter_hides_what_does_not_match(browser: Browser, tmp_path: Path) -> None:
-    """Text and severities filter findings together, and the count of what is shown follows."""
+    """Text and severities filter findings together, and the count of visible findings follows."""
     tab = _open(browser, tmp_path, sample.sick()).page
     shown = tab.locator(".finding:not([hidden])")
     count = tab.locator("#shown")

@@ -150,7 +150,7 @@ def test_minor_that_is_judged_for(
 
 
 def test_findings_are_placed_in_their_file(podium: Podium) -> None:
-    """SARIF and GitHub name the line of the field, and a file as a whole for what is in none."""
+    """SARIF and GitHub name the line of the field, and the file as a whole for a finding without one."""
     missing = SICK.replace("podGroupName: train", "podGroupName: nowhere")
     Path("dumps").mkdir()
     sick = _file(SICK + "---\n" + missing.split("---\n")[2].replace("train-0", "lost"), "dumps/cluster.yaml")

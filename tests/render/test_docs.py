@@ -37,6 +37,6 @@ def test_cuts_are_documented(section: str) -> None:
 
 
 def test_every_format_is_documented() -> None:
-    """Every format stands in a heading."""
+    """Every format is in a heading."""
     headings = " ".join(line for line in DOCS.splitlines() if line.startswith("## "))
     assert set(FORMATS) <= set(headings.split())

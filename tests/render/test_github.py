@@ -21,7 +21,7 @@ def test_every_finding_is_an_annotation() -> None:
 
 
 def test_what_does_not_count_is_no_annotation() -> None:
-    """Only what counts is annotated; what else there is stands in plain lines."""
+    """Only findings that count are annotated; the others are plain lines."""
     lines = render(sample.triaged(), "github", sample.context()).splitlines()
     names = [match["name"] for match in map(LINE.fullmatch, lines) if match]
     assert names == ["error", "notice"]

@@ -42,7 +42,7 @@ TABLES = {
 def test_every_table_is_as_wide_as_the_terminal(
     name: str, columns: str, widest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As COLUMNS says within bounds; 100 where nobody says, as in a pipe. It has no line to spare, either."""
+    """COLUMNS sets the width within bounds; 100 without it, as in a pipe. Tables have no line to spare."""
     monkeypatch.chdir(EXAMPLES)
     done = CliRunner(env={"COLUMNS": columns}).invoke(command, [name, *TABLES[name]])
     lengths = [len(line) for line in done.stdout.splitlines()]

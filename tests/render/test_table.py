@@ -29,7 +29,7 @@ HEADLINES = {
 
 @pytest.mark.parametrize(("blocked", "want"), HEADLINES.values(), ids=list(HEADLINES))
 def test_headline(blocked: Blocked, want: str) -> None:
-    """The sentence that counts leaves out what is zero and minds its plurals."""
+    """The main sentence leaves out zero counts and has correct plurals."""
     summary = sample.clean().summary
     fields = {name: getattr(summary, name) for name in Summary.__struct_fields__}
     assert headline(Summary(**{**fields, "blocked": blocked})) == f"{want} Kubernetes 1.37."

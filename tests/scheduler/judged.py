@@ -1,6 +1,6 @@
 """A world in which every bind and every eviction is judged when it is decided.
 
-The rules are written here anew, from what is in the cluster and what was decided before, so that a mistake
+The rules are written here independently, from the cluster's objects and earlier decisions, so that a mistake
 of the scheduler is not made twice.
 """
 
@@ -104,7 +104,7 @@ class Judged(World):
         }
 
     def free(self, name: str) -> int:
-        """Return the cpus of a node that nobody has by the API server's account, or is about to have."""
+        """Return the cpus of a node that no pod has, or is about to have, by the API server's objects."""
         found = self.state.nodes[name]
         room = int(str((found.status.allocatable or {})["cpu"])) if found.status is not None else 0
         held = [each for each in self.held if isinstance(each, Bind)]

@@ -1,7 +1,8 @@
-"""Everything that happened to pods and nodes, judged afterwards: what must never be, at any moment.
+"""Every change of pods and nodes, judged afterwards: the invariants that hold at any moment.
 
-A test that looks at the end does not see a node that was full twice for a second, or a victim that was
-deleted before anybody could read why. etcd orders all versions of all objects by their resourceVersions.
+A test that looks at the end does not see a node that was full twice for a second. Nor does it see a victim
+that was deleted before its reason could be read. etcd orders all versions of all objects by their
+resourceVersions.
 """
 
 import contextlib
@@ -101,7 +102,7 @@ class _Held(NamedTuple):
 
 
 def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
-    """Name each pod whose coming made its node hold more than it has."""
+    """Return each pod whose arrival put more on its node than it has."""
     found: list[str] = []
     room: dict[str, int] = {}
     held: dict[str, _Held] = {}
@@ -128,10 +129,10 @@ def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
 
 
 def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection[str] = ()) -> list[str]:
-    """Name a Job's pods that were deleted without having been told why, and pods that were deleted twice.
+    """Return a Job's pods that were deleted without a reason in their status, and pods deleted twice.
 
-    A Job's podFailurePolicy reads why; of other pods no reader decides by it. `others` names pods that
-    somebody else deleted too, maybe first: they were told at some time.
+    A Job's podFailurePolicy reads the reason; for other pods no reader decides by it. `others` names pods
+    that another client deleted too, maybe first: they had a reason at some time.
     """
     ours = list(deletes)
     untold: dict[str, str] = {}

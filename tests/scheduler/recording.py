@@ -18,7 +18,7 @@ class Write(NamedTuple):
 
 
 class Recorded(Writes):
-    """Takes each write over a turn of the loop; `ends` says by write what it raises."""
+    """Takes each write over a turn of the loop; `ends` has the error that a write raises."""
 
     def __init__(self, ends: Mapping[Write, Exception] | None = None, limit: int = 64) -> None:
         self.limit = limit

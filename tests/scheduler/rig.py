@@ -1,8 +1,8 @@
 """A cluster in memory that a Scheduler schedules: an API server without a network, and a clock that is set.
 
-`run` does what an API server and kubelets would do with each effect, at once unless a test holds it: a bound
-pod runs, a deleted one is gone. What a test holds (`hold_binds`, `hold_evictions`, `lingering` victims) ends
-when the test says so, which is how races are told.
+`run` does the part of an API server and kubelets for each effect, at once unless a test holds it: a bound pod
+runs, a deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, `lingering` victims)
+end when the test decides, which is how it makes races.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Sche
 
 
 class World:
-    """Objects, the scheduler that follows them, and what it had done: every effect is in `effects`."""
+    """Objects, the scheduler that follows them, and its effects: each one is in `effects`."""
 
     def __init__(self, *objects: Readable | Iterable[Readable], **settings: Any) -> None:
         self.live = LiveSettings(**settings)
@@ -86,7 +86,7 @@ class World:
                 self.state.apply(each)  # type: ignore[arg-type]  # an iterable struct is none
 
     def run(self, *objects: Readable | Iterable[Readable]) -> list[Effect]:
-        """Create objects, and let the scheduler work until it has nothing to do; give what it had done."""
+        """Create objects, and let the scheduler work until it has nothing to do; return the effects."""
         self.apply(*objects)
         before = len(self.effects)
         for _ in range(_STEPS):
@@ -144,7 +144,7 @@ class World:
         return [[victim.name for victim in plan.evict.victims] for plan in plans]
 
     def message(self, name: str) -> str:
-        """Return the last that was said of why a pod waits."""
+        """Return the last message about a waiting pod."""
         for effect in reversed(self.effects):
             if isinstance(effect, Report) and name in [pod.name for pod in effect.pods]:
                 return effect.message

@@ -136,7 +136,7 @@ def statuses_of(
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
 ) -> Statuses:
-    """Return statuses of which all that is noted and said is kept in these lists."""
+    """Return statuses whose notes and log events are kept in these lists."""
 
     def say(what: str, fields: Mapping[str, Any]) -> None:
         said.append((what, dict(fields)))

@@ -1,6 +1,6 @@
 """Preemptors that are alike are decided about one after the other without a look at all nodes.
 
-That is for speed alone: who evicts whom, on which nodes, must be what it is when each is looked at by itself.
+That is for speed alone: victims and nodes must be those of a look at each preemptor by itself.
 """
 
 from typing import Any, NamedTuple
@@ -33,9 +33,9 @@ class Low(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Nodes of a few kinds (cpus, pods, how many), and preemptors (cpus, priority).
+    """Nodes of a few kinds (cpus, pods, number), and preemptors (cpus, priority).
 
-    `whole`: pods of app b are one unit. `allowed`: what a budget of theirs allows. `semantics`: whose rules.
+    `whole`: pods of app b are one unit. `allowed`: the disruptions of their budget. `semantics`: the rules.
     """
 
     nodes: tuple[tuple[int, tuple[Low, ...], int], ...]

@@ -1,4 +1,4 @@
-"""`podium scheduler` as a command line: what it refuses before it has asked a server anything."""
+"""`podium scheduler` as a command line: the errors before its first request to a server."""
 
 from pathlib import Path
 

@@ -85,7 +85,7 @@ def test_a_field(said: dict[str, Any], settings: LiveSettings, tmp_path: Path) -
 
 
 def test_without_a_file() -> None:
-    """Carried out, without a limit, on our own pods only; a group in doubt evicts nobody."""
+    """Evictions are carried out, without a limit, on our own pods only; a divergent group evicts no pod."""
     assert source(None).read() == USUAL
     assert USUAL.mode is Mode.ENFORCE
     assert USUAL.evictions_a_minute is None

@@ -151,7 +151,7 @@ async def test_without_any_mark_there_is_no_delete() -> None:
 
 
 async def test_what_is_not_wanted_any_more_is_not_done() -> None:
-    """The preemptor was deleted or the mode switched off: nobody is evicted, and marks are withdrawn."""
+    """The preemptor was deleted or the mode switched off: no pod is evicted, and marks are withdrawn."""
     writes = Recorded()
     carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("preemption is off"))
     assert carried == Carried((), "preemption is off", error=False)
@@ -169,7 +169,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
 
 @pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
 async def test_the_first_error_ends_it(failing: Write) -> None:
-    """At every step: what was to come after it is not begun, and who stays no longer says that it goes."""
+    """At every step, the next one does not begin, and the condition of a staying pod is withdrawn."""
     writes = Recorded({failing: NO})
     carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
@@ -206,7 +206,7 @@ class Away(Recorded):
     ids=["no answer", "503"],
 )
 async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
-    """Others need not go for those who have gone; but not for ever."""
+    """No other pods need go in place of those already deleted; but the retries end."""
     writes = Away(15, error)
     assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(EVICT.victims)
     carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), TOLD, still=_yes)
@@ -287,7 +287,7 @@ async def test_who_cannot_be_told_that_he_stays_is_given_back() -> None:
     limit=st.integers(1, 8),
 )
 def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
-    """No delete before all announcements, none of the last before the others, and no mark of who stays."""
+    """No delete before all announcements, none of the last before the others, no mark on a staying pod."""
     errors = {
         write: GoneError("gone") if end == "gone" and write.what != "delete" else NO
         for write, end in ends.items()

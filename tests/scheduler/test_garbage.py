@@ -30,7 +30,7 @@ def _tie(node: Node) -> None:
 
 
 def test_cycles_that_are_made_and_dropped_are_collected() -> None:
-    """Only what is alive during a full collection is exempt."""
+    """Only objects that live during a full collection are exempt."""
 
     def count() -> int:
         return sum(isinstance(each, Node) for each in gc.get_objects())

@@ -246,7 +246,7 @@ def test_changes_count_once() -> None:
 
 
 def test_pods_that_are_alike_are_asked_about_once() -> None:
-    """A thousand copies cost as many questions as one, whoever has a node reserved elsewhere."""
+    """A thousand copies cost as many questions as one, whatever nodes are reserved elsewhere."""
     hints, ground = Hints(), Ground()
     for number in range(1000):
         place = Place(number, SMALL, 100 + number)
@@ -287,7 +287,7 @@ def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
 
 
 def holding(size: int) -> tuple[Ground, Hints]:
-    """A gang that holds as many nodes and may evict nobody, and all its nodes full."""
+    """Return a gang that holds as many nodes and may not evict, with all its nodes full."""
     places = tuple(Place(row, SMALL, row) for row in range(size))
     ground = Ground({(SMALL, row) for row in range(size)}, {}, {row: row for row in range(size)})
     hints = Hints()
@@ -390,10 +390,10 @@ def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
 def test_agrees_with_asking_about_each_change(
     keyed: dict[int, Waiting], happened: list[Any], looks: int, ground: Ground
 ) -> None:
-    """However changes are gathered between looks, who is helped is who is helped by one of them by itself.
+    """However changes are gathered between looks, the entries helped are those that one of them helps.
 
-    Where several pods leave room on one node between two looks, the one of the highest priority stands for
-    all, so room that is enough by itself is asked about as room for who suits.
+    If several pods leave room on one node between two looks, the one of the highest priority represents all.
+    So room that is enough by itself is asked about as room for the entries it suits.
     """
     hints = Hints()
     waits = {("team-a", str(number)): entry for number, entry in keyed.items()}

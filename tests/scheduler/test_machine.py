@@ -1,9 +1,9 @@
-"""The scheduler, whatever happens in whatever order: what must hold of each effect, and what comes of it.
+"""The scheduler under any events in any order: the invariants of each effect, and the final state.
 
 The cluster is in memory (`rig`), and everything that takes time in a real one may be held, fail, or be lost
 with its process. Each bind and each eviction is judged when it is decided (`judged`). Whenever the scheduler
-rests, nobody waits for whom it could do something; and once nothing is held any more, whoever fits must be
-bound without waiting for the queue's last resort.
+rests, no entry waits that it could help. Once nothing is held any more, every entry that fits must be bound
+without waiting for the queue's last resort.
 """
 
 from collections.abc import Callable
@@ -257,7 +257,7 @@ class Whatever(RuleBasedStateMachine):
             self.world.state.remove(found)
 
     def held_back(self, key: Key) -> bool:
-        """Say whether an entry was told last that it may evict nobody yet, whatever room that would make."""
+        """Return whether the entry's last message says that it may not evict yet, whatever the room."""
         told = (each for each in reversed(self.world.effects) if isinstance(each, Report) and each.key == key)
         said = next((each.message for each in told), "")
         return "backing off" in said or "rate of" in said

@@ -1,4 +1,4 @@
-"""Nothing of what is gone is kept: a scheduler that runs for months is as large as its cluster."""
+"""Deleted objects leave nothing: a scheduler that runs for months is as large as its cluster."""
 
 from typing import Any
 

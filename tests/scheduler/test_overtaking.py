@@ -33,7 +33,7 @@ class Overtaking(RuleBasedStateMachine):
         return World(node("n0", 1))
 
     def judged(self, moment: Moment) -> list[Effect]:
-        """Take a step, and compare what it binds with the entries in backoff that fit before it."""
+        """Take a step, and compare its binds with the entries in backoff that fit before it."""
         backoff = self.keys(Pool.BACKOFF)
         fits = {key: self.priority(key) for key in backoff if self.counts(key) and self.fits(key)}
         priorities = {key: self.priority(key) for key in self.waiting()}

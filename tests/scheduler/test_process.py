@@ -1,7 +1,7 @@
-"""The process as docs/scheduler.md says it is: which rights it needs, when it is ready, and who leads.
+"""The process as docs/scheduler.md describes it: its rights, its readiness, and its leader election.
 
-Under an account that has the page's rights and no other it does everything once, through a proxy that hears
-what is asked. Others lose a right while they run, or take over from each other.
+Under an account that has the page's rights and no other it does everything once, through a proxy that records
+its requests. Other processes lose a right while they run, or take over from each other.
 """
 
 import sys
@@ -109,7 +109,7 @@ def records(server: Server) -> list[dict[str, Any]]:
 
 
 def edit_records(server: Server) -> None:
-    """Change what there is of the history, so that whoever wrote it last has to read it again."""
+    """Change the stored history, so that its last writer has to read it again."""
     for record in records(server):
         path = f"{RECORDS}/{record['metadata']['name']}"
         code, answer = server.request("PATCH", path, {"metadata": {"labels": {"seen": "yes"}}}, MERGE)
@@ -117,7 +117,7 @@ def edit_records(server: Server) -> None:
 
 
 def preemptors(server: Server) -> set[str]:
-    """Return the namespaces of those for whom was preempted."""
+    """Return the namespaces of the preemptors."""
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
 
 
@@ -203,7 +203,7 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
 def test_where_somebody_has_evicted_and_there_is_no_lease_it_was_deleted(
     server: Server, account: Account, tmp_path: Path
 ) -> None:
-    """So nobody knows how who had it ended; where nobody ever evicted, nobody led before."""
+    """The end of its holder is unknown; without any eviction, no process led before."""
     gangs = Gangs(Place(server, NATIVE_API), "deleted")
     without_lease = ("delete", "lease", f"--namespace={NAMESPACE}", NAME, "--ignore-not-found")
     kubeconfig = account.kubeconfig(tmp_path, server.url)

@@ -1,4 +1,4 @@
-"""The queue: what is tried next, and when what found no place is tried again: no key and no event is lost."""
+"""The queue: the next key, and the next attempt of a key without a node: no key and no event is lost."""
 
 from dataclasses import dataclass
 
@@ -199,7 +199,7 @@ def test_who_was_scheduled_in_part_begins_anew() -> None:
 
 
 def test_an_attempt_that_failed_with_an_error_backs_off() -> None:
-    """It waits from the moment it failed, though nothing is there that could help; even who is new does."""
+    """It waits from the moment it failed, whatever changes could help; a new key waits, too."""
     scene = Scene(A, B)
     assert scene.queue.pop(0.0) == A
     scene.queue.back_off(A, 7.0)
@@ -350,7 +350,7 @@ def test_an_event_in_flight_counts_for_a_gate_too() -> None:
 
 
 def test_who_came_anew_is_not_parked_by_an_attempt_at_the_old_one() -> None:
-    """A pod that is made anew while its namesake is tried stays to be tried."""
+    """A pod that is recreated while its namesake is tried stays to be tried."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
     scene.queue.drop(A)

@@ -1,7 +1,7 @@
 """The queue in any history, against one that keeps no heaps and looks at every key each time.
 
-Pools, backoffs and events in flight are easy to say for one key at a time; what the queue adds is to say it
-fast for all of them.
+Pools, backoffs and events in flight are simple for one key at a time; the queue's part is to handle all of
+them fast.
 """
 
 from dataclasses import dataclass
@@ -206,7 +206,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(row=st.integers(0, 3))
     def note(self, row: int) -> None:
-        """Something happens that may help whoever is being tried and finds no place."""
+        """Note a change that may help keys in flight that find no place."""
         self.hints.note_node(row)
         for found in self.plain.values():
             found.missed = found.pool is None
@@ -214,7 +214,7 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.plain)
     @rule()
     def after_five_minutes_all_are_tried(self) -> None:
-        """Whatever happened, no key is forgotten: what is not in flight is tried."""
+        """In any history, no key is forgotten: each one that is not in flight is tried."""
         self.now += 300.0
         self.settled()
         assert self.queue.first(self.now) == self.settled()
@@ -222,7 +222,7 @@ class Interleavings(RuleBasedStateMachine):
         assert sorted(map(str, self.queue.keys(Pool.ACTIVE))) == sorted(map(str, waiting))
 
     def settled(self) -> Key | None:
-        """Make ACTIVE what is due, and give the first by looking at all."""
+        """Move the due keys to ACTIVE, and return the first by looking at all."""
         for found in self.plain.values():
             if found.due <= self.now:
                 self.active(found)
@@ -245,7 +245,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def same_pools(self) -> None:
-        """Every key is where it should be, once, and hints know exactly who waits for them."""
+        """Every key is in its pool, once, and hints hold exactly the keys that wait for them."""
         for key in KEYS:
             assert (key in self.queue) == (key in self.plain)
             pool = self.plain[key].pool if key in self.plain else None

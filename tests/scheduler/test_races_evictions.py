@@ -1,7 +1,7 @@
-"""Evictions that nobody needs any more, that a rule forbids by then, or that come too often.
+"""Evictions that are needless, that a rule forbids by then, or that come too often.
 
-What a preemption rests on may change while it is under way, and a tenant may want it to: each test is a way
-in which somebody could lose pods for nothing.
+The reasons for a preemption may change while it is in flight, and a tenant may cause that. Each test is a way
+in which a user could lose pods for nothing.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from podium.schedulerplugin.settings import Budgets, Settings
 
 
 def begun(*objects: Any, **settings: Any) -> World:
-    """Make a world in which one preemption is under way, and nobody is deleted yet."""
+    """Return a world in which one preemption has begun, and no victim is deleted yet."""
     world = World(*objects, **settings)
     world.hold_evictions = True
     world.run()
@@ -160,7 +160,7 @@ def test_who_cannot_be_deleted_does_not_cost_others_for_ever() -> None:
 
 
 def test_small_plans_do_not_starve_a_large_one_of_the_rate() -> None:
-    """Each unit that the rate allows would be taken by whoever needs no more."""
+    """Otherwise a preemptor that needs no more would take each unit that the rate allows."""
     nodes = [node(f"n{at}", 1) for at in range(30)]
     world = World(nodes, [running(f"low-{at}", f"n{at}") for at in range(30)], evictions_a_minute=2)
     world.run(pod("mid", 1, 5))

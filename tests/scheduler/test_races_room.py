@@ -1,6 +1,6 @@
-"""Room that is held by nobody or by more than it is worth, and entries that are lost, however events fall.
+"""Room held for no pod or for too much, and lost entries, in any order of events.
 
-A bind or a preemption under way stands for room, and what it stands for may go, come back, be made anew or be
+A bind or a preemption in flight holds room. The objects behind it may go, come back, be recreated or be
 written by a tenant meanwhile.
 """
 
@@ -28,7 +28,7 @@ def being_deleted(world: World, name: str) -> None:
 
 
 def nominated_by_hand(world: World, name: str, where: str) -> None:
-    """Have somebody write a pod's status."""
+    """Write a pod's status by hand."""
     found = world.state.pods[NS, name]
     status = msgspec.convert({"phase": "Pending", "nominatedNodeName": where}, type(found.status))
     world.run(msgspec.structs.replace(found, status=status))

@@ -1,6 +1,6 @@
-"""The scheduler without a cluster: what it does for a few objects, and what when a bind fails.
+"""The scheduler without a cluster: its effects for a few objects, and after a failed bind.
 
-Each case has a few objects and everything that becomes of them, so that what must not happen is seen too.
+Each case has a few objects and all of their effects, so that wrong ones are seen too.
 """
 
 from dataclasses import dataclass, field
@@ -171,7 +171,7 @@ def test_a_bind_that_fails_is_repeated_on_the_same_node() -> None:
 
 
 def test_binds_that_fail_again_and_again_are_tried_later_each_time() -> None:
-    """A pod that the server does not take keeps nobody else busy."""
+    """A pod that the server refuses does not delay others."""
     world = World(node("n1", 1), pod("a"))
     world.failing = "403"
     world.run()
@@ -201,7 +201,7 @@ def test_members_already_bound_stay_when_another_bind_fails() -> None:
 
 
 def test_a_pod_that_a_kubelet_rejects_is_counted_and_its_group_planned_anew() -> None:
-    """OutOfcpu: the room was taken by somebody else before it came."""
+    """OutOfcpu: another pod took the room first."""
     world = World(node("n1", 1), group("g", least=1), gang("g", size=1))
     world.run()
     failed = world.state.pods["team-a", "g-0"]

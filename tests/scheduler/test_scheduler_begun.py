@@ -188,7 +188,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_the_mark_of_a_group_authorises_nothing(name: str) -> None:
-    """It is a hint as those of pods are; one that nobody needs is withdrawn from the group."""
+    """It is a hint as those of pods are; a needless one is withdrawn from the group."""
     objects, evicted, withdrawn = GROUPS[name]
     world = World(objects)
     world.run()

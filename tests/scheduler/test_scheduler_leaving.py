@@ -21,7 +21,7 @@ def deleted(world: World, name: str, grace: int) -> None:
 
 
 def world_with(grace: int) -> World:
-    """Return a cluster whose n1 is being left, for a preemptor that could evict on n2."""
+    """Return a cluster whose n1 is being freed, for a preemptor that could evict on n2."""
     world = World(node("n1", 1), node("n2", 1), running("going", "n1"), running("low", "n2"))
     deleted(world, "going", grace)
     world.run(pod("high", 1, 10))
@@ -76,7 +76,7 @@ def test_a_victim_of_ones_own_that_does_not_leave_is_given_up() -> None:
 
 
 def test_room_that_is_taken_again_is_free_when_the_pod_goes() -> None:
-    """With nobody else to evict, the preemptor hears of it."""
+    """With no other pod to evict, the preemptor is woken."""
     world = World(node("n1", 1), running("going", "n1"))
     deleted(world, "going", 30)
     world.run(pod("high", 1, 10))

@@ -1,4 +1,4 @@
-"""A preemption in its course: what may happen while its victims are told, and while they die.
+"""A preemption in its course: the events while its victims are marked, and while they end.
 
 Of KEP-4832's races four are here with their names in the KEP.
 """
@@ -29,7 +29,7 @@ def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("evict_only", ["podium-scheduler", None])
 def test_pods_of_kube_system_are_never_victims(semantics: Semantics, evict_only: str | None) -> None:
-    """By whosever rules is planned, and whoever else may go."""
+    """That holds under both semantics, whatever other pods may go."""
     low = running("low", "n1", namespace="kube-system")
     engine = Settings(semantics=semantics, evict_only=evict_only)
     world = World(node(cpu=1), low, pod("high", 1, 10), engine=engine)
@@ -39,7 +39,7 @@ def test_pods_of_kube_system_are_never_victims(semantics: Semantics, evict_only:
 
 
 def test_a_group_is_evicted_and_recorded_without_the_member_that_may_not_be() -> None:
-    """The unit is the group, which is told so; the member of another scheduler is told nothing, and stays."""
+    """The group is the unit and is marked; the member of another scheduler is not marked, and stays."""
     world = World(
         node(cpu=2),
         node("n2", 1),
@@ -83,7 +83,7 @@ def test_a_better_place_may_be_taken_while_victims_die() -> None:
 
 
 def test_planning_starts_afresh_when_the_nomination_is_of_no_use() -> None:
-    """The reserved node goes; what terminates elsewhere still counts, and only what is lacking is evicted."""
+    """The reserved node is freed; pods that end elsewhere still count, and only the rest is evicted."""
     world = World(
         node("n1", 1),
         node("n2", 1),
@@ -169,7 +169,7 @@ def test_who_is_seen_to_go_after_all_need_not_be_told_again() -> None:
 
 
 def test_nobody_is_told_again_whom_a_rule_protects_by_then() -> None:
-    """Every rule is asked anew, as of any plan."""
+    """Every rule is checked again, as for any plan."""
     patient = running("a", priorityClassName="patient")
     world = World(node("n1", 1), priority_class("patient", 0), patient, pod("high", 1, 10))
     world.hold_evictions = True
@@ -232,7 +232,7 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than
 
 
 def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1() -> None:
-    """A pod of higher priority may take it, and pod1 looks anew."""
+    """A pod of higher priority may take it, and pod1 is planned again."""
     world = World(
         node("n1", 1), node("n2", 1), running("low", "n1"), running("same", "n2", 1, 10), pod("pod1", 1, 10)
     )
@@ -261,7 +261,7 @@ def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_equal_
 
 
 def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_higher_priority() -> None:
-    """It ignores pod1's nomination; nobody is told to go twice, and pod1 looks elsewhere."""
+    """It ignores pod1's nomination; no pod is marked twice, and pod1 looks elsewhere."""
     world = World(
         node("n1", 1),
         node("n2", 1),

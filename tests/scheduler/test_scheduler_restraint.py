@@ -23,7 +23,7 @@ def test_mode_off_never_plans_to_the_end() -> None:
 
 
 def test_observe_tells_a_plan_once_and_deletes_nothing() -> None:
-    """The room that is not made is reserved for nobody."""
+    """Without evictions no room is reserved."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10), mode=Mode.OBSERVE)
     world.run()
     world.later(3600)
@@ -34,7 +34,7 @@ def test_observe_tells_a_plan_once_and_deletes_nothing() -> None:
 
 
 def test_switching_to_enforce_takes_effect() -> None:
-    """At once: whoever waited is looked at again."""
+    """Waiting preemptors are tried again at once."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10), mode=Mode.OBSERVE)
     world.run()
     world.live = LiveSettings()
@@ -71,7 +71,7 @@ def test_evictions_have_a_rate() -> None:
 
 
 def once_in_vain(world: World, deleted: int = 0) -> None:
-    """Have the next preemption end when so many were deleted, for nobody answers."""
+    """End the next preemption after so many deletes, because the server does not answer."""
     well = world._evict
 
     def evict(each: Evict, _failed: str) -> None:
@@ -88,7 +88,7 @@ def once_in_vain(world: World, deleted: int = 0) -> None:
     "later", [LiveSettings(evictions_a_minute=2), LiveSettings()], ids=["2", "unlimited"]
 )
 def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings) -> None:
-    """It need not wait for itself; who was deleted at first counts from then, the others from now."""
+    """It need not wait for itself; pods deleted at first count from then, the others from now."""
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world, deleted)
     world.run(pod("high", 2, 10))
@@ -105,7 +105,7 @@ def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings
 
 
 def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
-    """The limit is one of any minute, and nobody knows in which its victims go."""
+    """The limit covers every minute, and the minute in which its victims go is unknown."""
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world)
     world.run(pod("high", 2, 10))
@@ -132,7 +132,7 @@ def test_a_preemption_that_goes_on_is_no_other_round_of_a_circle() -> None:
 
 
 def _slow() -> Any:
-    """Make a class whose preemptors wait for new nodes."""
+    """Return a class whose preemptors wait for new nodes."""
     slow = priority_class("slow", 10)
     slow.metadata.annotations = {"scheduling.podium.dev/preemption-delay": "90s"}
     return slow

@@ -1,4 +1,4 @@
-"""A scheduler whose arrays are out of step with the cluster says so, and builds its engine again."""
+"""A scheduler whose arrays are out of step with the cluster logs that and builds its engine again."""
 
 import asyncio
 import io

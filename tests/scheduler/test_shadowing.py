@@ -1,4 +1,4 @@
-"""A shadow comes and goes with its switch, tells what it planned, and never stops the scheduler."""
+"""A shadow starts and ends with its switch, reports its plans, and never stops the scheduler."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ PLAN = RecordedPlan(
 
 
 class Planner:
-    """Stands in for a Shadow: due at times that a test gives, and broken where it says so."""
+    """A fake Shadow: due at times that a test sets, with failures on request."""
 
     def __init__(self) -> None:
         self.dues: list[float | None] = []
@@ -53,7 +53,7 @@ class Planner:
 
 
 class Heard:
-    """Stands in for History and Metrics, and remembers."""
+    """A fake of History and Metrics that records its calls."""
 
     def __init__(self) -> None:
         self.plans: list[RecordedPlan] = []
@@ -71,7 +71,7 @@ class Heard:
 
 
 class Scene:
-    """A shadowing at second 100, whose turns a test lets pass: `steps` are done, one a look."""
+    """A shadowing at second 100, whose turns a test runs: `steps` are done, one a look."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -115,7 +115,7 @@ class Scene:
 
 
 async def test_it_is_there_while_it_is_wanted() -> None:
-    """Made anew each time, it hears of changes only then."""
+    """Each start makes a new one, which receives changes only then."""
     scene = Scene()
 
     def change() -> None:

@@ -155,7 +155,7 @@ async def test_what_is_stored_of_a_group_is_ours_after_a_restart() -> None:
 
 
 async def test_a_group_is_told_at_once_what_must_be_known_before_the_first_delete() -> None:
-    """Though hot writes are under way; and it is told once."""
+    """The group has that condition at once though hot writes are in flight; it is written once."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.api.busy = True

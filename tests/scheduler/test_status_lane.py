@@ -1,6 +1,7 @@
-"""The lane on which pods are told holds nothing up: no bind, no server, and nobody behind a failure.
+"""The lane of pod conditions delays nothing: no bind, no server, and no write behind a failure.
 
-A cluster that is full has ten thousand pods to tell that they wait, at the moment when room is being made.
+A full cluster has ten thousand pods whose condition says that they wait, at the moment when room is being
+made.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ async def test_a_word_that_was_taken_back_is_not_said() -> None:
 
 @pytest.mark.parametrize("last", [FULL, FULLER])
 async def test_what_is_on_its_way_counts_as_said(last: str) -> None:
-    """The state shows the older word still; what is said meanwhile is compared with the newer one."""
+    """The state still shows the older message; a new message is compared with the one in flight."""
     async with at_work() as scene:
         scene.state.apply(pod("a", FULL))
         scene.api.held = asyncio.Event()
@@ -87,7 +87,7 @@ async def test_what_is_on_its_way_counts_as_said(last: str) -> None:
 
 
 async def test_what_the_state_never_shows_is_said_again_in_the_end() -> None:
-    """Somebody else wrote over it, say."""
+    """Another client may have overwritten it."""
     async with at_work() as scene:
         scene.state.apply(pod("a", FULL))
         for wait in (0.0, 9.0, 2.0):

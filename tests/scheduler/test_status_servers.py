@@ -1,6 +1,6 @@
-"""Statuses on real servers: they take what is written of pods and of native groups.
+"""Statuses on real servers: they accept our writes to pods and to native groups.
 
-Only a server knows which fields it drops or refuses, and what stands beside another manager's conditions.
+Only a server knows which fields it drops or refuses, and which conditions stay beside another manager's.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A bug about one pod, and a server that refuses one write, are about that one and nobody else."""
+"""A bug about one pod, and a server that refuses one write, affect that pod alone."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ from podium.service.worker import Worker
 
 
 class BugError(Exception):
-    """Something that nobody thought of."""
+    """An unexpected error."""
 
 
 def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ class Told:
         self.reports: list[Report] = []
 
     def submit(self, report: Report) -> None:
-        """Take what a pod is told."""
+        """Take a pod's report."""
         self.reports.append(report)
 
     def __getattr__(self, name: str) -> Callable[..., None]:

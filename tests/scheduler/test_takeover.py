@@ -1,7 +1,7 @@
-"""The rate of evictions when one leader follows another: what nobody knows of is taken for the most.
+"""The rate of evictions when one leader follows another: unknown evictions count as the most possible.
 
-The next process knows how many units went lately by what the one before had written down, and one that was
-killed had not written down all. There is no history in this world at all.
+The next process reads the number of recent evictions that the former one had recorded, and a killed one had
+not recorded all. There is no history in this world at all.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ def full(yard: Yard, size: int) -> None:
 
 
 def test_who_follows_a_leader_that_was_killed_evicts_nobody_for_a_minute(plain: World) -> None:
-    """A new lease costs nothing, nor one that was given back, and one that expired a minute.
+    """A new lease costs nothing, nor one that was released, and one that expired a minute.
 
-    Who stops within that minute, or could not write down whom he evicted, gives nothing back.
+    A leader that stops within that minute, or could not record its evictions, releases nothing.
     """
     name, lease = "podium-heir", (plain.server.new_namespace("lease-"), "heir")
     with (

@@ -33,7 +33,7 @@ class Slow(World):
         super().__init__(node("n1", 10))
 
     def restart(self, *args: object, **kwargs: object) -> None:
-        """Have a process begin whose engine is slow, too."""
+        """Start a process whose engine is slow, too."""
         super().restart(*args, **kwargs)  # type: ignore[arg-type]
         engine = self.scheduler.engine
         decide, place = engine.decide, engine.place_lone
@@ -56,7 +56,7 @@ class Slow(World):
             deadline.check()
 
     def timeouts(self) -> list[str]:
-        """Name the entries whose decisions were given up, one by one."""
+        """Return the entries whose decisions timed out, one by one."""
         return [entry_name(each.key) for each in self.effects if isinstance(each, TimedOut)]
 
 
@@ -146,7 +146,7 @@ def test_a_suspect_is_tried_last_and_alone() -> None:
 
 
 def test_a_preemption_begun_for_a_suspect_is_not_resumed() -> None:
-    """Its victims are told that they stay; what it costs is found out after all others."""
+    """Its victims are unmarked; the suspect is decided about after all others."""
     world = World(node("n1", 1), running("victim"))
     world.hold_evictions = True
     world.run(pod("high", 1, 10))

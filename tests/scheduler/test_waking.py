@@ -214,7 +214,7 @@ def test_a_bind_that_lands_where_it_was_reserved_wakes_nobody() -> None:
 
 
 def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
-    """While its binds are under way it is nobody's victim; who outranks it waits for no more than that."""
+    """While its binds are in flight it is no victim; a preemptor of higher priority waits only for that."""
     gang = [pod("g-0", 1, 0, group="g"), pod("g-1", 1, 5, group="g")]
     world = World(node("n1", 2), group("g", 5, 2, whole=True))
     world.hold_binds = True
@@ -228,7 +228,7 @@ def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_members_that_go_are_looked_at_where_others_wait(waits: bool) -> None:
-    """A running group that loses pods is nobody's work; another of its pods may be too few now."""
+    """A running group that loses pods is no work by itself; its other pods may be too few now."""
     members = [pod(f"g-{at}", 1, node="n1", group="g") for at in range(2)]
     world = World(node("n1", 2), group("g", 0, 2), members, [pod("g-2", 1, group="g")] if waits else [])
     world.run()
@@ -242,7 +242,7 @@ def test_members_that_go_are_looked_at_where_others_wait(waits: bool) -> None:
 
 
 def test_who_counted_on_pods_that_stay_after_all_plans_anew() -> None:
-    """A preemption is given up whose victims another preemptor had counted as leaving."""
+    """A preemption ends whose victims another preemptor had counted as leaving."""
     world = World(node("n1", 1), pod("low", 1, node="n1"))
     world.hold_evictions = True
     world.run(pod("high", 1, 10))
@@ -254,7 +254,7 @@ def test_who_counted_on_pods_that_stay_after_all_plans_anew() -> None:
 
 
 def test_who_loses_reserved_room_to_a_bind_plans_anew() -> None:
-    """Its victim dies for nobody now, and it does not wait for that."""
+    """Its victim dies in vain now, and the preemptor does not wait for that."""
     world = World(node("n1", 3), node("n2", 3), running("low", 2), pod("low-2", 3, 1, node="n2"))
     world.lingering = True
     world.run(pod("a", 3, 5))

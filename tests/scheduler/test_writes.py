@@ -90,7 +90,7 @@ class Api:
 
 
 class World(NamedTuple):
-    """The server, what is written to it, and what was heard of that."""
+    """The server, the writes to it, and their counts and waits."""
 
     api: Api
     writes: Writes
@@ -397,7 +397,7 @@ async def test_nothing_is_sent_when_the_lease_is_over(world: World) -> None:
 
 
 async def test_nothing_is_asked_again_when_the_lease_is_over(world: World) -> None:
-    """It may end while a busy server is left alone, or before it is asked what it did."""
+    """It may end while a busy server is left alone, or before the result of a write is read."""
     world.lease[:] = [inf, 0.0]
     world.api.says = iter([LATER])
     assert isinstance(await world.outcome(_mark), LeaseOverError)
@@ -408,7 +408,7 @@ async def test_nothing_is_asked_again_when_the_lease_is_over(world: World) -> No
 
 
 async def test_a_request_ends_with_the_lease(world: World) -> None:
-    """Whatever becomes of it, nobody goes on from it."""
+    """Whatever its result, no step follows from it."""
     world.lease[:] = [0.05, 0.0]
     world.api.open.clear()
     assert isinstance(await world.outcome(_delete), LeaseOverError)
@@ -423,7 +423,7 @@ async def test_a_request_may_outlast_a_lease_that_was_renewed_meanwhile() -> Non
 
 
 async def test_only_so_many_at_a_time(world: World) -> None:
-    """Others wait until one has its answer, and whoever may wait can see that."""
+    """Others wait until one has its answer, and callers can see that."""
     world.api.open.clear()
     assert not _is_busy(world.writes)
     work = [asyncio.create_task(_bind(world.writes)) for _ in range(7)]

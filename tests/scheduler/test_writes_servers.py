@@ -1,4 +1,4 @@
-"""Writes on real API servers: whom they hit, and what is left of them when the network fails."""
+"""Writes on real API servers: the objects they change, and their effects when the network fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,7 @@
 """A place to schedule in: an API server, kwok for kubelets, and `podium scheduler` behind a proxy.
 
-The server and the process serve all tests of a module; a test has a yard: a namespace and nodes that only
-its pods may be on.
+The server and the process serve all tests of a module. A test has a yard: a namespace and nodes that only its
+pods may be on.
 """
 
 import contextlib
@@ -69,13 +69,13 @@ class Scheduler:
         self.process = spawn(line, self._folder / f"process-{self._count}")
 
     def again(self) -> None:
-        """Start anew what has ended, and wait until it knows the cluster."""
+        """Start the process again if it has ended, and wait until it knows the cluster."""
         self.start()
         self.process.wait_ready()
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Scheduler"]:
-        """Have it run while the block runs; who leads is not waited for."""
+        """Run it while the block runs, without waiting for its lease."""
         self.again()
         try:
             yield self
@@ -369,7 +369,7 @@ class Yard:
         return {each["metadata"]["name"]: each for each in listed}
 
     def until(self, reached: Any, what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait for what comes about by itself; what is there is shown when it does not."""
+        """Wait for a condition; show the yard's objects when it does not come."""
         with contextlib.suppress(AssertionError):
             until(reached, what, seconds)
             return
@@ -470,7 +470,7 @@ def pod_of(call: Call) -> str:
 
 
 def tolerant_class(server: Server, name: str, value: int, minimum: int, seconds: int) -> None:
-    """Make a class whose pods may not be preempted by less than `minimum` for some seconds (-1: ever)."""
+    """Create a class protected from preemptors below `minimum` for some seconds (-1: ever)."""
     prefix = "preemption-toleration.scheduling.x-k8s.io"
     annotations = {
         f"{prefix}/minimum-preemptable-priority": str(minimum),

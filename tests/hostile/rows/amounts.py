@@ -15,7 +15,7 @@ _OTHER = "default-scheduler"
 
 
 def asking(amounts: dict[str, str], name: str = "main") -> dict[str, Any]:
-    """Return a container that asks for amounts; what is no resource of Kubernetes' own is also its limit."""
+    """Return a container that requests amounts; resources that are not Kubernetes' own get limits, too."""
     extended = {key: value for key, value in amounts.items() if "/" in key or key.startswith("hugepages")}
     return container(name, resources={"requests": amounts, "limits": extended})
 

@@ -1,4 +1,4 @@
-"""Groups and their members: numbers, references, modes, what joins and leaves, who may be preempted."""
+"""Groups and their members: numbers, references, modes, joining and leaving members, protection."""
 
 from typing import Any
 

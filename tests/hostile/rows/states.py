@@ -55,7 +55,7 @@ def leaving_for_ten_years_of_another(tenant: Tenant) -> None:
 
 @ROWS.row
 def leaving_for_longer_than_time(tenant: Tenant) -> None:
-    """Grace periods whose end is past what times can say, on every node."""
+    """Grace periods that end past the largest time, on every node."""
     for node, seconds in zip(NODES, (2**63 - 1, 9_223_372_036, 2**62, 2**32), strict=True):
         _leaving(tenant, seconds, node, 0)
 

@@ -1,4 +1,4 @@
-"""Terms: selectors, affinities, spreads and tolerations, in numbers and reaches that nobody needs."""
+"""Terms: selectors, affinities, spreads and tolerations, in needless numbers and reaches."""
 
 from typing import Any
 
@@ -112,7 +112,7 @@ def many_anti_affinity_terms(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_anti_affinity_terms_on_a_node(tenant: Tenant) -> None:
-    """2,000 terms of a running pod, which speak of every pod that comes."""
+    """2,000 terms of a running pod, which select every pod that comes."""
     selectors = ({"matchExpressions": [_expression(f"a{n}", "Exists")]} for n in range(2_000))
     terms = [{"topologyKey": HOST, "labelSelector": each, "namespaceSelector": {}} for each in selectors]
     tenant.pod(affinity=_affinity("podAntiAffinity", *terms), nodeName=NODES[0])
@@ -134,7 +134,7 @@ def apart_from_everything(tenant: Tenant) -> None:
 
 @ROWS.filling
 def apart_from_everything_on_all_nodes(tenant: Tenant) -> None:
-    """The same, running on every node: it must go for who comes."""
+    """The same, running on every node: it must be evicted for any preemptor."""
     for node in NODES:
         affinity = _affinity("podAntiAffinity", {"topologyKey": HOST, **EVERYTHING})
         tenant.pod(affinity=affinity, nodeName=node)

@@ -27,7 +27,7 @@ def both(worlds: Callable[[str], World]) -> Iterator[World]:
 
 @pytest.fixture
 def shared(both: World) -> Iterator[Yard]:
-    """A yard whose nodes are anybody's."""
+    """Yield a yard whose nodes are open to every scheduler."""
     with both.yard() as made:
         yield made
 

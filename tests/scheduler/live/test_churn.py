@@ -1,7 +1,7 @@
-"""A cluster that never rests: random changes for a while, what must never be is looked for all the time.
+"""A cluster that never rests: random changes for a while, with the invariants checked all the time.
 
 Half a minute in `make test`, an hour in `make soak`. The seed is PODIUM_SEED. Now and then everything comes
-to rest: then every pod is on a node or waits with a reason, and nothing waits that would just fit.
+to rest: then every pod is on a node or waits with a reason, and no pod waits that would just fit.
 """
 
 import contextlib
@@ -78,7 +78,7 @@ def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterat
 
 
 class Churn:
-    """Makes changes one after the other, by a seed; what they meet depends on the scheduler, too."""
+    """Makes changes one after the other, by a seed; their effects depend on the scheduler, too."""
 
     def __init__(self, yard: Yard, scheduler: Scheduler, seed: int) -> None:
         self.random = random.Random(seed)
@@ -116,7 +116,7 @@ class Churn:
         change()
 
     def calm(self) -> None:
-        """Have nothing that keeps pods from their nodes, and nobody that waits for us to go."""
+        """Remove all that keeps pods from their nodes, and all victims that wait for the test."""
         for node in sorted(self._cordoned):
             self._set_cordoned(node, cordoned=False)
         for node in sorted(self._gone):
@@ -252,7 +252,7 @@ class Churn:
         self._patch(f"/api/v1/nodes/{self._yard.full(node)}", {"spec": {"unschedulable": cordoned or None}})
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
-        """Change what may be gone by now; who is about to go takes no finalizer any more (422)."""
+        """Change an object that may be gone by now; one being deleted accepts no new finalizer (422)."""
         code, answer = self._yard.server.request("PATCH", path, body, MERGE)
         assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
 
@@ -313,7 +313,7 @@ def resting(yard: Yard) -> list[str]:
 
 
 def forgotten(yard: Yard) -> list[str]:
-    """Name what waits and would just fit, by another engine that reads the cluster anew."""
+    """Return the pods that wait and would just fit, by another engine with a fresh read of the cluster."""
     options = KubeOptions(str(yard.server.kubeconfig), None, all_namespaces=True)
     state = load_live(options, SCHEDULING_READS).state
     settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION)

@@ -1,4 +1,4 @@
-"""Gangs on real servers: all that they need or nothing, and who comes late is welcome."""
+"""Gangs on real servers: all that they need or nothing, and late members join."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_a_gang_takes_free_room_and_freed_room_at_once(yard: Yard) -> None:
 
 
 def test_a_gang_that_never_fits_evicts_nobody(yard: Yard) -> None:
-    """Two of its three would fit if the lows went; that helps nobody."""
+    """Two of its three would fit if the lows went, which does not make the gang fit."""
     yard.nodes(2)
     yard.running_gang("low", ["n0", "n1"], 4, 1, whole=False)
     names = yard.gang("gang", 3)
@@ -136,7 +136,7 @@ def test_a_gate_that_is_lifted(yard: Yard) -> None:
 
 
 def test_a_group_whose_pods_differ_takes_free_room_and_evicts_nobody(yard: Yard) -> None:
-    """The condition PodsNotMatchingPriority is what it would say: a high class on the group buys nothing."""
+    """The reason is the condition PodsNotMatchingPriority: a high class on the group has no effect."""
     yard.nodes(2)
     yard.group("gang", 9, 2)
     yard.pod("low", 4, 5, node="n0")
@@ -161,7 +161,7 @@ def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
 
 
 def test_a_member_whose_bind_fails_keeps_its_place(yard: Yard) -> None:
-    """The other stays bound, and nobody of its priority takes the room until the bind is heard."""
+    """The other stays bound, and no pod of its priority takes the room until the bind's result arrives."""
     yard.nodes(2)
     where = Where(rf"/namespaces/{yard.name}/pods/gang-1/binding$")
     with yard.world.proxy.fault(where, Refuse(500, "InternalError")) as refused:

@@ -22,14 +22,14 @@ def plain(worlds: Callable[[str], World]) -> World:
 
 
 def full(yard: Yard) -> None:
-    """Make two nodes, each full of a pod whose mark is written before its delete."""
+    """Create two nodes, each full of a pod whose mark is written before its delete."""
     yard.nodes(2)
     for index in range(2):
         yard.pod(f"low-{index}", 4, 1, node=f"n{index}", metadata=OF_A_JOB)
 
 
 def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:
-    """Plans are counted, and nobody is told anything; with enforce the pod that waits preempts at once."""
+    """Plans are counted and no pod is marked; with enforce the waiting pod preempts at once."""
     with (
         plain.scheduling(schedulerName=OBSERVER, preemption="observe") as scheduler,
         plain.yard(OBSERVER) as yard,
@@ -95,7 +95,7 @@ def test_a_rate_is_kept(plain: World) -> None:
 
 
 def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
-    """Before the first delete: then there is none, and who was told to go is told that it stays."""
+    """Before the first delete there is none, and marked victims are unmarked."""
     name = "podium-switched"
     with plain.scheduling(schedulerName=name) as scheduler, plain.yard(name) as yard:
         full(yard)

@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 90.0
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world in which what is deleted is gone, and a scheduler with nothing in its way."""
+    """Yield a world in which deleted pods are gone at once, and a scheduler without limits."""
     folder = tmp_path_factory.mktemp("world")
     with world(NEWEST.minor, folder, kubelets=False) as made, made.scheduling(way=None):
         yield made

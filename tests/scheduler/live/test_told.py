@@ -57,7 +57,7 @@ def test_a_group_says_how_it_fares(yard: Yard) -> None:
 
 
 def test_one_event_tells_of_a_plan(yard: Yard) -> None:
-    """With the preemptor's UID; Scheduled and FailedScheduling are told of pods, in upstream's form."""
+    """The event has the preemptor's UID; Scheduled and FailedScheduling events have upstream's form."""
     yard.nodes(1)
     yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     made = yard.pod("high", 2, 5)
@@ -79,7 +79,7 @@ def test_one_event_tells_of_a_plan(yard: Yard) -> None:
 
 
 def test_a_window_waits_for_new_nodes_first(yard: Yard) -> None:
-    """By the group's annotation; the deadline is in the message, and nobody is told to go before it."""
+    """The group's annotation sets it; the message has the deadline, and no pod is marked before it."""
     yard.nodes(1)
     yard.pod("low", 4, 1, node="n0")
     yard.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "3s"})

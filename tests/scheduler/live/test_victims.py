@@ -92,7 +92,7 @@ def test_a_gang_waits_for_the_slowest_of_its_victims(yard: Yard) -> None:
 
 
 def test_a_gang_goes_without_a_pod_of_another_scheduler(yard: Yard) -> None:
-    """It joined the gang when it was made, and may not be evicted: it protects nobody but itself."""
+    """It joined the gang when it was made, and may not be evicted: it protects only itself."""
     yard.nodes(1, 5)
     low = yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     yard.pod("helper", 1, 1, node="n0", group="low", schedulerName="default-scheduler")
@@ -209,7 +209,7 @@ def test_a_class_that_is_made_anew(yard: Yard) -> None:
 @pytest.mark.parametrize("gone", ["cordoned", "deleted"])
 @pytest.mark.parametrize("at", ["marks", "deletes"])
 def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
-    """It is planned anew elsewhere; where nothing was deleted yet, nothing is, and marks are withdrawn."""
+    """The preemption is planned again elsewhere; if no victim was deleted yet, none is, and marks go."""
     yard.nodes(2)
     yard.pod("low-0", 4, 1, node="n0", metadata=OF_A_JOB)
     yard.pod("mid-1", 4, 3, node="n1", metadata=OF_A_JOB)
@@ -230,7 +230,7 @@ def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
 
 
 def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
-    """Before its first victim is deleted: then nobody is."""
+    """The preemptor goes before its first victim is deleted: then no victim is."""
     yard.nodes(1)
     yard.pod("low", 4, 1, node="n0", metadata=OF_A_JOB)
     with yard.world.proxy.fault(yard.marks, Hold(), times=1) as held:
