@@ -56,7 +56,7 @@ def comes(*objects: Any) -> Callable[[World], None]:
 
 @dataclass
 class Case:
-    """Objects, what happens, with the scheduler at work after each, and who waits until the last of it."""
+    """Objects, changes with the scheduler at work after each, and the entries that wait until the last."""
 
     objects: list[Any]
     steps: list[Callable[[World], None]]

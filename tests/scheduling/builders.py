@@ -1,4 +1,4 @@
-"""Typed builders for the objects that scheduling tests speak of; constraints are given as in a manifest."""
+"""Typed builders for the objects of scheduling tests; constraints are given as in a manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -85,7 +85,7 @@ def node(
     unschedulable: bool | None = None,
     features: Sequence[str] | None = None,
 ) -> SchedulableNode:
-    """Make a node of 4 cpus, 16Gi and 110 pods; `allocatable` says what is different."""
+    """Return a node of 4 cpus, 16Gi and 110 pods; `allocatable` has the differences."""
     room = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
     return msgspec.convert(
         {

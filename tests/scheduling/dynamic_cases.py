@@ -43,7 +43,7 @@ RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "val
 
 
 class Case(NamedTuple):
-    """Pods that stand, one that comes, and what is said of each node (nothing of those that take it).
+    """Standing pods, one that comes, and the message for each node (none for those that take it).
 
     m and n are in zone 1, o is in zone 2, p in none.
     """

@@ -61,7 +61,7 @@ def tally(snapshot: Snapshot) -> Tally:
 
 
 class Listener:
-    """Keeps that tally by what it is told, and checks what an observer may rely on when it is told."""
+    """Keeps that tally from its events, and checks the guarantees for observers at each event."""
 
     def __init__(self, snapshot: Snapshot, *, many: bool) -> None:
         self.snapshot = snapshot
@@ -107,7 +107,7 @@ def check_free_rows(snapshot: Snapshot) -> None:
 
 
 def check_indexes(snapshot: Snapshot) -> None:
-    """Hold that what is kept to find pods by finds these and no others, so that nothing piles up."""
+    """Assert that the indexes find the snapshot's pods and no others, so that nothing piles up."""
     rows = snapshot.pod_row.values()
     for node_row, on in enumerate(snapshot._on):
         assert on == {row for row in rows if node_row in (snapshot.node.item(row), snapshot.home.item(row))}

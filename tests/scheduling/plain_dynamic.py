@@ -1,7 +1,8 @@
-"""The dynamic filters once more, on manifests as dicts and without any count that is kept: an oracle.
+"""The dynamic filters once more, on manifests as dicts and without any cached count: an oracle.
 
 It is written from the Kubernetes documentation and kube-scheduler's behaviour, one pod and one node at a
-time, so that it is right by inspection; it shares no code with what it judges. Their scores are here too.
+time, so that it is right by inspection. It shares no code with the filters it judges. Their scores are here
+too.
 """
 
 import math
@@ -184,7 +185,7 @@ def _held(
 
 
 def _skewed(cluster: Cluster, pod: Pod, node: str) -> bool:
-    """Judge the constraints in order, up to the first whose label the node does not have."""
+    """Judge the constraints in order, up to the first label that the node lacks."""
     hard = _spread(pod, "DoNotSchedule")
     for each in hard:
         key = each["topologyKey"]

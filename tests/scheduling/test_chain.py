@@ -1,4 +1,4 @@
-"""All filters as one: three forms of one answer, the sentence of kube-scheduler, and what is plain."""
+"""All filters as one: three forms of one answer, the sentence of kube-scheduler, and plain shapes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def snapshot_of(*objects: object) -> Snapshot:
 
 
 def message(*objects: object, within: str | None = None, **wanted: Any) -> str:
-    """Return the message for a pod, which is added last, on nodes (those whose name begins so)."""
+    """Return the message for a pod, which is added last, on nodes (those with that prefix)."""
     snapshot = snapshot_of(*objects, pod("wanted", **wanted))
     shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
     mask = None
@@ -65,7 +65,7 @@ def test_the_message_counts_each_reason_and_sorts_as_texts() -> None:
 
 
 def test_a_node_is_refused_by_the_first_filter_alone() -> None:
-    """Tainted, too small and in the wrong zone: only the taint is told."""
+    """Tainted, too small and in the wrong zone: the message has only the taint."""
     assert message(small("m", taints=TAINT), requests={"cpu": "2"}, nodeSelector={"zone": "1"}) == (
         "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
     )
@@ -150,7 +150,7 @@ def test_static_is_what_no_removal_changes() -> None:
 
 
 def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
-    """Return a pod of app a, and a pending guard whose anti-affinity means it."""
+    """Return a pod of app a, and a pending guard whose anti-affinity selects it."""
     snapshot = snapshot_of(node("m", labels={"host": "m"}), pod("wanted", labels={"app": "a"}))
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
@@ -194,7 +194,7 @@ def test_a_term_with_a_topology_key_that_no_node_has_concerns_nobody() -> None:
 
 
 def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
-    """Jobs bring terms of their own for ever; those of pods that are gone bind nobody."""
+    """Jobs always bring terms of their own; those of deleted pods bind no pod."""
     snapshot, shape, chain = _guarded()
     snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
     assert not chain.plain(shape)
@@ -204,7 +204,7 @@ def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
 
 
 def test_a_node_that_gets_a_device_is_no_new_node() -> None:
-    """A pod that the cluster does not have yet asks for what nobody had when it first asked."""
+    """A pod that the cluster does not have yet requests a resource that no node had at its first request."""
     snapshot = snapshot_of(node("m"))
     shape, chain = (
         shape_of(pod("new", {"example.com/gpu": "1"}), snapshot.volumes),

@@ -235,7 +235,7 @@ def test_counts_kept_in_step_say_what_the_plain_filters_say(
     late: bool,
     roomy: int,
 ) -> None:
-    """Whatever happened before, in whatever order, also if what is not needed is dropped all the time."""
+    """That holds after any events in any order, also if unneeded counts are dropped all the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tallies, "_ROOMY", roomy)
         scene = Scene(templates, late=late)

@@ -169,7 +169,7 @@ def agrees(pods: Pods, case: Case, node: str, said: list[str]) -> bool:
 
 
 def wanted(case: Case, node: str) -> str:
-    """Return a pattern of what is to be said of a node: that the pod is bound to it, or why not."""
+    """Return a pattern of the message for a node: that the pod is bound to it, or why not."""
     if not case.pod.get("nodeSelector", {}).items() <= NODES[node].items():
         return re.escape("node(s) didn't match Pod's node affinity/selector")
     if node in case.says:

@@ -85,7 +85,7 @@ def _nodes() -> Snapshot:
 @profile(max_examples=60)
 @given(changes=_changes)
 def test_what_selectors_say_of_shapes_they_say_of_pods(unused: int, changes: list[Any]) -> None:
-    """And all filters say of them what they say where every pod came after all selectors."""
+    """All filters answer as they do where every pod came after all selectors."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(labels_module, "_UNUSED", unused)
         snapshot = _nodes()

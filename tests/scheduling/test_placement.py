@@ -451,7 +451,7 @@ def test_the_order_does_not_hang_on_the_order_of_nodes(names: list[str]) -> None
 
 
 def test_a_run_that_is_placed_at_once_takes_as_many_of_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pods share the order of the first, so only who gets which of equal nodes may differ."""
+    """Its pods share the order of the first, so only the assignment to equal nodes may differ."""
     names = [f"p{at}" for at in range(20)]
     counts = []
     for run in (1, 64):

@@ -84,7 +84,7 @@ def unread(schema: Schema, name: str, read: type[msgspec.Struct]) -> Iterator[st
 
 @MINORS
 def test_every_field_of_a_pod_is_read_or_known_to_decide_nothing(version: str) -> None:
-    """A field of a newer minor fails here until somebody decides which."""
+    """A field of a newer minor fails here until a developer decides which."""
     assert set(unread(podschema.read()[version], SPEC, SchedulableSpec)) - KNOWN == set()
 
 

@@ -64,7 +64,7 @@ def test_a_node_that_rejects_again_is_avoided_anew() -> None:
 
 
 def test_only_so_many_rejections_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest make room, whoever causes the others."""
+    """The oldest make room, whatever pods cause the others."""
     assert MOST == 4096
     monkeypatch.setattr(rejections, "MOST", 3)
     known = Rejections()

@@ -1,8 +1,8 @@
 """Our arithmetic against a real kube-scheduler: exactly that much room fits the pod, one unit less does not.
 
-Each case has a node of its own with exactly what we say the pod takes, and one more for each resource that is
-one unit short of it. If we counted too little the first pod would stay pending; too much, and a pod would be
-placed on a node that we call too small.
+Each case has a node of its own with exactly the room that we compute for the pod. For each resource it has
+one more that is one unit short of it. If we counted too little the first pod would stay pending; too much,
+and a pod would be placed on a node that we call too small.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster whose nodes are this test's own: others' pods may go anywhere."""
+    """Yield a cluster whose nodes are this test's own: others' pods may go anywhere."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
         heavy = {"metadata": {"name": HEAVY}, "handler": HEAVY, "overhead": overhead}

@@ -1,4 +1,4 @@
-"""The cluster as arrays: kept in step by events, and the same as one built anew whatever happened."""
+"""The cluster as arrays: kept in step by events, and equal to a fresh snapshot after any history."""
 
 from collections.abc import Callable
 from typing import Any
@@ -410,7 +410,7 @@ def test_an_assumption_falls_with_its_node() -> None:
 
 
 def test_a_trial_leaves_nothing_behind_and_may_be_kept() -> None:
-    """Inner trials end within outer ones; what is kept stays until the outer one ends, or for good."""
+    """Inner trials end within outer ones; a kept trial stays until the outer one ends, or for good."""
     snapshot = scene()
     running, pending = row_of(snapshot, "running"), row_of(snapshot, "pending")
     before = picture.pods(snapshot), picture.nodes(snapshot, (ZONE,))
@@ -619,7 +619,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def it_is_the_snapshot_of_the_objects_there_are(self) -> None:
-        """Built anew from them, in an order of its own, it says the same of each."""
+        """Assert that a fresh snapshot, built in another order, holds the same of each object."""
         anew = Snapshot()
         kinds: list[type] = [Schedulable, SchedulableNode, PersistentVolume, PersistentVolumeClaim]
         for key in sorted(self.objects, key=lambda each: (kinds.index(each[0]), each[1])):
@@ -632,7 +632,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_is_told_is_what_is(self) -> None:
-        """Observers that add up what they are told know who counts where."""
+        """Assert that observers that add up their events know where each pod counts."""
         tally = picture.tally(self.snapshot)
         for listener in self.listeners:
             assert listener.tally == tally

@@ -398,7 +398,7 @@ def test_a_node_must_declare_every_required_feature(features: list[str] | None, 
 
 
 def test_a_kept_mask_cannot_be_changed() -> None:
-    """Pods that ask the same share one answer, so nobody may narrow it in place."""
+    """Pods with equal requests share one answer, so no caller may narrow it in place."""
     snapshot = snapshot_of(has())
     taints = TaintToleration(snapshot)
     mask = taints.mask(shape(asks(), snapshot))
@@ -576,7 +576,7 @@ def test_resources_are_subtraction(
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32])
 def test_answers_are_kept_up_to_a_number_of_bytes(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go first; wide answers count for what they take."""
+    """The oldest go first; wide answers count by their size."""
     snapshot = Snapshot()
     snapshot.apply(None, node("n"))
     size = len(snapshot.alive) * np.dtype(dtype).itemsize

@@ -1,4 +1,4 @@
-"""Small clusters of every kind of constraint at once, and who may stand where, by the plain oracles."""
+"""Small clusters of every kind of constraint at once, and the nodes of each pod, by the plain oracles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ SCENES = st.fixed_dictionaries(
 
 
 class Town:
-    """A snapshot, what it was made of, and the oracles asked about it."""
+    """A snapshot, the objects it was made of, and the oracles asked about it."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Town:
         return self.snapshot.names[at] if at >= 0 else None
 
     def allows(self, name: str, node: str) -> bool:
-        """Return whether a pod, which counts nowhere, may stand on a node as all others stand now."""
+        """Return whether a pod that counts nowhere may be on a node, given the other pods' nodes."""
         others = {other: place for other in self.pods if (place := self.place(other)) is not None}
         held = [self._cpu(other) for other, place in others.items() if place == node]
         site = self.sites[node]

@@ -24,7 +24,7 @@ class Said(NamedTuple):
 
 
 class Visitor:
-    """Somebody with our cookie, unless `cookie` is another."""
+    """A client with our cookie, unless `cookie` is another."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -70,7 +70,7 @@ class Clock:
 
 @asynccontextmanager
 async def visiting(source: Source, clock: Clock | None = None) -> AsyncIterator[Visitor]:
-    """Serve a source and give who may ask."""
+    """Serve a source and yield a client."""
     server, guard = await Site(source, clock or Clock(), "0.1.0").serve(0, SECRETS)
     try:
         assert guard.link.endswith("?token=token")

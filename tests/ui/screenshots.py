@@ -1,4 +1,4 @@
-"""Take the pictures of docs/ui.md anew, of the examples: `make screenshots`."""
+"""Take the pictures of docs/ui.md, of the examples: `make screenshots`."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ spec:
 
 
 def take(page: Page, name: str, link: str, path: str) -> None:
-    """Open a page and take what is seen of it first."""
+    """Open a page and take a picture of its first screen."""
     page.goto(link)
     page.wait_for_url("**/")
     page.goto(f"{link.partition('/?')[0]}{path}")

@@ -129,7 +129,7 @@ def test_a_form_is_filled_by_keyboard_alone(browser: Browser, preemption: str) -
 
 
 def test_rows_are_filtered(browser: Browser, training: str) -> None:
-    """By namespace and state, of a real cluster's dump; the address keeps what is shown."""
+    """Namespace and state filter the rows of a real cluster's dump; the address keeps the filter."""
     tab = enter(browser, training)
     page = tab.page
     rows = page.locator("#rows ~ * tbody tr")

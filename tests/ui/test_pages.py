@@ -1,4 +1,4 @@
-"""Each page as a function of values: what is on it, how it is cut, and that nothing gets out of its text."""
+"""Each page as a function of values: its contents, its cuts, and that nothing escapes from its text."""
 
 import re
 import tempfile
@@ -134,7 +134,7 @@ def made(tmp_path: Path) -> Desk:
 
 
 def test_every_page_is_well_formed_and_links_to_what_is_there(made: Desk) -> None:
-    """Each link to a pod or group leads to one of whom something is known."""
+    """Each link to a pod or group leads to a known one."""
     seen = set()
     for page in every(made):
         for target in Reader(page).links:
@@ -251,7 +251,7 @@ REASONS: dict[str, tuple[Objects, str]] = {
 
 @pytest.mark.parametrize("name", REASONS)
 def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
-    """A row is told by itself; it is told as the whole cluster tells it."""
+    """A row explains one object, with the words that the whole cluster gives."""
     objects, word = REASONS[name]
     made = desk([node(), *objects], tmp_path)
     (row,) = made.census.rows
@@ -264,7 +264,7 @@ def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
 
 
 def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
-    """A hundred rows each, with what is before and after; only rows that are shown are asked about."""
+    """A hundred rows each, with links to those before and after; only visible rows are explained."""
     made = desk([group(f"g{number:03}", least=1) for number in range(2 * ROWS + 5)], tmp_path)
     asked: list[Row] = []
 
@@ -303,7 +303,7 @@ def test_a_waiting_group_shows_its_plan(made: Desk) -> None:
 
 
 def test_who_runs_leads_to_what_would_evict_it(made: Desk) -> None:
-    """As `podium whatif --victim` says, back to its own page; who waits is threatened by nobody."""
+    """As `podium whatif --victim` says, back to its own page; a waiting pod has no threat."""
     target = "/threats?kind=group&name=a%2Fsweep"
     assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
     assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
@@ -426,7 +426,7 @@ def test_the_options_count(made: Desk) -> None:
 
 
 def test_a_part_of_a_cluster_has_no_plan(tmp_path: Path) -> None:
-    """It says what is missing, and the other pages are there."""
+    """The page names the missing part, and the other pages are there."""
     made = desk([pod("x")], tmp_path)
     with pytest.raises(PodiumError, match="no nodes"):
         made.plan(Form(whom="a/x"), NOW)

@@ -90,7 +90,7 @@ class Scene:
 
 
 def test_a_walk_through_a_cluster(browser: Browser, alone: Server, tmp_path: Path) -> None:
-    """All five pages, by the rights to get and list and no other; what is new is there when read again."""
+    """All five pages, by the rights to get and list and no other; new objects appear when read again."""
     scene = Scene(alone)
     scene.record()
     reader = kubeconfig_of(alone, scene.name, READ_ONLY, tmp_path)
@@ -124,7 +124,7 @@ def test_a_walk_through_a_cluster(browser: Browser, alone: Server, tmp_path: Pat
 
 
 def test_a_tenant_sees_their_namespace(browser: Browser, alone: Server, tmp_path: Path) -> None:
-    """With rights in one namespace: its groups, why they wait, and what is missing; the others, nothing."""
+    """With rights in one namespace: its groups, why they wait, and the missing rights; no other object."""
     scene, other = Scene(alone), Scene(alone)
     tenant = kubeconfig_of(alone, scene.name, TENANT, tmp_path, everywhere=False)
     with serving("--kubeconfig", str(tenant), "-n", scene.name) as link:

@@ -1,4 +1,4 @@
-"""The process of the pages: what it answers whom, with which headers, and how often it reads."""
+"""The process of the pages: its answers to each client, their headers, and how often it reads."""
 
 import asyncio
 from datetime import timedelta
@@ -52,7 +52,7 @@ def tray(tmp_path: Path) -> Tray:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
-    """With the cookie it is there, kept by nobody, framed by nobody, loading nothing; without it is not."""
+    """With the cookie it is served, uncached, in no frame, loading nothing; without it is not."""
     async with visiting(tray) as visitor:
         said = await visitor.get(path)
         assert said.status == 200, said.text
@@ -71,7 +71,7 @@ async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
 
 
 async def test_the_link_is_exchanged_for_a_cookie(tray: Tray) -> None:
-    """The token lets in and leaves the address; a wrong one is told what to do; nothing is read for it."""
+    """The token lets in and leaves the address; a wrong one gets a remedy; nothing is read for it."""
     async with visiting(tray) as visitor:
         entered = await visitor.get("/?token=token", Cookie="")
         assert entered.status == 200
@@ -103,7 +103,7 @@ async def test_a_form_of_another_page_is_refused(headers: dict[str, str], tray: 
 
 
 async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
-    """More than a form may have is turned away by its header; a large manifest is told of in its form."""
+    """The header of a body larger than a form is enough for a refusal; the form names a large manifest."""
     async with visiting(tray) as visitor:
         said = await visitor.ask(
             "POST",
@@ -221,7 +221,7 @@ async def test_a_reading_goes_on_when_who_asked_has_gone(tmp_path: Path) -> None
 
 
 async def test_files_are_read_once(tray: Tray) -> None:
-    """They do not change by themselves; somebody may have taken a dump anew."""
+    """They are read again only on request, as a user may have taken a dump again."""
     clock = Clock()
     async with visiting(tray, clock) as visitor:
         await visitor.get("/")

@@ -1,7 +1,7 @@
 """A server in a thread, and clients as rude as they like: raw sockets that send any bytes at any time.
 
-The server runs on its own event loop, asyncio's or uvloop's, so that a test is a plain script of what the
-clients do, and one that blocks hurts nobody.
+The server runs on its own event loop, asyncio's or uvloop's. So a test is a plain script of the clients'
+actions, and a client that blocks hurts no other.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ def server_context() -> ssl.SSLContext:
 
 @functools.cache
 def client_context() -> ssl.SSLContext:
-    """A context that asks nobody who they are: a certificate is made anew by each process."""
+    """Return a context that requests no client certificate: each process makes a certificate of its own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -173,7 +173,7 @@ class Peer:
 
 
 class Served:
-    """A server that runs in a thread; `refusals` is what it tallied, with the status."""
+    """A server that runs in a thread; `refusals` are those it counted, with the status."""
 
     def __init__(
         self, server: Server, loop: asyncio.AbstractEventLoop, refusals: list[tuple[int, str]], *, tls: bool
@@ -196,7 +196,7 @@ class Served:
 
     @property
     def refuses_connections(self) -> bool:
-        """Whether nobody listens; a connection made to find out is closed."""
+        """Whether no server listens; a connection made to find out is closed."""
         try:
             socket.create_connection((ADDRESS, self.server.port), timeout=PATIENCE_SECONDS).close()
         except ConnectionRefusedError:

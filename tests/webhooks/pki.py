@@ -99,7 +99,7 @@ def client(
 
 
 async def ask(port: int, context: ssl.SSLContext, *, name: str = NAME) -> tuple[str, str]:
-    """Connect anew and ask: the answer and the fingerprint of the server's certificate. Raises OSError."""
+    """Connect and ask: the answer and the fingerprint of the server's certificate. Raises OSError."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=context, server_hostname=name, ssl_handshake_timeout=20
     )

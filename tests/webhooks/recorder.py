@@ -1,4 +1,4 @@
-"""A webhook that allows everything and remembers what it was asked, and requests that show the warnings."""
+"""A webhook that allows everything and records its requests, and requests that show the warnings."""
 
 import contextlib
 import functools

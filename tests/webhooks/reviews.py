@@ -1,4 +1,4 @@
-"""AdmissionReviews as an API server sends them, and what it does with the answers."""
+"""AdmissionReviews as an API server sends them, and its use of the answers."""
 
 import base64
 import copy

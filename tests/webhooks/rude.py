@@ -32,13 +32,13 @@ class Still:
     synced = True
 
     async def changed(self, revision: int) -> None:
-        """Never return: the revision stays what it is."""
+        """Never return: the revision does not change."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError(revision)
 
 
 async def serve() -> None:
-    """Serve until the one who started us goes away."""
+    """Serve until the parent process goes away."""
     metrics = Metrics(new_registry())
     log = logs.configure("json", "info")
     handlers = Handlers(Still(), lambda: Profile(kubernetes="1.37", rules="podium"), metrics, log)

@@ -1,7 +1,7 @@
 """`podium webhook` as users run it: a process of its own, started, awaited and stopped by tests.
 
-The one place that knows the command line and how the process says where it listens, so that tests of parity,
-faults and hostile input share how they start it and what they show when it does not come up.
+Only this module knows the command line and the process's report of its port. So tests of parity, faults and
+hostile input start it in the same way and show the same output when it does not come up.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ class Running:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now, nor can be given to a connection meanwhile."""
+    """Return a port without a listener, which no connection can get meanwhile."""
     while True:
         port = random.SystemRandom().choice(_PORTS)
         with contextlib.suppress(OSError), socket.create_server((_ADDRESS, port)):

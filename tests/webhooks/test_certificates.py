@@ -1,4 +1,4 @@
-"""Certificates as values: what is made satisfies a strict verifier, and what cannot be served is told why."""
+"""Certificates as values: new ones satisfy a strict verifier, and unusable ones get a reason."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -91,7 +91,7 @@ def test_facts_are_those_of_the_first_certificate() -> None:
 
 @dataclass
 class Bad:
-    """A pair and what is said of it."""
+    """A pair and the error about it."""
 
     pair: Pair
     want: str

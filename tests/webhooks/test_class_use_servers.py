@@ -72,7 +72,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def grant(server: Server, name: str, kind: str, whom: str) -> None:
-    """Let somebody use a class, as docs/webhooks.md has it for a default class."""
+    """Let a user use a class, as docs/webhooks.md has it for a default class."""
     page = (folder("manifests").parent / "docs" / "webhooks.md").read_text(encoding="utf-8")
     example = page.partition("```yaml\n")[2].partition("```")[0]
     edits = {"standard": name, "kind: Group": f"kind: {kind}", "system:authenticated": whom}
@@ -145,7 +145,7 @@ def create(
     *,
     namespace: str = "default",
 ) -> Answer:
-    """Write an object that names a class, or none if it is empty, as somebody; nothing is stored."""
+    """Write an object that names a class, or none if it is empty, as a user; nothing is stored."""
     where, document = made(server, what, name, namespace)
     return send(server, "POST", f"{where}?dryRun=All", document, user=user, groups=groups)
 
@@ -161,7 +161,7 @@ def made(server: Server, what: str, name: str, namespace: str = "default") -> tu
 
 
 def test_naming_a_class_takes_the_verb(server: Server) -> None:
-    """In whatever holds a class; who may use it, may name it, and no class takes nothing."""
+    """That holds for every object with a class; a user with the verb may name it; no class needs none."""
     for what in written(server):
         for user, name in (("jane", "low"), ("jane", ""), ("bob", ""), ("podium:admin", "")):
             assert create(server, what, name, user).code == 201, (what, user, name)
@@ -187,7 +187,7 @@ def test_every_template_counts(server: Server) -> None:
 
 
 def test_an_update_is_asked_for_what_it_adds(server: Server) -> None:
-    """Somebody may scale what somebody else gave a class, and take the class away, but not give another."""
+    """A user may scale another's object with a class, and remove the class, but not set another."""
     where, document = made(server, "a deployment", "high")
     assert send(server, "POST", where, document).code == 201
     path = f"{where}/x"

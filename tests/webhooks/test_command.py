@@ -1,4 +1,4 @@
-"""`podium webhook` as it is typed: what is a usage error, and what keeps it from beginning."""
+"""`podium webhook` on the command line: its usage errors, and the errors that keep it from starting."""
 
 import socket
 from pathlib import Path
@@ -36,7 +36,7 @@ USAGE = {
 
 @pytest.mark.parametrize(("arguments", "said"), USAGE.values(), ids=USAGE)
 def test_usage(arguments: list[str], said: str) -> None:
-    """Exit code 2 and one line that says what is wanted, before anything is started."""
+    """Exit code 2 and one line with the remedy, before anything is started."""
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
     assert said in result.output
@@ -44,7 +44,7 @@ def test_usage(arguments: list[str], said: str) -> None:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> str:
-    """A kubeconfig of an API server that nobody will be asked for."""
+    """Return a kubeconfig of an API server that gets no request."""
     path = tmp_path / "kubeconfig"
     path.write_text(
         "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "

@@ -60,7 +60,7 @@ def test_an_empty_list_is_answered() -> None:
     st.sampled_from((OLDER, NEWER)), st.lists(st.sampled_from((OLDER, NEWER)).flatmap(objects), max_size=3)
 )
 def test_every_stored_object_is_converted_as_convert_does(target: str, documents: list[Document]) -> None:
-    """And its metadata is what it was, but for labels and annotations: the API server checks that."""
+    """Its metadata stays, except for labels and annotations: the API server checks that."""
     response = answer(asked(target, *documents))
     assert response["result"] == {"status": "Success"}
     assert response["convertedObjects"] == [convert(document, target).document for document in documents]

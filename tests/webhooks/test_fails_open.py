@@ -1,7 +1,7 @@
 """Admission fails open only when it does not answer: the real server and handlers.
 
-An API server admits what it cannot ask about where failurePolicy is Ignore, so each refusal for size or load
-must be a review that denies, and no client may cost another its answer.
+If failurePolicy is Ignore, an API server admits every object whose call fails. So each refusal for size or
+load must be a review that denies, and no client may cost another its answer.
 """
 
 import io
@@ -36,7 +36,7 @@ CONVERT = {
 
 
 class Desk:
-    """A server of the webhook, and what it counted and logged."""
+    """A server of the webhook, with its counts and its log."""
 
     def __init__(self, served: Served, metrics: Any, said: io.StringIO) -> None:
         self.served = served
@@ -235,7 +235,7 @@ def test_a_waiting_request_holds_no_bytes() -> None:
 
 
 def test_the_waiting_room() -> None:
-    """A share for each namespace, and places for all; what is given back can be taken."""
+    """Each namespace has a share, and all have places; a released place can be taken."""
     room = Room(places=5, share=2)
     assert [room.enter("a") for _ in range(3)] == [True, True, False]
     assert [room.enter(each) for each in ("b", "c", "d", "e")] == [True, True, True, False]

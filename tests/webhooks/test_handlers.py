@@ -1,4 +1,4 @@
-"""The three handlers: what is answered, counted and logged, and what is waited for."""
+"""The three handlers: their answers, counts and log events, and their waits."""
 
 import asyncio
 import io
@@ -104,7 +104,7 @@ class Desk:
         return response(await reply)
 
     def counted(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the values of a counter by its labels, of what was counted."""
+        """Return the values of a counter by its labels."""
         return {
             tuple(sample.labels.values()): sample.value
             for family in self.registry.collect()

@@ -1,7 +1,7 @@
 """Hostile clients against a webhook process of its own: it stays up and small, and others are answered.
 
-The process is looked at from outside: each case does its worst, and in the midst of it a well-behaved client
-asks; then the process must be the same one, and hold no more memory than it is allowed to.
+The process is observed from outside. Each case does its worst, and a well-behaved client asks in the midst of
+it. Then the process must be the same one, and hold no more memory than it is allowed to.
 """
 
 import contextlib
@@ -103,7 +103,7 @@ def huge_chunked_body(victim: Victim) -> None:
 
 
 def chunks_of_a_byte(victim: Victim) -> None:
-    """Each costs a parser a hundred times what it costs the sender."""
+    """Each costs a parser a hundred times its cost for the sender."""
     head = post("/mutate", b"", Content_Length="", Transfer_Encoding="chunked")
     drowned(victim, head, b"1\r\nx\r\n" * 10_000, 200)
 

@@ -156,7 +156,7 @@ class TestAGroupIsCreated:
 
 
 class TestTheTemplate:
-    """A group takes from its template what it leaves out, before anything is defaulted."""
+    """A group takes missing fields from its template, before anything is defaulted."""
 
     @staticmethod
     def reference(version: str) -> Document:
@@ -329,7 +329,7 @@ class TestThePolicyThatV1alpha2Keeps:
 
 
 class TestWhatAnotherWebhookDid:
-    """The validating phase sees what is stored, also what was changed behind our mutating webhook."""
+    """The validating phase sees the stored object, also changes behind our mutating webhook."""
 
     @pytest.mark.parametrize("field", ["priority", "preemptionPolicy"])
     def test_a_stamp_that_is_gone_is_refused(self, field: str) -> None:
@@ -464,7 +464,7 @@ class TestNativeKinds:
 
     @pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
     def test_parity_rules_are_off(self, version: str) -> None:
-        """Not even what is wrong is refused, and nothing is stamped."""
+        """Not even a wrong object is refused, and nothing is stamped."""
         for document in (
             group({"schedulingPolicy": {}, "priorityClassName": "nope", "priority": 2**31}, version),
             group({"schedulingPolicy": {"gang": {"minCount": 0}}, "priority": 5}, version),

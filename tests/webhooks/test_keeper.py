@@ -279,7 +279,7 @@ async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) 
 
 
 async def test_nothing_is_published_by_preparing(tmp_path: Path) -> None:
-    """The listener must stand before an API server is told of it."""
+    """The listener must be up before an API server learns of it."""
     cluster, serving = _Cluster(), Serving(pki.NAMES)
     replica = _Replica(tmp_path, cluster, 1, serving, _QUICK)
     await replica.keeper.prepare()
@@ -326,7 +326,7 @@ async def test_a_store_that_cannot_be_read_is_fatal_only_at_the_start(tmp_path: 
 
 @pytest.mark.parametrize("error", [PodiumError("the API server is away"), RuntimeError("a bug")])
 async def test_without_an_api_server_serving_and_renewing_go_on(tmp_path: Path, error: Exception) -> None:
-    """A leaf that is due is renewed though the bundle cannot be read; a bug is told with its traceback."""
+    """A leaf that is due is renewed though the bundle cannot be read; a bug is logged with its traceback."""
     cluster = _Cluster()
     cluster.error = error
     async with _running(tmp_path, cluster) as replica:
@@ -393,7 +393,7 @@ async def test_without_a_publisher_a_ca_about_to_expire_is_told_of_once(tmp_path
 
 
 class _Faster(FolderStore):
-    """A store where somebody else is always faster."""
+    """A store in which another writer is always faster."""
 
     async def write(self, stored: Stored, version: str) -> bool:  # noqa: ARG002 - the store's signature
         return False
@@ -444,7 +444,7 @@ async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) ->
 
 
 async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
-    """A bad one is told of; the certificates are kept meanwhile."""
+    """A bad one is logged; the certificates are kept meanwhile."""
     file = tmp_path / "client-ca.crt"
     file.write_bytes(pki.authority().certificate)
     serving = Serving(pki.NAMES, client_ca=file)

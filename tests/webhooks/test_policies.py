@@ -1,4 +1,4 @@
-"""The generated policies, without a server: which there are, and what they do."""
+"""The generated policies, without a server: their number and their effects."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_the_level_is_the_action(level: Level, action: str) -> None:
 
 
 def test_a_rule_that_is_off_has_no_policy() -> None:
-    """Nor one that nobody restricted anything by."""
+    """A restriction without entries has no policy either."""
     levels = {rule.cause.rule.id: Level.OFF for rule in OWN_RULES}
     assert by_name(Policy(levels=levels, allow=ALLOW)) == {}
     assert not any(name.startswith("class-allowed") for name in by_name(Policy()))

@@ -1,7 +1,7 @@
 """The twin on real API servers, where no webhook is registered: it answers as the webhook would have.
 
-Each object is judged by the functions that the webhook calls, then put to the server; allowed or refused,
-code, text and warnings must be equal, but for the words that name the policy.
+The webhook's functions judge each object, then the server gets it. Verdict, code, text and warnings must be
+equal, except for the words that name the policy.
 """
 
 import itertools
@@ -74,7 +74,7 @@ class Scene(NamedTuple):
     def webhook(
         self, new: Document, old: Document | None = None, namespace: str = "default", subresource: str = ""
     ) -> tuple[Document, Outcome]:
-        """Have the webhook judge it: the object as it leaves the mutating one, and what is said of that."""
+        """Return the object as it leaves the mutating webhook, and the verdict on it."""
         by = profile(self.server.release.minor, "podium", policy=self.policy)
         state = State(native_served=True)
         for each in CLASSES:
@@ -353,7 +353,7 @@ def knows_kinds(server: Server, kinds: set[str]) -> None:
 
 
 def checked(server: Server) -> dict[str, str]:
-    """Return the type check's warnings of every policy whose present generation it has seen."""
+    """Return the type check's warnings of every policy that it has seen in the current generation."""
     where = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     return {
         each["metadata"]["name"]: str(each["status"]["typeChecking"].get("expressionWarnings", ""))

@@ -48,7 +48,7 @@ def publisher(odd: Odd) -> Publisher:
 
 @pytest.mark.parametrize("status", [{}, {"conditions": None}, {"conditions": []}])
 async def test_a_custom_resource_that_is_never_served_is_told(status: dict[str, Any]) -> None:
-    """And nothing is registered before: the API server would ask about kinds that nobody can write."""
+    """No webhook is registered before: the API server would ask about kinds that cannot be written."""
     metadata = {"name": "x", "resourceVersion": "1"}
     odd = Odd({"kind": "CustomResourceDefinition", "metadata": metadata, "spec": {}, "status": status})
     with pytest.raises(PodiumError, match="not served 30 s after apply: see its conditions"):

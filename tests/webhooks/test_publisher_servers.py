@@ -45,7 +45,7 @@ def used(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def server(used: Server) -> Iterator[Server]:
-    """A server where nobody is registered."""
+    """Yield a server without a registration."""
     yield used
     until(lambda: all(send(used, "DELETE", place).code == 404 for place in PLACES), "everything to be gone")
 
@@ -187,7 +187,7 @@ def install(server: Server, *, conversion: bool = True) -> None:
 
 
 async def test_by_service_nothing_is_made(server: Server, connection: Connection, bundle: bytes) -> None:
-    """Nothing there, or a part only: what is there gets the bundle, and the error names the rest."""
+    """With no webhook or only some, those that exist get the bundle, and the error names the rest."""
     ours = publisher(connection, BY_SERVICE)
     assert not await ours.published(bundle)
     with pytest.raises(PodiumError, match="not found, so no webhook is registered: apply manifests/webhooks"):
@@ -251,7 +251,7 @@ async def test_by_service_what_is_not_converted_stays_so(
 
 
 def without_bundle(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a registration without what writing the bundle changes."""
+    """Return a registration without the fields that writing the bundle changes."""
     for name in ("managedFields", "resourceVersion", "generation"):
         del document["metadata"][name]
     document.pop("status", None)

@@ -1,4 +1,4 @@
-"""AdmissionReview on the wire: what is read of it, what is refused, what an answer says."""
+"""AdmissionReview on the wire: the fields read, the requests refused, the fields of an answer."""
 
 import json
 from typing import Any
@@ -138,7 +138,7 @@ class TestReading:
         assert set(ask(phase, document).response) == {"uid", "allowed"}
 
     def test_a_key_that_stands_twice_counts_the_last_time(self) -> None:
-        """As encoding/json has it, so that nobody is judged by another value than is stored."""
+        """encoding/json takes the last one, too, so the value judged is the value stored."""
         body = json.dumps(asked(pod(priority=1))).replace('"priority": 1', '"priority": 1, "priority": 2')
         assert read(body.encode()).request.object["spec"] == {"priority": 2}
 

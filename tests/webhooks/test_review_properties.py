@@ -213,7 +213,7 @@ EDITS: dict[str, st.SearchStrategy[Any]] = {
 def test_both_phases_say_of_an_update_what_admit_says(
     old: Document, edit: Document, gone: set[str], by: Profile
 ) -> None:
-    """Some fields of what is stored are changed, others left out."""
+    """The update changes some stored fields and omits others."""
     spec = {field: value for field, value in {**old["spec"], **edit}.items() if field not in gone}
     sent = {**old, "spec": spec}
     whole = review(Request(operation=Operation.UPDATE, object=sent, old=old), WORLDS[True], by)

@@ -1,8 +1,8 @@
 """Replicas that share a store, interleaved at every await, stopped, killed and restarted at any of them.
 
 Each replica is the real Keeper over the real rotation; the store, the API server and the clock are a model.
-The one invariant: whatever certificate a replica presents, as long as it has not expired, was signed by a CA
-in every bundle that an API server may hold, which is any that was published within the last grace period.
+The one invariant concerns any certificate that a replica presents and that has not expired. A CA in every
+bundle that an API server may hold signed it, which is any bundle published within the last grace period.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ class _Store:
 
 
 class _Publisher:
-    """Writes over what it read, as the real one does by resourceVersion."""
+    """Overwrites the version it read, as the real one does by resourceVersion."""
 
     def __init__(self, world: _World) -> None:
         self._world = world
@@ -303,7 +303,7 @@ def test_no_api_server_ever_meets_a_leaf_it_cannot_verify(moves: list[tuple[str,
 @settings(max_examples=_EXAMPLES // 20)
 @given(_moves)
 def test_left_in_peace_a_rotation_completes(moves: list[tuple[str, int, int]]) -> None:
-    """After anything, with one replica gone for good, the others replace the CA and serve what is valid."""
+    """After any history, with one replica gone for good, the others replace the CA and serve valid leaves."""
     world = _World()
     for move in [*moves, ("kill", 3, 0)]:
         _move(world, *move)

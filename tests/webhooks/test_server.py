@@ -31,7 +31,7 @@ PIECE = 64 << 10
 
 
 class Desk:
-    """Handlers: one that echoes, one that waits until it is told, one that fails, one that says much."""
+    """Handlers: one that echoes, one that waits for a signal, one that fails, one with a long answer."""
 
     def __init__(self) -> None:
         self.asked: list[Ask] = []
@@ -528,7 +528,7 @@ def test_handshakes_are_bounded(serve: Serve) -> None:
 
 
 def test_who_does_not_read_holds_little(serve: Serve) -> None:
-    """An answer is handed over as it is read, what is left counts, and its deadline is the end of it."""
+    """An answer is handed over as it is read, the rest counts, and its deadline is the end of it."""
     served = serve()
     with served.peer() as deaf, served.peer() as other:
         deaf.send(get("/much?timeout=300ms") * 100)
@@ -564,7 +564,7 @@ def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
-    """It is told, and nothing is handled but what anybody may ask."""
+    """The client is told, and only requests open to every client are handled."""
     served = serve(accepts=lambda peer: peer.version() == "SSLv3")
     with served.peer() as peer:
         assert peer.ask(post("/anybody")).status == 200
@@ -650,7 +650,7 @@ def test_mangled_requests_leave_nothing_behind(serve: Serve) -> None:
 
 
 class TestDraining:
-    """SIGTERM: all who route to us hear of it, nobody's request is lost, then all is closed."""
+    """SIGTERM: all clients that route to us learn of it, no request is lost, then all is closed."""
 
     def test_serves_on_and_closes_each_connection_with_its_next_answer(self, serve: Serve) -> None:
         served = serve()

@@ -1,4 +1,4 @@
-"""Serving over real handshakes: what is swapped, what stays, and who may call."""
+"""Serving over real handshakes: the certificates swapped, those kept, and the clients admitted."""
 
 import asyncio
 import contextlib
@@ -112,7 +112,7 @@ class _Clients:
 
 @pytest.mark.parametrize("version", BOTH_VERSIONS)
 async def test_with_a_client_ca_only_its_clients_are_welcome(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    """A stranger's certificate ends the handshake; who shows none may ask for conversions only."""
+    """A stranger's certificate ends the handshake; a client without one may request conversions only."""
     clients = _Clients(tmp_path)
     stranger = tmp_path / "stranger"
     stranger.mkdir()
@@ -178,7 +178,7 @@ def test_a_client_name_needs_a_ca() -> None:
 
 
 async def test_a_listener_is_proven_by_a_ca_and_a_name(tmp_path: Path) -> None:
-    """Neither another CA's, nor another name's, nor nobody; one that wants a client certificate is."""
+    """Another CA, another name or no listener fails; a listener that requires a client certificate passes."""
     serving, _ = _serving()
     async with pki.listening(serving) as port:
         address = ("127.0.0.1", port)

@@ -18,7 +18,7 @@ from podium.schedulerplugin.preemption.outcome import (
 
 
 def group(name: str, pods: int, *, namespace: str = "team-b", violates: bool = False) -> UnitVerdict:
-    """Make a group of priority 100 whose pods stand on nodes of their own."""
+    """Return a group of priority 100 whose pods are on nodes of their own."""
     members = tuple(UnitPod(f"{name}-{each}", f"node-{each}") for each in range(pods))
     return UnitVerdict(
         kind="PodGroup",

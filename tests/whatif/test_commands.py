@@ -186,7 +186,7 @@ def test_time_of_the_plan(podium: Podium, text: str, arguments: Sequence[str], s
 
 
 def test_added_objects_are_planned_for(podium: Podium) -> None:
-    """The one target of --add needs no name; what it brings is there beside the cluster."""
+    """The one target of --add needs no name; its objects are planned beside the cluster's."""
     gold = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 7\n"
     named = [
         text.replace("priority: 7", "priority: 7\n  priorityClassName: gold") for text in (GROUP, MEMBER)
@@ -222,7 +222,7 @@ def test_several_targets_of_add_are_listed(podium: Podium) -> None:
 
 
 def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:
-    """--victim finds what it means; where both exist --kind says."""
+    """--victim finds the object by its name; where both exist --kind decides."""
     member = pod("ring", 1, 7, "n1", extra="  schedulingGroup: {podGroupName: ring}")
     cluster = file(NODE + GROUP + member)
     assert podium("-f", cluster, "--victim", "a/ring").code == 2
@@ -427,7 +427,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Server]:
-    """Start a server whose nodes are this module's."""
+    """Yield a server whose nodes are this module's."""
     with exclusive(RELEASES["1.37"]) as server:
         yield server
 

@@ -43,7 +43,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_outcome_and_semantics_is_documented() -> None:
-    """Each stands in the text as the wire has it."""
+    """Each is in the text as the wire has it."""
     for name in (*Outcome, *Semantics):
         assert f"`{name}`" in DOCS
 

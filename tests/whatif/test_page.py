@@ -41,7 +41,7 @@ def test_page_is_whole_and_loads_nothing(report: WhatIf) -> None:
 
 
 def test_victims_are_struck_out_on_their_node() -> None:
-    """Each node shows who comes in, who is struck out and who stays; no other nodes."""
+    """Each node shows the pods that come in, are struck out and stay; no other nodes are shown."""
     reader = Reader(page.whatif_page(sample.costly(), MADE))
     assert reader.texts["h3"] == ["node-0", "node-1", "node-2", "node-3"]
     # The first of each is the key.

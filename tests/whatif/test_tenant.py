@@ -1,4 +1,4 @@
-"""`--tenant`: whatever the plan speaks of, no format names another namespace or what is in it."""
+"""`--tenant`: no format of any plan names another namespace or its objects."""
 
 import json
 from collections.abc import Sequence
@@ -265,7 +265,7 @@ def test_others_are_uids(
 
 
 def test_without_a_tenant_they_are_named(podium: Podium) -> None:
-    """The cases are about something: without --tenant every foreign name of theirs that matters is told."""
+    """The cases have foreign names: without --tenant every one that matters is shown."""
     objects, arguments, _ = CASES["a budget that spares"]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     text = podium("-f", file(json.dumps(listed), "c.json"), *arguments).stdout
@@ -285,7 +285,7 @@ def test_an_object_without_uid_has_none(podium: Podium) -> None:
 
 
 def test_a_tenant_is_offered_its_own(podium: Podium) -> None:
-    """A user who names no preemptor sees the tenant's pending pods alone."""
+    """If no preemptor is named, the tenant's pending pods alone are shown."""
     objects = [node("n1"), pod("quartz", "xenon", "7"), MINE]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     run = podium("-f", file(json.dumps(listed), "c.json"), "--tenant", "us")

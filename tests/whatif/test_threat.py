@@ -1,4 +1,4 @@
-"""The other direction: what is said to evict a unit does so in the engine's plan, and nothing else does."""
+"""The other direction: preemptors that the report names evict a unit in the engine's plan; no others do."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def budget(name: str, allowed: int, app: str = "web") -> PodDisruptionBudget:
 
 
 def test_a_lone_pod_is_taken_one_priority_above_its_own() -> None:
-    """The integer is the pod's and one more; the room is what is free, and what it holds beside."""
+    """The integer is the pod's plus one; the room is the free room and the pod's own."""
     found = threatened(node(cpu=4), pod("low", 3, 7, node="n1", ago=60))
     assert (found.minimal, found.later, found.protection) == (8, 8, "")
     (room,) = found.rooms
@@ -141,7 +141,7 @@ def test_tolerations(said: dict[str, Any], status: dict[str, Any], minimal: int,
 
 
 def test_a_class_that_never_preempts_threatens_nobody() -> None:
-    """Classes at or above the integer are told, lowest first, the system's always, Never's not."""
+    """Classes at or above the integer are listed, lowest first, the system's always, Never's not."""
     found = threatened(
         node(),
         priority_class("high", 9),

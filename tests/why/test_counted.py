@@ -1,4 +1,4 @@
-"""The integers that are told are those that the engine goes by."""
+"""The integers that the command shows are those that the engine uses."""
 
 from datetime import UTC, datetime
 

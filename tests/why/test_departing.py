@@ -214,7 +214,7 @@ def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
 
 
 def test_a_groups_own_condition_outlives_its_pods(podium: Podium) -> None:
-    """The group is there, its pods are gone: it says for whom."""
+    """The group is there, its pods are gone: the condition names the preemptor."""
     message = BY_PODIUM.replace("pod (", "podgroup (")
     ring = group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
     told = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json
@@ -236,7 +236,7 @@ def test_groups_that_went_twice_are_two(podium: Podium) -> None:
 
 
 def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
-    """A pod that was made anew under its name, and others of the same Job, are not the pod itself."""
+    """A pod that was recreated under its name, and others of the same Job, are not the pod itself."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
     job = {"kind": "Job", "name": "train", "uid": "j"}
     objects = [
@@ -253,7 +253,7 @@ def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
 
 
 def test_what_was_only_observed_is_no_end(podium: Podium) -> None:
-    """Under preemption: observe nobody went, and what a shadow planned is not told at all."""
+    """Under preemption: observe no pod was evicted, and a shadow's plan is not shown at all."""
     objects = [
         pod("x", node="n1"),
         record(
@@ -281,7 +281,7 @@ def test_a_taint_that_went_is_no_end(podium: Podium) -> None:
 
 
 def test_what_was_preempted_for_it(podium: Podium) -> None:
-    """By the records, in numbers; nobody's name."""
+    """The records give numbers, without names."""
     objects = [
         group("ring", least=1),
         pod("x", group="ring", node="n1", priority=5),

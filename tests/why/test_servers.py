@@ -53,7 +53,7 @@ def yard(both: World) -> Iterator[Yard]:
 
 
 def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path | None = None) -> Any:
-    """Ask about one, as the administrator or as somebody."""
+    """Ask about an object, as the administrator or as another user."""
     run = podium(kind, name, "--kubeconfig", str(kubeconfig or server.kubeconfig), "-o", "json")
     assert run.code == 0, run.stderr
     return run.json
@@ -103,7 +103,7 @@ def recorded(yard: Yard) -> bool:
 
 @pytest.mark.parametrize(("scheduler", "by"), [("podium-scheduler", "Podium"), (OTHER, "KubeScheduler")])
 def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
-    """While it is leaving, and when it has gone; for whom is known by name."""
+    """While it is leaving, and when it has gone, the preemptor is known by name."""
     node = preempted(yard, scheduler)
     yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
     sources = ["condition", "event"]
@@ -168,9 +168,9 @@ def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
 
 @pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
 def test_who_waits_for_room_is_told_the_same_of_a_dump(podium: Podium, yard: Yard, scheduler: str) -> None:
-    """The scheduler's words, and the outcome of a plan.
+    """The answer has the scheduler's words, and the outcome of a plan.
 
-    Only a group tells of a dump that its cluster serves the Workload API, and so whose rules decide.
+    In a dump, only a group shows that its cluster serves the Workload API, and so which rules decide.
     """
     yard.group("ring", 5, 3)
     yard.node("n0")

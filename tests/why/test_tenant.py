@@ -30,7 +30,7 @@ UID = uid_of("walrus").replace("walrus", "7")
 
 
 def foreign(**rest: Any) -> dict[str, Any]:
-    """Name a preemptor of another namespace, whose UID tells nothing."""
+    """Return a preemptor of another namespace, whose UID reveals nothing."""
     return party("Pod", "xenon", "walrus", priority=9) | {"uid": UID} | rest
 
 

@@ -1,4 +1,4 @@
-"""Each kind of waiting is told by its name, in the words of who knows, with what to do."""
+"""Each kind of waiting has a name, the words of its source, and a remedy."""
 
 from typing import Any
 
@@ -177,7 +177,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
-    """The causes in order; the first says what it is and what to do, and the summary says the same."""
+    """The causes are in order; the first has its name and a remedy, and the summary agrees."""
     objects, asked, causes, message, fix = case
     run = podium(*asked.split(), "-f", file([*objects, node()]), "-o", "json")
     assert run.code == 0, run.stderr
@@ -191,7 +191,7 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
 
 @pytest.mark.parametrize("asked", ["pod a/x", "group a/ring"])
 def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, asked: str) -> None:
-    """Nothing is concluded from what is not in the input, and it is named."""
+    """Missing input allows no conclusion, and it is named."""
     objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
     told = podium(*asked.split(), "-f", file(objects), "-o", "json").json
     assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotRead"]
@@ -254,7 +254,7 @@ PLANS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 def test_what_it_would_take(
     podium: Podium, objects: list[dict[str, Any]], outcome: str, message: str
 ) -> None:
-    """The engine of `podium whatif` says it, of who waits for nothing but room."""
+    """The engine of `podium whatif` answers, for a preemptor that waits for nothing but room."""
     told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
     assert told["prospect"]["outcome"] == outcome
     assert message in told["prospect"]["message"]

@@ -1,4 +1,4 @@
-"""`python -m tools.docs` writes anew what in docs/ is made from the code; a test keeps it fresh."""
+"""`python -m tools.docs` writes the generated parts of docs/ from the code; a test keeps them current."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,10 @@ _PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def _placed(made: Callable[[], str], text: str) -> str:
-    """Put what is made where a page has its place marked. Raises ValueError: it has none, or several."""
+    """Insert the generated text where a page has its place marked.
+
+    Raises ValueError: it has none, or several.
+    """
     part = f"\n{made()}\n"
     written, count = _PLACE.subn(lambda _: part, text)
     if count != 1:

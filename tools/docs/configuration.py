@@ -1,8 +1,8 @@
 """The reference of docs/configuration.md: files, options, labels, annotations and the environment.
 
-Fields and their words come from the models that read the files, options from the commands, keys of labels and
-annotations from the constants by which the code knows them. Of the environment only the words stand here; a
-test finds which variables the code asks for.
+Fields and their descriptions come from the models that read the files, options from the commands. Keys of
+labels and annotations come from the constants by which the code knows them. Of the environment only the
+descriptions are here; a test finds the variables that the code reads.
 """
 
 import json
@@ -26,7 +26,7 @@ PROCESSES = ("webhook", "controller", "scheduler")
 
 
 class File(NamedTuple):
-    """A kind of file: who reads it, its model, and the models of its parts by the field that holds them."""
+    """A kind of file: its reader, its model, and the models of its parts by the field that holds them."""
 
     read_by: str
     model: type[Strict]

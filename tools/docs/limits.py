@@ -1,7 +1,7 @@
 """The tables of docs/limits.md: bounds as the code has them, and figures as bench/RESULTS.md has them.
 
-A figure is copied by its section and name, so that a page cannot keep one that was measured anew, and a bound
-is read where it holds.
+A figure is copied by its section and name, so that a page cannot keep an outdated one. A bound is read where
+it holds.
 """
 
 import re

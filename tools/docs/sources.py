@@ -60,7 +60,7 @@ def constants(module: str, source: str) -> Iterator[Constant]:
 
 
 def _comment(lines: list[str], at: int) -> str:
-    """Return the comment above a line; of lines without a gap the first one's is said of all."""
+    """Return the comment above a line; in lines without a gap the first one's covers all."""
     while at and re.match(r"\w", lines[at - 1]):
         at -= 1
     said: list[str] = []

@@ -138,7 +138,7 @@ def good_gangs(shape: Shape) -> Iterator[Manifest]:
 
 
 def services() -> Iterator[Manifest]:
-    """Make what is not a gang: inference Deployments, a platform agent, and a budget."""
+    """Yield the objects that are no gang: inference Deployments, a platform agent, and a budget."""
     for index in range(6):
         spec = pod_spec(gpus=1, class_name="production")
         yield deployment("inference", f"model-{index}", 8, spec)

@@ -1,10 +1,10 @@
-"""Take the dumps of examples/ anew: real control planes, real controllers, `kubectl get` and nothing edited.
+"""Take the dumps of examples/: real control planes, real controllers, `kubectl get` and nothing edited.
 
     python -m tools.examples.take            # all of them, about five minutes
 
-Each cluster is brought up with `podium cluster up` (200 nodes played by kwok, the real scheduler and
-controllers), the stages of `scenario.py` are applied one after another, and what kubectl prints of the
-settled cluster is compressed as it is.
+Each cluster is started with `podium cluster up` (200 nodes played by kwok, the real scheduler and
+controllers), the stages of `scenario.py` are applied one after another, and kubectl's output for the settled
+cluster is compressed as it is.
 """
 
 import gzip

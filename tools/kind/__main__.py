@@ -1,7 +1,7 @@
 """Podium in a kind cluster, from a checkout to ready: `make kind`, or `python -m tools.kind --help`.
 
-What is there already is used again, so a second run brings a changed image into the same cluster.
-The programs say what goes wrong in their own words; this one says which is missing, and which step failed.
+Existing clusters are used again, so a second run brings a changed image into the same cluster. The programs
+report failures in their own words; this one names the missing program, or the failed step.
 """
 
 import argparse

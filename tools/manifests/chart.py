@@ -1,10 +1,10 @@
-"""The Helm chart, worked out from what kustomize builds, so that there is one source of what is installed.
+"""The Helm chart, worked out from kustomize's builds, so that there is one source of the install.
 
-A build without any toggle is compared with one build for each toggle: a document that only the latter has
-stands in an `if`, and so do the lines in which a document differs. The few values that are no toggles are
-holes in known lines. Templates use what Go's text/template has, and of Helm's own functions only `fail` and
-`toJson`, so a test can fill them with that very library. What a person writes goes through `toJson`: else
-"12" would be a number to YAML, and a million, which Helm has as a float, 1e+06.
+A build without any toggle is compared with one build for each toggle. A document that only the latter has is
+in an `if`, and so are the lines in which a document differs. The few values that are no toggles are holes in
+known lines. Templates use the functions of Go's text/template, and of Helm's own only `fail` and `toJson`, so
+a test can fill them with that very library. A user's value goes through `toJson`: else "12" would be a number
+to YAML, and a million, which Helm has as a float, 1e+06.
 """
 
 import difflib
@@ -136,7 +136,7 @@ def templates(plain: str, variants: Mapping[str, str]) -> dict[str, str]:
 
 
 def values(schema: Mapping[str, Any]) -> str:
-    """Return values.yaml: the defaults that the schema names, below what it says of them."""
+    """Return values.yaml: the schema's default values, each below its description."""
     parts = []
     for name, about in schema["properties"].items():
         written = yaml.safe_dump({name: _default(about)}, sort_keys=False)
@@ -191,7 +191,7 @@ def _filled(each: Identity, text: str) -> str:
 
 
 def _merged(off: str, on: str, condition: str) -> Iterator[str]:
-    """Yield lines of two texts as one, with what differs between if and else."""
+    """Yield lines of two texts as one, with the differences between if and else."""
     old, new = off.splitlines(keepends=True), on.splitlines(keepends=True)
     for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":

@@ -1,7 +1,7 @@
-"""Grafana's dashboard, by the questions that somebody asks at night, and what Grafana wants around them.
+"""Grafana's dashboard, by the questions of an operator at night, and the fields that Grafana wants.
 
-Grafana's JSON says where each panel lies and repeats its data source with every query, so it is no place to
-read or change a question in: this table is.
+Grafana's JSON holds the position of each panel and repeats its data source with every query, so it is no
+place to read or change a question in: this table is.
 """
 
 import json
@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 8, 8
 
 
 class Panel(NamedTuple):
-    """A picture: its title, what it means, its unit by Grafana's names, and queries by their legends."""
+    """A picture: its title, its meaning, its unit by Grafana's names, and queries by their legends."""
 
     title: str
     says: str

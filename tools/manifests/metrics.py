@@ -24,7 +24,7 @@ _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_
 
 
 class Series(NamedTuple):
-    """A metric of a process: the name of its family, its type, its labels and what it says."""
+    """A metric of a process: the name of its family, its type, its labels and its description."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ class Series(NamedTuple):
 
 
 class _Listing(CollectorRegistry):
-    """A registry that remembers who registered."""
+    """A registry that remembers its collectors."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Write manifests/rendered and the chart anew: `python -m tools.manifests.render`.
+"""Write manifests/rendered and the chart: `python -m tools.manifests.render`.
 
-Needs kubectl on the PATH, or where KUBECTL says. What is checked in can be applied as it is, by kubectl and
-by Helm, without kustomize; a test builds it again and compares.
+Needs kubectl on the PATH, or where KUBECTL says. The checked-in files can be applied as they are, by kubectl
+and by Helm, without kustomize; a test builds them again and compares.
 """
 
 import os
@@ -58,7 +58,7 @@ def files(kubectl: str) -> dict[str, str]:
 
 
 def build(kubectl: str, folder: Path) -> str:
-    """Run `kubectl kustomize` on a folder; what it complains of goes to stderr."""
+    """Run `kubectl kustomize` on a folder; its complaints go to stderr."""
     done = subprocess.run([kubectl, "kustomize", str(folder)], stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 

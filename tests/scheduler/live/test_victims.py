@@ -47,7 +47,7 @@ def test_the_nomination_is_in_the_status_while_the_victims_go(yard: Yard) -> Non
 
 
 def test_a_victim_that_takes_its_time(yard: Yard) -> None:
-    """Its room is reserved and nobody else goes, though there are others; who comes later has to wait."""
+    """Its room is reserved and no other pod is evicted, though others exist; later preemptors wait."""
     yard.nodes(2)
     yard.pod("low-0", 4, 1, node="n0", metadata=STAYS)
     yard.pod("mid", 4, 3, node="n1", metadata=STAYS)
@@ -152,7 +152,7 @@ def test_budgets_choose_the_node(yard: Yard) -> None:
 
 
 def test_a_toleration_that_expires(yard: Yard) -> None:
-    """The victim is safe for three seconds from when it was scheduled, and then not; nobody has to ask."""
+    """The victim is safe for three seconds from when it was scheduled, and then not, without a request."""
     name = f"{yard.name}-patient"
     tolerant_class(yard.server, name, 1, minimum=8, seconds=3)
     yard.nodes(1)
@@ -246,7 +246,7 @@ def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
 
 
 def test_a_mark_that_a_tenant_wrote_frees_nothing_and_kills_nobody(yard: Yard) -> None:
-    """The condition is a hint; who may write a pod's status can neither evict with it nor get room."""
+    """The condition is a hint: the right to write pod status neither evicts with it nor makes room."""
     yard.nodes(2)
     yard.pod("equal", 4, 5, node="n0")
     yard.pod("low", 4, 1, node="n1")
