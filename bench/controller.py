@@ -38,7 +38,7 @@ STORM_SECONDS = 10.0
 IDLE_SECONDS = 30.0
 _CALM_SECONDS = 120.0
 _GLANCE_SECONDS = 0.5
-# What a new leader is given to look at every group.
+# The time in which a new leader looks at every group.
 _REST_SECONDS = 15.0
 _PODIUM = str(Path(sys.executable).with_name("podium"))
 _LEASE = "podium-controller"

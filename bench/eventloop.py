@@ -154,7 +154,7 @@ async def _until(session: aiohttp.ClientSession, method: str, count: int) -> Non
 
 
 async def _add_apart(session: aiohttp.ClientSession) -> None:
-    """Create pods whose terms tell other pods of the cluster apart."""
+    """Create pods with terms that distinguish other pods of the cluster."""
     for at in range(APART):
         values = [str(each) for each in range(at * NAMED, (at + 1) * NAMED)]
         named = {"key": POD_INDEX, "operator": "In", "values": values}

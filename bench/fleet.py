@@ -28,7 +28,7 @@ NAMESPACES = 50
 MEMBERS = 10
 # One of so many groups has a pod of another class.
 DIVERGENT_EVERY = 10
-# What etcd takes in one transaction: 128 operations, 1.5 MB.
+# etcd's limits for one transaction: 128 operations, 1.5 MB.
 _TOGETHER = 100
 _PATIENCE_SECONDS = 300.0
 _GRACE_SECONDS = 2.0

@@ -28,7 +28,7 @@ def following(state: State) -> Engine:
     for for_group in (False, True):
         engine.units(for_group=for_group, now=int(scene.NOW.timestamp()))
     state.observe(engine.apply)
-    # A process that lives on has the collector leave alone what it has read.
+    # In a long-lived process the collector leaves the objects alone that it has read.
     gc.collect()
     gc.freeze()
     return engine

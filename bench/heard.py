@@ -105,7 +105,7 @@ class Heard:
             body = await connection.get(PODS, limit="1")
             version = msgspec.json.decode(body, type=_List).metadata.resourceVersion
             decoder = msgspec.json.Decoder(_Line)
-            # An API server ends the watch of who is slow to take events; it may come back where it was.
+            # An API server ends the watch of a slow client, which may continue where it was.
             while True:
                 query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
                 async for line in connection.lines(PODS, silence=3600.0, **query):

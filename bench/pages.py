@@ -40,7 +40,7 @@ class Size(NamedTuple):
     waiting_pods: int = 34
 
 
-# What is asked for in turn, and what that shows.
+# The requests in turn, and the page that each shows.
 PAGES = {
     "the first overview": "/",
     "a further one": "/?state=waiting",

@@ -33,7 +33,7 @@ from podium import data
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
-# Who is left pending for so long while nothing happens to any pod is given up.
+# The bench gives up on pods that stay pending for so long while no pod changes.
 PATIENCE_SECONDS = 90.0
 MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
 _NOTE = f"""
@@ -72,10 +72,10 @@ class Contest:
     def __init__(self, server: Server, nodes: int) -> None:
         self._server = server
         self._field = Field(server, nodes)
-        # Podium writes down what it evicts, too.
+        # Podium records its evictions, too.
         records = data.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
-        # A server takes a second for the first list of a new kind, and asks whoever wants it to come back.
+        # A server takes a second for the first list of a new kind, and tells clients to come back.
         server.kubectl("get", "preemptionrecords.scheduling.podium.dev")
         self._serials = itertools.count()
 

@@ -5,12 +5,12 @@ import sys
 
 from hypothesis import settings
 
-# As wide as where no terminal says, whoever runs the tests: a worker of xdist is told 80.
+# The width without a terminal, for every runner: xdist tells its workers 80.
 os.environ["COLUMNS"] = "100"
 
-# Where the environment says otherwise, as in many images, every worker and each of hundreds of processes of
-# Podium compiles its modules anew: 23 s of processor time instead of 11 to collect, 1.9 instead of 1.3 to
-# start a scheduler.
+# If the environment forbids bytecode, as many images do, every worker and each of hundreds of processes of
+# Podium compiles its modules again. That takes 23 s of processor time instead of 11 to collect, 1.9 instead
+# of 1.3 to start a scheduler.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

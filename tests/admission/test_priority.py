@@ -75,7 +75,7 @@ def test_effective_policy(policy: str | None, want: str) -> None:
 
 
 MINIMUM, SECONDS = "minimum-preemptable-priority", "toleration-seconds"
-# What counts for an annotation that does not parse.
+# The value used for an annotation that does not parse.
 HIGHEST = 1_000_000_001
 
 

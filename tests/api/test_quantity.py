@@ -13,7 +13,7 @@ from tests.fixtures.servers import Server
 from podium.api.core import RawQuantity
 from podium.api.quantity import MAX_TEXT, MAX_UNITS, QuantityError, Scale, canonical, parse
 
-# text, what a server stores, nano units
+# text, the stored text, nano units
 TABLE: list[tuple[str, RawQuantity, str, int]] = [
     ("one", "1", "1", 10**9),
     ("milli", "500m", "500m", 500 * 10**6),

@@ -60,7 +60,7 @@ def test_a_pod_joins_its_gang(pod: Document, group: str, scheduled: bool) -> Non
     assert "warnings" not in answer.response
     scheduler = "podium-scheduler" if scheduled else "default-scheduler"
     assert answer.patched == altered(pod, labels={GROUP_LABEL: group}, schedulerName=scheduler)
-    # Whoever is asked again has nothing to add.
+    # A second call has nothing to add.
     assert joined(answer.patched, scheduled=scheduled).verdict.patch == []
 
 

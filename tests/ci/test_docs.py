@@ -1,4 +1,4 @@
-"""docs/ci.md and examples/ci: fields are documented, and recipes do what they say."""
+"""docs/ci.md and examples/ci: fields are documented, and recipes work as described."""
 
 import json
 import re
@@ -24,7 +24,7 @@ WORKFLOW = yaml.safe_load((EXAMPLE / "workflow.yaml").read_text("utf-8"))
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 PRE_COMMIT = yaml.safe_load((EXAMPLE / "pre-commit-config.yaml").read_text("utf-8"))
 
-# What pre-commit knows of a hook (pre-commit.com, "Creating new hooks"), as far as ours may use it.
+# pre-commit's keys of a hook (pre-commit.com, "Creating new hooks"), as far as ours may use them.
 HOOK_KEYS = {"id", "name", "entry", "language", "files", "types_or", "pass_filenames", "description"}
 # A manifest with a class that is nowhere: a mistake of today.
 MISTAKE = """\

@@ -267,7 +267,7 @@ def test_podiums_v1alpha2_keeps_what_it_cannot_say_in_one_annotation() -> None:
     kept = converted.document["metadata"]["annotations"]
     assert kept == {KEPT: '{"podGroupTemplates":{"a":{"preemptionPolicy":"Never"}}}'}
     assert converted.document["spec"]["podGroupTemplates"] == [{"name": "a"}, {"name": "b"}]
-    # By name: whoever edits the v1alpha2 file may move templates about.
+    # By name, since a user who edits the v1alpha2 file may reorder templates.
     converted.document["spec"]["podGroupTemplates"].reverse()
     restored = convert(converted.document, STORED).document
     assert restored["spec"]["podGroupTemplates"] == document["spec"]["podGroupTemplates"][::-1]

@@ -617,7 +617,7 @@ UPDATES = [
     ),
 ]
 
-# What a Go type refuses while decoding (400) a schema refuses while validating.
+# A value that a Go type refuses while decoding (400), a schema refuses while validating.
 MIN_COUNT_TEXT = {"gang": {"minCount": "1"}}
 TYPES = [
     Case(

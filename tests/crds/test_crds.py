@@ -11,7 +11,7 @@ from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.data import folder
 from podium.documents.yamldoc import load_all
 
-# What an install applies.
+# The definitions that an install applies.
 ALL = [*crds.crds(), crds.records()]
 SERVED = [
     (crd["spec"]["names"]["kind"], version["name"], version)

@@ -92,7 +92,7 @@ def causes(answer: dict[str, Any]) -> Causes:
     return sorted(
         (cause["field"], cause["message"])
         for cause in given
-        # A hint that more may be wrong, beside a cause that says what.
+        # A hint that more may be wrong, beside a cause that names the fault.
         if "some validation rules were not checked" not in cause["message"]
     )
 

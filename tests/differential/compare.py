@@ -30,7 +30,7 @@ class Difference(NamedTuple):
     what: str
     server: Any
     ours: Any
-    explained: str | None  # by what in docs/differences.md
+    explained: str | None  # the heading in docs/differences.md
 
 
 class Compared(NamedTuple):

@@ -12,7 +12,7 @@ from tests.differential.recording import Exchange, Op
 
 from podium.rules.admission import GENERATED_SUFFIX
 
-# What a server appends to generateName, whose start it keeps to a length that leaves room within a label.
+# The suffix a server appends to generateName; it cuts the start so that the name fits in a label.
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _GENERATED_PREFIX_LENGTH = 58
 
@@ -30,7 +30,7 @@ def _time_text(exchange: Exchange, server: Any, ours: Any) -> bool:
     return exchange.code == 400 and "parsing time" in ours and server.startswith(f"{ours}: ")
 
 
-# What follows the sentence: the server's unified diff of the pod spec as Go prints it, or our words; then
+# After the sentence comes the server's unified diff of the pod spec as Go prints it, or our words; then
 # perhaps the bracket of a list.
 _CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)\Z", re.DOTALL)
 

@@ -69,7 +69,7 @@ class Scene(NamedTuple):
 
 Defect = Callable[[Random, Scene], Sequence[Edit]]
 
-# Names: an RFC 1123 subdomain is what most must be, some a label.
+# Names: most must be an RFC 1123 subdomain, some a label.
 BAD_SUBDOMAINS = (
     *("", "Bad_Name", "a..b", "-a", "a-", "a" * 254, "a/b", None),
     *("ünï", 'quo"te', "back\\slash", "two\nlines", "\x01\x7f", "<&>", "\u2028", "\U0001f600"),
@@ -136,7 +136,7 @@ _FINALIZERS: tuple[Any, ...] = (
     "example.com/hold",
 )
 _OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "0-0", "controller": True}
-# What a client may send and the server makes anew, or keeps.
+# Fields that a client may send and the server overwrites, or keeps.
 _SERVER_FIELDS: tuple[tuple[str, Any], ...] = (
     ("uid", "someone-elses"),
     ("generation", 7),

@@ -20,7 +20,7 @@ def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bo
     """Random creates, updates and status updates have the same answer from both, or an explained one."""
     seed = new_seed()
     operations = (recording.OPERATIONS if FULL else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
-    # A server nobody else uses: a default PriorityClass changes every answer.
+    # An exclusive server: a default PriorityClass changes every answer.
     with exclusive(release, workload_api=workload_api) as server:
         recorded = driver.record(server, release.minor, seed, operations, workload_api=workload_api)
     wrong = [

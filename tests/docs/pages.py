@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-# A capital word stands for something of the reader's own, and dots for what is left out.
+# A word in capitals is the reader's own value, and dots are an omission.
 _KUBECTL = re.compile(r"`(kubectl(?:\s+(?!(?:[A-Z/]{2,}|\.\.\.)[\s`])[^\s`]+){2,})`")
 _PROGRAMS = r"(?:podium|kubectl|make|helm|kind|docker|curl|export|git|kustomize|argocd|openssl|python)"
 _TYPED = re.compile(rf"^ *(?:\$ +)?{_PROGRAMS} +[\w$~.<(-].*$", re.MULTILINE)

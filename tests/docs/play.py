@@ -20,9 +20,9 @@ from tests.fixtures.servers import Server
 from tests.fixtures.shell import run
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
-# What the page's commands find beside them.
+# The folders that the page's commands find beside them.
 _GIVEN = ("examples", "manifests")
-# These run until they are told to stop; each says at /readyz of its port that it works.
+# These run until they are stopped; each reports at /readyz of its port that it works.
 _PROCESS = re.compile(r"podium (webhook|controller|scheduler) ")
 _PORTS = {"webhook": 9090, "controller": 9091, "scheduler": 9092}
 # Podium's commands end with 3 where there is something to say.
@@ -92,7 +92,7 @@ class Play:
             return ""
         if _PROCESS.match(command.text):
             return self._process(command.text)
-        # As a reader who copies line by line: a session stops where something fails.
+        # As for a reader who copies line by line, a session stops at a failure.
         script = f"set -eu\n{command.text}" if command.session else command.text
         done = run(script, self.folder, answer=answer, **self.environ)
         usual = _FINE if command.text.startswith("podium") else (0,)

@@ -102,7 +102,7 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
     _open(cluster, 2)
     assert cluster.request("GET", _DEPLOYMENTS)[1]["items"] == []
 
-    # In v1beta1 groups can be read, whoever is gone; then back, and rules hold again.
+    # In v1beta1 groups can be read without the processes; then they return, and rules hold again.
     play.until("kubectl -n podium-system scale")
     with webhook(cluster, tmp_path / "third") as webhooks:
         podium(cluster, "install", "--mode=scheduler")
@@ -112,7 +112,7 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
         route(cluster, webhooks[0].url)
         until(lambda: "no PriorityClass" in _group(cluster, "wrong", "missing")[1], "a rule holds")
 
-    # One part alone. The webhook has ended: groups are refused, until nobody need answer.
+    # One part alone: the webhook has ended, so groups are refused until no webhook is called.
     until(lambda: "failed calling webhook" in _group(cluster, "probe")[1], "groups are refused")
     play.next()
     _open(cluster, 3)

@@ -16,7 +16,7 @@ from podium.controlplane.releases import RELEASES
 _EXAMPLES = ROOT / "examples" / "workloads"
 _FILES = {each.name: each.read_text("utf-8") for each in sorted(_EXAMPLES.iterdir())}
 _PAGE = (ROOT / "docs" / "workloads.md").read_text("utf-8")
-# What any server takes that has Podium's kinds, and what only those with groups of their own.
+# The files that any server with Podium's kinds accepts, and those for servers with groups of their own.
 _ANYWHERE = ("job.yaml", "auto.yaml", "podium.yaml")
 _NATIVE = {"1.36": "native-1.36.yaml", "1.37": "native-1.37.yaml"}
 

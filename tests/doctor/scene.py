@@ -19,7 +19,7 @@ from podium.ops.doctor.facts import Answer, Clock, Document, Facts, Installation
 DOCS = Path(__file__).parents[2] / "docs"
 NOW = datetime(2026, 11, 22, 3, 14, 15, tzinfo=UTC)
 INSTALLATION = Installation(rendered("scheduler"))
-# Nobody looks at the schemas, and they are long to copy.
+# No check reads the schemas, and they are long to copy.
 for _each in INSTALLATION.of("CustomResourceDefinition"):
     for _version in _each["spec"]["versions"]:
         del _version["schema"]

@@ -208,7 +208,7 @@ def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
             led.until(partial(_held, installed, name), f"{name} leads")
         pod = _pod_of(installed, process)
         proxy = stack.enter_context(Proxy(installed).running())
-        # API servers lead nobody to a loopback address.
+        # API servers send no request to a loopback address.
         port = process.metrics_port
         proxy.lead(f"{_PODS}/{pod}:{port}/proxy", f"http://127.0.0.1:{port}")
         code, lines = doctor(proxy.kubeconfig(tmp_path))

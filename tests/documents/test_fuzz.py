@@ -202,7 +202,7 @@ def _answer(data: bytes) -> tuple[object, object]:
     try:
         return value, read.neutral(document.read(read.type))
     except PodiumError as error:
-        # Without the place, which differs: the field and what is wrong with it.
+        # Without the place, which differs: the field and the fault.
         return value, str(error).partition(": ")[2]
 
 

@@ -99,6 +99,6 @@ def test_the_end_of_a_json_value_is_found(value: object, space: str, rest: str) 
     text = json.dumps(value)
     whole = f"{text}{space}{rest}".encode()
     if rest and not space and text[-1].isalnum():
-        return  # A number or a word and what follows are one token.
+        return  # A number or a word is one token with the text after it.
     expected = len(whole) if not rest else len(f"{text}{space}".encode())
     assert end_of_value(memoryview(b"[" + whole), 1) == expected + 1

@@ -24,7 +24,7 @@ def _list(*items: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": list(items)}
 
 
-# name, input, what is found: (origin, kind, name)
+# name, input, documents found: (origin, kind, name)
 SHAPES: list[tuple[str, bytes, list[tuple[str, str, str]]]] = [
     ("one JSON object", _json(POD), [("f, document 1", "Pod", "a")]),
     (

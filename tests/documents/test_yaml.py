@@ -1,4 +1,4 @@
-"""YAML means what it means to kubectl: a table of its answers, and kubectl itself."""
+"""YAML has kubectl's meaning: a table of its answers, and kubectl itself."""
 
 import json
 import os
@@ -192,7 +192,7 @@ def test_random_scalars_are_what_kubectl_takes_them_for(server_137: Server) -> N
             text = "".join(chooser.choice((char, char.upper())) for char in word)
         else:
             text = "".join(chooser.choices("0123456789_+-.eExXobBfF:T", k=chooser.randint(1, 7)))
-        # What a plain scalar cannot be, whatever it means.
+        # Texts that no plain scalar can be, whatever their meaning.
         if not text.endswith(":") and text not in ("-", "---", "..."):
             texts.add(text)
     ordered = sorted(texts)
@@ -201,7 +201,7 @@ def test_random_scalars_are_what_kubectl_takes_them_for(server_137: Server) -> N
     create = ("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-")
     theirs = json.loads(server_137.kubectl(*create, stdin=manifest))["probe"]
     (ours,) = load_all(manifest.encode())
-    # kubectl rounds what 64 bits do not hold; here it stays exact.
+    # kubectl rounds numbers beyond 64 bits; here they stay exact.
     different = [
         (text, mine, yours)
         for text, mine, yours in zip(ordered, ours["probe"], theirs, strict=True)

@@ -55,7 +55,7 @@ def _node_term(**term: Any) -> Document:
 WEB = {"matchLabels": {"corp.example/app": "web"}}
 TOLERATES = {"tolerations": [{"key": "corp.example/team", "value": "vision", "effect": "NoSchedule"}]}
 SPREAD = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
-# What each pending pod asks for; of the nodes a to d, a is tainted, and b holds a web pod with a host port.
+# The requests of each pending pod; of the nodes a to d, a is tainted, and b holds a web pod with a host port.
 PENDING: dict[str, Document] = {
     "plain": {},
     "tolerant": {**TOLERATES, "nodeSelector": {"corp.example/gpu": "kind-a"}},

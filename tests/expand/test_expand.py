@@ -173,7 +173,7 @@ def test_the_minor_decides_which_groups_there_are() -> None:
     assert expansion.targets == (_native("g"),)
 
 
-# What is added, and what of it waits.
+# The added objects, and those of them that wait.
 
 
 def test_a_group_with_its_pods_waits_as_one() -> None:
@@ -332,7 +332,7 @@ def test_a_namespace_says_whether_and_by_whom() -> None:
 
 
 def test_a_namespace_that_was_not_read_is_taken_to_let_them_ask() -> None:
-    """A user who may not list namespaces can still plan; the report says so."""
+    """Without the right to list namespaces a user can still plan; the report says so."""
     document = job(labels=ASKING)
     document["metadata"]["namespace"] = "u"
     state = cluster()
@@ -506,7 +506,7 @@ def test_the_order_of_the_file_does_not_matter(objects: list[Document], data: st
             assert any(labels_of(each, GROUP_LABEL) == [target.name] for each in found.values())
 
 
-# What a dump left out.
+# Parts that a dump left out.
 
 SPREAD = {
     "maxSkew": 1,

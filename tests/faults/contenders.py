@@ -24,7 +24,7 @@ from tests.reconciler.running import Controller, Place, Space, conditions, new_c
 
 from podium.service.leaserecord import Terms
 
-# A third of what an installation has.
+# A third of an installation's terms.
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
 # So long after the last change nothing is wrong any more: the lease of an installation, and 5 s.
 BOUND_SECONDS = Terms().lease_seconds + 5.0
@@ -243,7 +243,7 @@ class Storm:
                     self._change(client.request)
                     self.changes += 1
                 except (OSError, HTTPException):
-                    # The API server is away, and so is what we know: a 404 or 409 puts it right.
+                    # The API server is away, and the known state may be old: a 404 or 409 corrects it.
                     self._over.wait(0.05)
 
     def _change(self, request: Callable[..., tuple[int, Any]]) -> None:

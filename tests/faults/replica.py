@@ -46,7 +46,7 @@ def settings(wanted: Wanted) -> process.Settings:
         metrics_port=0,
         register=Endpoint(url=wanted.url),
         options=Options(failure=wanted.failure),
-        # Twenty times what the balancer takes to hear that we leave; a Service takes longer.
+        # Twenty times the balancer's delay in noticing that we leave; a Service takes longer.
         drain_seconds=2.0,
         periods=Periods(grace=timedelta(seconds=3), poll=timedelta(seconds=0.3)),
     )

@@ -47,7 +47,7 @@ def gone(contender: Contender) -> int:
 
 
 def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
-    """Its heir waits for the lease, and begins with what it finds; nothing of the dead comes after it."""
+    """The next leader waits for the lease and starts from the stored state; the dead one writes no more."""
     dead = two.leader
     heir = two.other(dead)
     assert two.done(heir) == []
@@ -115,7 +115,7 @@ def test_a_leader_that_was_paused_overwrites_nothing(two: Pair, storm: Storm) ->
     before = len(first.proxy.writes(GROUPS))
     os.kill(first.process.pid, signal.SIGCONT)
     assert gone(first) == 1
-    # At most what the system stopped between the look at the lease and the network.
+    # At most the writes that the system stopped between the check of the lease and the network.
     assert {call.code for call in first.proxy.writes(GROUPS)[before:]} <= {409}
     storm.stop()
     two.converge()

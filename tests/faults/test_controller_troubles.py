@@ -26,7 +26,7 @@ def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-# Which requests, what befalls them, and how many of them.
+# The requests, the fault that they meet, and their number.
 TROUBLES: dict[str, tuple[Where, Fault, int]] = {
     "conflicts": (STATUS, Refuse(409, "Conflict"), 10),
     "a busy server": (STATUS, Refuse(429, "TooManyRequests", retry_after=1), 10),

@@ -34,7 +34,7 @@ def test_groups_outlive_their_api(server: Server, tmp_path: Path) -> None:
     native.pod("train-0", "train", "high")
     native.pod("train-1", "train", "low")
     ours.group("tune", "high")
-    # Restarts may take longer than a lease lasts, and who loses it ends.
+    # Restarts may take longer than a lease lasts, and a process that loses it ends.
     controller = launch(server.kubeconfig, tmp_path / "controller", None, "--no-leader-elect")
     with ending(controller):
         controller.wait_ready()

@@ -118,7 +118,8 @@ def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
     yard.until_bound(["more"])
     os.kill(two.leader.process.pid, signal.SIGCONT)
     assert gone(two.leader) == 1
-    # At most what the system stopped between the look at the lease and the network, held to a UID.
+    # At most the writes that the system stopped between the check of the lease and the network, held to a
+    # UID.
     assert {call.code for call in two.way.writes(pods)[before:]} <= {404, 409, 422}
     assert sorted(yard.evicted())[:6] == CHEAPEST
     assert len(yard.evicted()) == 9

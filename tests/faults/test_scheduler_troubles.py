@@ -42,7 +42,7 @@ def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
     assert not scheduler.ended
 
 
-# Which requests, what befalls them, and how many of them.
+# The requests, the fault that they meet, and their number.
 TROUBLES: dict[str, tuple[str, Fault, int]] = {
     "a busy server for deletes": ("deletes", Refuse(429, "TooManyRequests", retry_after=1), 5),
     "a busy server for binds": ("binds", Refuse(429, "TooManyRequests", retry_after=1), 3),

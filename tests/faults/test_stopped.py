@@ -51,7 +51,7 @@ _TURNS = 100
 _QUIET_SECONDS = 0.3
 
 Work = Coroutine[Any, Any, None]
-# What a process does, given its kubeconfig, a name that no run had before, a folder and its log.
+# The work of a process, given its kubeconfig, a name that no run had before, a folder and its log.
 Process = Callable[[Path, str, Path, FilteringBoundLogger], Work]
 
 
@@ -115,7 +115,7 @@ class Run:
     """
 
     def __init__(self, moment: int = 0, *, late: bool = False) -> None:
-        # Until it was told to stop.
+        # Until the stop.
         self.steps = 0
         self._moment = moment
         self._late = late
@@ -132,7 +132,7 @@ class Run:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_task_factory(self._task)
             runner.run(self._bounded(work(log), trouble))
-        # A scheduler has frozen what there was.
+        # A scheduler has frozen the existing objects.
         gc.unfreeze()
 
     async def _bounded(self, work: Work, trouble: Callable[[], None]) -> None:
@@ -219,7 +219,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=PROCESSES)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     yield Stage(request.param, tmp_path)
-    # What is left of it is nobody else's to be warned of.
+    # The rest of a run must not warn in a later test.
     gc.collect()
 
 

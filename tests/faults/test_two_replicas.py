@@ -36,7 +36,7 @@ pytestmark = pytest.mark.server
 
 # As many as this are written before a fault, so that connections are open and warm; as many after it.
 FEW = 100
-# What an API server gives a webhook that is registered without timeoutSeconds.
+# An API server's timeout for a webhook that is registered without timeoutSeconds.
 UNBOUNDED_SECONDS = 10
 EACH = [("PodGroup", action) for action in ("create", "change", "convert", "delete")] + [
     ("Pod", action) for action in ("create", "leave", "delete")
@@ -234,7 +234,7 @@ def test_a_forgotten_past_costs_nothing(
     network.set(Link.PASS)
     for replica, before in expired:
         until_said(replica, "watch expired", before + 1)
-    # Whichever is asked, it knows by and by what happened meanwhile.
+    # Each replica soon knows the changes made meanwhile.
     for number, replica in enumerate(pair.replicas * 5):
         later = group(f"{name}-{number}", name)
         replica.until(partial(is_made, lonely, later), f"it knows the class {name}")

@@ -27,7 +27,7 @@ API, OLDER = f"{PODIUM_GROUP}/v1beta1", f"{PODIUM_GROUP}/v1alpha2"
 CLASS, VALUE = "faults", 1000
 MERGE = "application/merge-patch+json"
 
-# What an API server says of itself while it ends or starts.
+# An API server's answers while it ends or starts.
 _AWAY = ("apiserver is shutting down", "not yet ready to handle request", "before all known HTTP paths")
 _COUNTED = re.compile(
     r"^apiserver_admission_webhook_(?P<what>fail_open_count|rejection_count)\{(?P<labels>[^}]*)\}"

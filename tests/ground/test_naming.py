@@ -7,7 +7,7 @@ import pytest
 from tests.fixtures.calling import Run, calling
 
 Ask = Callable[..., Run]
-# The name as it is written (WHO stands for it), further words, the exit code, and what is said.
+# The name as it is written (WHO is a placeholder), further words, the exit code, and the message.
 Case = tuple[str, list[str], int, str]
 
 CLUSTER = """\
@@ -31,7 +31,7 @@ kind: Pod
 metadata: {name: runs, namespace: a, uid: u3}
 spec: {schedulerName: podium-scheduler, nodeName: n1, containers: [{name: main}]}
 """
-# How each command is asked, and about whom.
+# The form of each command, and the name it asks about.
 COMMANDS = {
     "why pod": (["why", "pod"], "ring-0"),
     "why group": (["why", "group"], "ring"),

@@ -21,7 +21,7 @@ from tests.live.fake import Answer, Fake, serving, status
 from podium.cli.main import COMMANDS, command
 from podium.errors import PodiumError
 
-# How each command is told to read files, or a cluster; the processes go on asking one that is away.
+# How each command reads files, or a cluster; the processes retry a cluster that is away.
 OF_FILES = {
     "audit": ["audit"],
     "admit": ["admit"],
@@ -229,7 +229,7 @@ async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> Non
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "HOME": str(tmp_path)},
-            # Who starts tests in the background has them ignore it.
+            # A shell that starts tests in the background makes them ignore it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         await asked.wait()

@@ -83,7 +83,7 @@ class World:
         return [each.agreement for each in self.told]
 
 
-# Two nodes of two cpus: who may go is `low` on n1, or both of `a` and `b` on n2.
+# Two nodes of two cpus; possible victims are `low` on n1, or both of `a` and `b` on n2.
 CLUSTER: list[Readable] = [
     node("n1", 2),
     node("n2", 2),

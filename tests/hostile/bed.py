@@ -16,10 +16,10 @@ from podium.controlplane.releases import RELEASES
 
 # Of a process's own time (`watched`): a kubelet's probe gives up after this.
 LIVE_SECONDS = 1.0
-# Beyond what the same API server needs for a write at the same time that no webhook sees.
+# Beyond the time in which the same API server does a write that no webhook sees.
 JUDGED_SECONDS = 1.0
 BOUND_SECONDS = 10.0
-# A pool of small nodes that no honest pod may use, for what needs many of them.
+# A pool of small nodes that no honest pod may use, for rows that need many of them.
 WIDE, WIDE_NODES = "wide", 60
 # Rows are deleted as collections: one object after the other takes half of the time of all rows together.
 _APISERVER = ("--delete-collection-workers=8",)

@@ -137,7 +137,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "node affinity": _node_terms,
     "spreads": _spreads,
 }
-# Whole numbers, which all resources take, at the ends of what is counted in 10, 53 and 63 bits, and past.
+# Whole numbers, which all resources take, at the limits of 10, 53 and 63 bits, and past them.
 AMOUNTS = st.sampled_from(
     [
         "0",

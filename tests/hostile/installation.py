@@ -32,7 +32,7 @@ _LEFT_OUT = ("Deployment", "Service")
 _PODIUM = Path(sys.executable).with_name("podium")
 _CHOSEN = {"preemption": "enforce", "evictionsPerMinute": None}
 _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-# Two schedulers, of which one leads. One webhook and one controller: what one of them bears, each does.
+# Two schedulers, of which one leads. One webhook and one controller, as all replicas bear the same load.
 _REPLICAS = {"webhook": 1, "controller": 1, "scheduler": 2}
 
 

@@ -11,7 +11,7 @@ from tests.scheduler.kubelet import kubelet
 
 from podium import data
 
-# A pod with this label stays until somebody deletes it with a grace period of 0.
+# A pod with this label stays until a client deletes it with a grace period of 0.
 STAYS = "hostile.example/stays"
 _DELETED = "pod-deleted"
 

@@ -22,7 +22,7 @@ from podium.controlplane.releases import Release
 NAMESPACE = "tenant"
 ACCOUNT = "somebody"
 MERGE = "application/merge-patch+json"
-# Of what has finalizers, or somebody goes on to write.
+# For objects with finalizers, or that another client goes on to write.
 _BETWEEN_SECONDS = 0.05
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # The controller that would put these together into `edit` does not run here.
@@ -213,7 +213,7 @@ def clear(server: Server, collections: Iterable[str]) -> None:
 
 
 def _cleared(wire: Wire, path: str) -> bool:
-    # An API server gives a request a minute, and goes on with what it was asked.
+    # An API server ends a request after a minute, and finishes its work all the same.
     with contextlib.suppress(OSError, http.client.HTTPException):
         wire.clear(path)
     left = wire.names(path)

@@ -19,8 +19,8 @@ _LARGEST = (
     *("env-of-escapes", "env-of-escapes-to-schedule", "most-resources", "selectors-of-many-keys"),
     *("many-preferences", "many-tolerations", "large-selector", "native-group-of-escapes"),
 )
-# An allocator keeps what a process needed at its most, in pieces, and uses it again: what a later time holds
-# beyond that was not returned. These rows are 20 MB of JSON, so objects that were kept would add 40 MiB.
+# An allocator keeps the most that a process needed, in pieces, and uses it again. More memory at a later time
+# was not returned. These rows are 20 MB of JSON, so objects that were kept would add 40 MiB.
 _ADDED = 24 * MIB
 _TIMES = 3
 

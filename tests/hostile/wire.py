@@ -11,7 +11,7 @@ from tests.fixtures.servers import Server
 
 _TIMEOUT_SECONDS = 60.0
 _FORCE = "gracePeriodSeconds=0&propagationPolicy=Background"
-# What is asked for: names alone of a list, metadata alone of an object; all of it where that is refused.
+# The requested form: names alone of a list, metadata alone of an object; the whole where that is refused.
 _META = "g=meta.k8s.io;v=v1"
 NAMES = f"application/json;as=Table;{_META},application/json"
 _BRIEF_LIST = f"application/json;as=PartialObjectMetadataList;{_META},application/json"

@@ -298,7 +298,7 @@ NEW, OLD = _served(NATIVE_GROUP, "v1beta1"), _served(NATIVE_GROUP, "v1alpha3")
 OURS = _served("scheduling.podium.dev", "v1beta1")
 NONE = Discovery("v1.37.0", [], {"PodGroup": "not served by this cluster"})
 
-# Looks one after the other, and what is believed after the last where nothing is answered for.
+# Discovery answers one after the other, and the kinds believed after the last, where no answer is sure.
 LOOKS: list[tuple[str, list[list[Served]], list[Served]]] = [
     ("seen once is there", [[], [NEW]], [NEW]),
     ("missed once is still there", [[NEW], []], [NEW]),

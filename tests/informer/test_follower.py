@@ -71,7 +71,7 @@ def scene() -> Scene:
 
 META = unreadable("a", 11)["metadata"]
 
-# What a watch from moment 10 says, what is there then, and the moment then known.
+# The lines of a watch from version 10, the objects then, and the version then known.
 WATCHES: list[tuple[str, list[bytes], dict[str, str], int]] = [
     ("nothing", [], {"a": "5", "b": "7"}, 10),
     ("an object comes", [event("ADDED", group("c", 11))], {"a": "5", "b": "7", "c": "11"}, 11),

@@ -98,7 +98,7 @@ def test_one_object_is_seen_or_counted_and_the_next_one_read(case: Case, way: st
         assert (scene.follower.undecodable, scene.said) == ({}, [])
         assert process == "controller" or _kept(found) == ("n1", {"cpu": "1", "nvidia.com/gpu": "1"})
         return
-    # The controller reads fewer fields, and what it does not read cannot be broken.
+    # The controller reads fewer fields, and an unread field cannot be broken.
     if process == "controller" and not scene.follower.undecodable:
         assert found is not None
         return

@@ -133,7 +133,7 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
         for process in (webhook, controller, scheduler):
             assert process.ready
             assert _value(process, "podium_undecodable_reads_total") == 0
-            # A server that has just got definitions may refuse to list what they define for a moment.
+            # A server with new definitions may refuse to list their kinds for a moment.
             failed = {each["resource"] for each in process.events if each["event"] == "watch failed"}
             assert failed <= {f"{kind}.scheduling.podium.dev" for kind in ("podgroups", "workloads")}
 

@@ -63,7 +63,7 @@ async def test_every_hostile_object_at_once_stops_no_informer(tmp_path: Path, st
         await scene.until(lambda: scene.cluster.synced, step=0.1)
         names = {name for _, name in scene.state.pods}
         undecodable = {each.metadata.name for each in scene.cluster.undecodable()["pods"]}
-        # An audit's read names fewer fields than a scheduler's: what is not read cannot be broken.
+        # An audit's read names fewer fields than a scheduler's: an unread field cannot be broken.
         assert undecodable <= {f"x{number}" for number, case in enumerate(CASES) if not case.decodable}
         assert len(undecodable) >= 10
         assert {f"x{number}" for number, case in enumerate(CASES) if case.decodable} < names

@@ -153,7 +153,7 @@ class Replay:
             del self.objects[key]
         else:
             self.objects[key] = after
-        # Readers see what an observer is told.
+        # Readers see the same objects as observers.
         assert {id(each) for each in _objects(self._state)} == {id(each) for each in self.objects.values()}
         if isinstance(obj, Pod):
             group = membership(obj, native_served=self._state.native_served)

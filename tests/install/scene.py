@@ -26,7 +26,7 @@ _PODIUM = Path(sys.executable).with_name("podium")
 NAMESPACE = "podium-system"
 GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
 MERGE = "application/merge-patch+json"
-# What comes and goes by itself, or is remembered of what went.
+# Kinds whose objects come and go by themselves, or record those that went.
 _RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes")
 
 
@@ -59,7 +59,7 @@ def _line(server: Server, arguments: tuple[str, ...], kubeconfig: Path | None) -
     return [str(_PODIUM), command, f"--kubeconfig={kubeconfig or server.kubeconfig}", *rest]
 
 
-# What an install says last where no webhook runs.
+# The last line of an install without a running webhook.
 UNTRUSTED = "has no caBundle yet"
 
 

@@ -16,7 +16,7 @@ from podium.ops.install import rendered
 
 pytestmark = pytest.mark.server
 
-# What has to do with an install, but for Deployments.
+# API groups of an install, except those of Deployments.
 _GROUPS = (
     *("", "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"),
     *("policy", "rbac.authorization.k8s.io", "scheduling.podium.dev"),
@@ -33,7 +33,7 @@ _NOT_DEPLOYMENTS = [_READING, _may("*", groups=_GROUPS)]
 _NAMED = _may("delete", groups=["apps"], resource="deployments", resourceNames=["podium-webhook"])
 _DEPLOYMENTS = f"deployments.apps in {NAMESPACE}"
 _ELSE = "have a cluster-admin do it"
-# What somebody may do, what they ask for, and what they are told that they may not, and to do instead.
+# A user's rights, the command, the missing rights in the message, and its remedy.
 CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
     "nothing": (
         _NOTHING,

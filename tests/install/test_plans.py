@@ -249,7 +249,7 @@ def test_paths(key: Key, path: str) -> None:
     assert key.path == path
 
 
-# What an uninstall finds: everything, with UIDs, and some groups.
+# The objects that an uninstall finds: everything, with UIDs, and some groups.
 def _found() -> list[Document]:
     found = [copy.deepcopy(each) for each in manifests("scheduler", None)]
     found += [

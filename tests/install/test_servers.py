@@ -106,7 +106,7 @@ def test_groups_outlive_it(bare: Server, tmp_path: Path) -> None:
         assert podium(bare, "install", "--diff").stdout == ""
         shown = podium(bare, "install", "--diff", "--image=example.com/podium:9")
         assert "\n+        image: example.com/podium:9\n" in shown.stdout
-    podium(bare, "uninstall", code=1)  # nobody is there to say yes
+    podium(bare, "uninstall", code=1)  # no user is there to say yes
     gone = podium(bare, "uninstall", "--yes")
     assert "keep CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects" in gone.stdout
     group = json_of(bare, f"{GROUPS}/train")

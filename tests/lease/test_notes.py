@@ -22,7 +22,7 @@ def test_a_note_is_written_at_once_and_goes_with_a_renewal() -> None:
     with World() as world:
         _leading(world)
         world["a"].elector.note("pod/team/slow")
-        # The loop is told as by a timer of its own.
+        # The loop is woken as by a timer of its own.
         world["a"].loop.call_soon(lambda: None)
         world.run(0.5)
         assert _stored(world) == "pod/team/slow"

@@ -16,7 +16,7 @@ from podium.kube.connection import connect
 from podium.kube.discovery import discover
 from podium.kube.failures import no_connection
 
-# Whether the kubeconfig trusts who signed it, its name, its hours from now; the words.
+# Whether the kubeconfig trusts the signer, the name, the hours from now; the message.
 CERTIFICATES = {
     "expired": (True, "127.0.0.1", (-2, -1), "certificate has expired. Renew it, or set the clock"),
     "not valid yet": (

@@ -20,7 +20,7 @@ _AGGREGATIONS = {"sum", "min", "max", "count"}
 # Functions of one vector that leave its labels as they are.
 _FUNCTIONS = {"rate", "increase", "last_over_time"}
 _OPERATORS = {"+", "-", "*", "/", "%", "==", "!=", ">", "<", ">=", "<=", "and", "or", "unless"}
-# What a scrape adds to what a process exposes.
+# Labels that a scrape adds to a process's metrics.
 TARGET = frozenset({"job", "instance"})
 
 Labels = frozenset[str] | None

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 _MINUTES = 30
 _REST, _RISES, _ONCE = "0x30", "0+1x30", "0x9 1x20"
 _FIRING = 20
-# What is wrong from the first minute on is not told before the fifth.
+# A fault that exists from the first minute on is not reported before the fifth.
 _EARLY = 4
 
 

@@ -171,7 +171,7 @@ def _on(reserved: str) -> Settings:
             {"preemption": "off", "reservedNodes": "1", "evictionsPerMinute": None},
             LiveSettings(_on("1"), mode=Mode.OFF),
         ),
-        # What YAML makes of `off` without quotes, in the values as in the file.
+        # YAML's value of `off` without quotes, in the values as in the file.
         (
             {"preemption": False, "reservedNodes": None, "configuration": {"shadow": True}},
             LiveSettings(mode=Mode.OFF, evictions_a_minute=5, shadow=True),

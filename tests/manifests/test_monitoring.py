@@ -39,7 +39,7 @@ _QUERIES = (
     *(rule["expr"] for rule in _RULES),
     *(query.replace("$__rate_interval", "5m") for panel in _PANELS for query in panel.queries.values()),
 )
-# On the API server's own kinds, and what it stores, only it judges.
+# Only the API server judges its own kinds and their stored objects.
 _CLASS_RULES = {rule.cause.rule for rule in own.CLASS_RULES}
 _NOT_OURS = {*pod.RULES, *priorityclass.RULES, *storage.RULES, *_CLASS_RULES}
 _OWN = {rule.cause.rule.id for rule in own.OWN_RULES}

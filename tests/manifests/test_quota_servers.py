@@ -45,7 +45,7 @@ _KINDS = ("Namespace", "ResourceQuota", "ServiceAccount", "ConfigMap", "Secret",
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster whose API server limits both classes."""
+    """Yield a cluster whose API server limits both classes."""
     file = tmp_path_factory.mktemp("admission") / "admission.json"
     file.write_text(json.dumps(_LIMITED), encoding="utf-8")
     argument = f"--admission-control-config-file={file}"

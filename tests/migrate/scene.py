@@ -63,7 +63,7 @@ def pod(
 
 
 def job(name: str = "train", *, of: str = "train", native: bool = True) -> Object:
-    """A Job whose pods will be of a group."""
+    """Return a Job for the pods of a group."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

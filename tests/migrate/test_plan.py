@@ -19,7 +19,7 @@ from tests.migrate.scene import (
 from podium.ops.migrate import Api, Item, Migration, State, plan, target_version
 
 DONE = "Succeeded"
-# Objects, the version to move to, and of each old object what becomes of it and who uses it.
+# Objects, the version to move to, and for each old object its state and its users.
 CASES: dict[str, tuple[list[Object], str, dict[str, tuple[State, list[str]]]]] = {
     "nobody uses it": ([group()], PODIUM, {"PodGroup train": (State.MOVES, [])}),
     "the other way": ([group(version=PODIUM)], NATIVE, {"PodGroup train": (State.MOVES, [])}),

@@ -310,7 +310,7 @@ def test_the_commands_of_the_page_run(server: Server, namespace: str, tmp_path: 
     assert done.exit_code == 3, done.output
     assert (set(there(server, to, namespace)) == FREE) is ("--apply" in line)
     if "--output-dir" in line:
-        # What is in use is made by hand when the rest has moved.
+        # Objects in use are made by hand when the rest has moved.
         assert migrate(server.kubeconfig, namespace, to, "--apply").exit_code == 3
         server.kubectl("create", "-f", str(tmp_path / "groups" / "held"))
         assert set(there(server, to, namespace)) == ALL

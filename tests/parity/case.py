@@ -38,7 +38,7 @@ class Case(NamedTuple):
     kind: str
     document: Document  # metadata and spec; the name is the runner's
     edits: Sequence[Edit] | None = None
-    base: Literal["stored", "sent"] = "stored"  # what is edited; server-side apply takes what was sent
+    base: Literal["stored", "sent"] = "stored"  # the edited object; server-side apply takes the sent one
     subresource: Literal["", "status"] = ""
     default: str = ""  # the class that is the default meanwhile
     deleted: bool = False  # whether it is deleted, and held by a finalizer, when it is changed

@@ -13,9 +13,9 @@ from tests.differential.recording import canonical
 from tests.parity.case import Case
 from tests.parity.sides import APPLIES, CREATES, UPDATES, Answer, Document, Side, Sides, Way, in_common
 
-# What /status takes; server-side apply there is another manager's.
+# The ways that /status accepts; server-side apply there is another manager's.
 _STATUS_WAYS = (Way.REPLACE, Way.MERGE, Way.JSON, Way.APPLY_OVER)
-# What stays of a stored object's metadata in a manifest.
+# The parts of a stored object's metadata that stay in a manifest.
 _KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
 
 

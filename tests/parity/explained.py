@@ -277,7 +277,7 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     native = exchange.native
     said = [native.message, *(message for field, message in native.causes if field == "patch")]
     theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
-    # What a write does not touch, the spec beside a status or a status beside the spec, no schema looks at.
+    # A schema does not check the part that a write leaves alone: the spec beside a status, and the reverse.
     place = _DECODED_PLACE.search(exchange.native.message)
     if _WHOLE.search(exchange.native.message):
         return _both(exchange)

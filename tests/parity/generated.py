@@ -45,7 +45,7 @@ class _Script:
     def play(self, name: str, step: Step) -> Iterator[Exchange]:
         match step:
             case Create(document) if document["kind"] == Kind.CLASS and "name" in document["metadata"]:
-                # A default would be everybody's, and a finalizer would keep what the script deletes.
+                # A default would apply to all scripts, and a finalizer would keep the deleted objects.
                 self.create_class(
                     edited(document, [put("globalDefault", False), drop("metadata/finalizers")])
                 )

@@ -25,7 +25,7 @@ _CODES = {
     "InternalError": 500,
     "kubectl": 600,  # kubectl's own
 }
-# A refusal begins a line; what follows it until the next belongs to it.
+# A refusal begins a line; the text until the next one belongs to it.
 _REFUSAL = re.compile(r"^(?=Error from server|The \w+ \"|Apply failed|error: )", re.MULTILINE)
 _SERVER = re.compile(
     r"Error from server(?: \((?P<reason>\w+)\))?: "
@@ -33,7 +33,7 @@ _SERVER = re.compile(
     re.DOTALL,
 )
 _CONFLICT = re.compile(r"(Apply failed with \d+ conflicts?: .*?)\nPlease review.*", re.DOTALL)
-# One document alone is told in other words.
+# The message for one document alone has other words.
 _ALONE = re.compile(r'The (\w+) "([^"]*)" is invalid: (.*)\Z', re.DOTALL)
 # Where the next field error begins, in a list of them.
 _FIELD = re.compile(r", (?=(?:spec|metadata|status|patch|<nil>)[^ :]*: [A-Z])")
@@ -42,7 +42,7 @@ _WARNING = re.compile(r"^Warning: .*\n", re.MULTILINE)
 
 def batch(side: Side, arguments: Sequence[str], documents: Sequence[Document]) -> list[Answer]:
     """Return one answer a document; of accepted ones kubectl prints no more than that."""
-    # Not a List: what is inside one kubectl would judge by itself, and send nothing.
+    # Not a List: kubectl would judge the items of one by itself, and send nothing.
     text = "---\n".join(json.dumps(side.own(document)) + "\n" for document in documents)
     done = run(side, *arguments, "-f", "-", "-o", "name", stdin=text)
     names = {line.partition("/")[2] for line in done.stdout.splitlines()}

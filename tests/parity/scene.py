@@ -16,8 +16,8 @@ from tests.parity.sides import Document, Side, Sides, Way
 NAMESPACE = "parity"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
-# Podium's own rules have levels and say what upstream does not: parity is judged without those that refuse,
-# and without what a group takes from its template.
+# Podium's own rules have levels and further messages than upstream. So parity is judged without those that
+# refuse, and without the fields that a group takes from its template.
 POLICY: Mapping[str, Any] = {
     "apiVersion": "config.podium.dev/v1",
     "kind": "AdmissionPolicy",

@@ -33,13 +33,13 @@ _STORAGE = re.compile(r"(?<=StorageError: ).*", re.DOTALL)
 class Way(StrEnum):
     """The ways to write an object; each is the request of a kubectl command for custom resources."""
 
-    CREATE = "create"  # kubectl create, and kubectl apply of what does not exist: POST
+    CREATE = "create"  # kubectl create, and kubectl apply of a new object: POST
     REPLACE = "replace"  # kubectl replace: PUT of the manifest with the stored resourceVersion
     REPLACE_BLINDLY = "replace-blindly"  # PUT without a resourceVersion
-    MERGE = "merge"  # kubectl patch --type=merge, and kubectl apply of what exists
+    MERGE = "merge"  # kubectl patch --type=merge, and kubectl apply of an existing object
     JSON = "json"  # kubectl patch --type=json
     APPLY = "apply"  # kubectl apply --server-side
-    APPLY_BESIDE = "apply-beside"  # the same, of what another manager created
+    APPLY_BESIDE = "apply-beside"  # the same, of an object that another manager created
     APPLY_OVER = "apply-over"  # and with --force-conflicts
 
 
@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     code: int
     reason: str = ""
-    message: str = ""  # of a 422 what precedes its causes
+    message: str = ""  # of a 422 the text before its causes
     causes: tuple[tuple[str, str], ...] = ()  # field and message of each, sorted
     object: Document | None = None  # as stored, or as it would be in a dry run; None when refused
 
@@ -181,7 +181,7 @@ def in_common(answer: Any) -> Any:
     )
 
 
-# What a client may change of an object's metadata.
+# The parts of an object's metadata that a client may change.
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 

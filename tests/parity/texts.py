@@ -5,14 +5,14 @@ One function and its list of pairs; whatever is not on the list is a difference.
 
 import re
 
-Cause = tuple[str, str]  # a field, and what is said of it
+Cause = tuple[str, str]  # a field, and the message about it
 
 # The value in the middle of a refusal.
 _VALUE = re.compile(r'\AInvalid value: ("(\\.|[^"\\])*"|\{.*?\}|\[.*?\]|[-\w.]+): ')
 _SUPPORTED = re.compile(r"Unsupported value: .*: supported values: (.*)")
 _FIXED = re.compile(r"field is immutable$|field cannot be (set once created|cleared once set)$")
 _LISTED = re.compile("Too many: |Forbidden: item may not be (added|removed)")
-# What a schema can only say in its own words, and upstream's words for it.
+# Messages of a schema in its own words, and upstream's words for them.
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
     (r"in body should match", r"must consist of|must start with|name part must|Required value"),
@@ -30,7 +30,7 @@ def alike(native: Cause, podium: Cause) -> bool:
     """Whether two causes refuse the same thing."""
     (field, text), (ours, words) = native, podium
     if _FIXED.search(text) and _within(ours, field):
-        # Upstream looks no further at what may not change.
+        # Upstream checks no further in an immutable field.
         return True
     if _LISTED.match(text) and _within(ours, _list_of(field)):
         # Nor at the items of a list that is wrong as a whole.

@@ -12,7 +12,7 @@ DIVERGENT = [group(version=NEW_VERSION), pod(priority=5)]
 LEAVING = group(version=NEW_VERSION)
 LEAVING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
-# What is stored today, from which minor to which, and the rules whose findings come with the upgrade.
+# The stored objects, from which minor to which, and the rules whose findings come with the upgrade.
 BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
     "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
     "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),

@@ -52,7 +52,7 @@ def test_the_steps_bring_a_group_over(server_136: Server, server_137: Server, tm
     assert report["currentBy"] == f"the API server is v{server_136.release.version}"
 
     carry_out(server_136, report, "before")
-    # Nobody takes the finalizer off here, for no controllers run; the group is on its way.
+    # No controller runs here to remove the finalizer; the group is being deleted.
     path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups/train"
     code, left = server_136.request("GET", path)
     assert code == 404 or "deletionTimestamp" in left["metadata"]

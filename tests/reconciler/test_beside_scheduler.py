@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 THEIRS = "PodGroupInitiallyScheduled"
 NAMES = [f"gang-{number}" for number in range(8)]
-# What a node of the cluster can run.
+# The requests that a node of the cluster can run.
 FITS: dict[str, Any] = {
     "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "10m"}}}],
     "tolerations": [{"operator": "Exists"}],

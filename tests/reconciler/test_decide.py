@@ -351,7 +351,7 @@ def test_any_history_keeps_what_is_stored_true(
             else:
                 assert condition.lastTransitionTime == now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-        # Deciding again on what was written wants nothing; what was put off is written when it said.
+        # A second decision on the written state changes nothing; a postponed write comes at its time.
         if decision.actions:
             for again in (times, SETTLED, UNSETTLED):
                 assert decide(after, found, again, write, now) == Decision()

@@ -68,7 +68,7 @@ class Scene(NamedTuple):
     recorder: Recorder
     counted: list[str]
     said: list[tuple[str, dict[str, Any]]]
-    # Somebody else has work for the server while there is something in it.
+    # Other clients have work for the server while the list is not empty.
     others: list[str]
 
     async def advance(self, seconds: float = 0.0) -> None:

@@ -43,7 +43,7 @@ from podium.state import Readable, State
 NOW = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)
 PRIORITIES = (None, 0, 1000)
 CLASSES = ("", "gold", "silver")
-UIDS = ("u1", "u1", "u1", "u2")  # two objects of one name; what is likely is there more than once
+UIDS = ("u1", "u1", "u1", "u2")  # two objects of one name; likely values are listed more than once
 
 
 class Made(NamedTuple):

@@ -39,7 +39,7 @@ SERVER = Server(37, "1.37")
 START = datetime(2026, 11, 21, 16, tzinfo=UTC)
 NAMES = ("one", "two")
 PODS = ("a", "b", "c")
-# Enough for every backoff, and for what is only reworded.
+# Enough for every backoff, and for writes that only change a message.
 LONG = 200.0
 
 

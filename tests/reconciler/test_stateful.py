@@ -152,7 +152,7 @@ class Sequence(RuleBasedStateMachine):
     @precondition(lambda self: self.groups)
     @rule(data=st.data())
     def take_conditions(self, data: st.DataObject) -> None:
-        """Remove the conditions, as a user may who writes status as a whole."""
+        """Remove the conditions, as a client does that writes status as a whole."""
         name = data.draw(st.sampled_from(sorted(self.groups)))
         path = f"{self.space.groups_path(name)}/status"
         self.history.excuse(self.space.ask("PATCH", path, {"status": {"conditions": None}}))

@@ -21,8 +21,8 @@ from podium.report import (
 )
 from podium.rules.rule import Rule
 
-# What a file may hold although no API server would have stored it: a terminal escape, markup, a turned
-# direction, a workflow command on its own line, characters that XML forbids, an emoji.
+# Texts that a file may hold although no API server would have stored them: a terminal escape, markup, a
+# turned direction. Also a workflow command on its own line, characters that XML forbids, an emoji.
 HOSTILE = "<script>alert(1)</script>'\"&\x1b[31m\u202egnp\n::error::owned%0A\x00\ufffe \U0001f600"
 
 DIVERGENT = Rule(

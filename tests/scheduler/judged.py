@@ -95,7 +95,7 @@ class Judged(World):
 
     def _evict(self, evict: Evict, failed: str) -> None:
         super()._evict(evict, failed)
-        # Who was not deleted after all may be told again.
+        # A pod that was not deleted after all may be marked again.
         alive = (self._live(ref) for ref in evict.victims)
         self.told -= {
             each.metadata.uid or ""

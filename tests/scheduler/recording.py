@@ -24,7 +24,7 @@ class Recorded(Writes):
         self.limit = limit
         self.begun: list[Write] = []
         self.done: list[Write] = []
-        # Both of them, and what else a test notes, as it happened.
+        # Both of them, and further notes of a test, in their order.
         self.story: list[object] = []
         self.most = 0
         self.watch: Callable[[], None] = lambda: None

@@ -32,7 +32,7 @@ from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.scheduling.settings import LiveSettings
 from podium.state import Readable, State
 
-# More steps than any test needs: a scheduler that goes on for ever is found out.
+# More steps than any test needs, to detect a scheduler that never rests.
 _STEPS = 10_000
 
 

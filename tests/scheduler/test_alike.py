@@ -117,7 +117,7 @@ def _budget(allowed: int) -> PodDisruptionBudget:
 
 @example(Scene(((4, (Low(1), Low(1), Low(1), Low(1)), 4),), ((3, 5),) * 5), True)
 @example(Scene(((4, (Low(4),), 3),), ((1, 5),) * 5), True)
-# Who is leaving stands in the way still.
+# A leaving pod still takes room.
 @example(
     Scene(
         ((3, (Low(2), Low(1)), 1), (4, (Low(1, 10, "a", leaving=True), Low(2), Low(1)), 1)),

@@ -17,7 +17,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, terminal_width=200)
 
 
-# Arguments, and what the usage error says.
+# Arguments, and the text of the usage error.
 MISUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a lease without election": (
         ("--no-leader-elect", "--lease=a/b"),

@@ -28,7 +28,7 @@ def written(folder: Path, **fields: Any) -> str:
     return str(path)
 
 
-# One field at a time: what the file says, and the settings that come of it.
+# One field at a time: its value in the file, and the resulting settings.
 FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
     "nothing": ({}, USUAL),
     "schedulerName": (
@@ -100,7 +100,7 @@ def test_off_as_a_person_writes_it(tmp_path: Path) -> None:
     assert source(str(path)).read().mode is Mode.OFF
 
 
-# What is wrong, and what the complaint names: the field and what may be said.
+# A wrong value, and the parts of the error: the field and the allowed values.
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "unknown key": ({"preemptoin": "off"}, ("preemptoin", "Extra inputs are not permitted")),
     "unknown mode": ({"preemption": "dry-run"}, ("preemption", "'off', 'observe' or 'enforce'")),

@@ -311,7 +311,7 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
     marked = {each.pod for each in writes.begun if each in MARKS} - gone
     if carried.failed:
         told = {each.name for each in carried.deleted}
-        # Whom a server in trouble could not tell is told later, but for whoever has gone.
+        # Marks that a failing server refused are withdrawn later, except for pods that have gone.
         untold = {each.name for each in carried.untold}
         well = {each.pod for each in writes.done if each in SPARES}
         none = {each.pod for each in SPARES if isinstance(errors.get(each), GoneError)}

@@ -296,7 +296,7 @@ def holding(size: int) -> tuple[Ground, Hints]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
-# It has landed; what was full once is no longer what it waits for.
+# It has landed; it no longer waits for the node that was full once.
 @example([(0, True, True), *((row, True, row == 4) for row in range(1, 5)), (0, True, True)])
 def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
     """Rooms come, are looked at, and go again: it lands when a look finds room on all, and some of it new."""

@@ -33,7 +33,7 @@ class Plain:
     missed: bool = False
     woken: bool = False
     early: bool = False
-    # GATED: whether hints know what it waits for, and whether something of that happened.
+    # GATED: whether hints know the objects it waits for, and whether one of them changed.
     listens: bool = False
     heard: bool = False
 
@@ -57,7 +57,7 @@ class Interleavings(RuleBasedStateMachine):
         self.queue = Queue(self.hints)
         self.plain: dict[Key, Plain] = {}
         self.now = 0.0
-        # When early attempts may begin: they cost four times what they take, beyond a second.
+        # The earliest time of early attempts: they cost four times their duration, beyond a second.
         self.early = float("-inf")
 
     def active(self, found: Plain) -> None:

@@ -18,7 +18,7 @@ def told(status: str, reason: str = "", **fields: Any) -> PodGroup:
 
 
 def full() -> World:
-    """A world whose only node is full of a pod of priority 0."""
+    """Return a world whose only node is full of a pod of priority 0."""
     return World(node("n1", 1), pod("low", 1, node="n1"))
 
 

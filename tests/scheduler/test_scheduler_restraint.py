@@ -152,7 +152,7 @@ def test_a_window_is_not_begun_anew_by_another_process() -> None:
     assert "waiting until 2026-01-01T12:00:30Z for new nodes" in world.message("high")
 
 
-# What a gang's annotation says, its class, and the seconds that follow.
+# A gang's annotation, its class, and the resulting seconds.
 WINDOWS = {
     "the group's": ("90s", "", 90),
     "its class's": (None, "slow", 90),

@@ -35,7 +35,7 @@ WRITTEN = {
 }
 
 Work = Callable[[Writes], Awaitable[None]]
-# What the server does with one request; None cuts the connection.
+# The server's answer to one request; None cuts the connection.
 Say = Callable[[], web.StreamResponse] | None
 
 
@@ -56,7 +56,7 @@ class Api:
         self.fake = Fake()
         self.sent: list[Sent] = []
         self.says: Iterator[Say] = iter(())
-        # While it is clear, nobody gets an answer.
+        # While it is clear, no request gets an answer.
         self.open = asyncio.Event()
         self.open.set()
         self.waiting = 0
@@ -96,7 +96,7 @@ class World(NamedTuple):
     writes: Writes
     counted: list[tuple[str, str]]
     waits: list[float]
-    lease: list[float]  # what it has left, the last for ever
+    lease: list[float]  # the seconds left, the last repeated
 
     async def outcome(self, work: Work) -> PodiumError | None:
         """Write; give the error, if there is one."""
@@ -280,8 +280,8 @@ CONFLICT = _says(409, "Conflict", "too many others")
 ETCD = _says(500, "InternalError", "etcd")
 NOT_FOUND = _says(404, "NotFound", "no such pod")
 
-# A name, the write, what the server says in turn, the error, and how it is counted; what was asked, and how
-# long was waited between.
+# A name, the write, the server's answers in turn, the error, and its count; the methods used, and the waits
+# between.
 BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
 ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]] = [
     ("bound", _bind, [_ok], None, "written", "POST", []),

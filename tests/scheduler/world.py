@@ -28,7 +28,7 @@ from podium.service.leaserecord import Terms
 NAME = "podium-scheduler"
 # PriorityClasses `p1` and so on, of these values.
 PRIORITIES = (1, 3, 5, 7, 9)
-# A third of what an installation has.
+# A third of an installation's terms.
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
 _SHOWN = 6000
 

@@ -37,7 +37,7 @@ A: dict[str, Any] = {"labels": {"app": "a"}}
 B: dict[str, Any] = {"labels": {"app": "b"}}
 ANYWHERE: dict[str, str] = {}
 NODES = {"m": {"zone": "1"}, "n": {"zone": "1"}, "o": {"zone": "2"}, "p": {}}
-# What nodes declare.
+# The features that nodes declare.
 FEATURES = {"n": ["RestartAllContainersOnContainerExits"]}
 RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
 

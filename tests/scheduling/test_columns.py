@@ -86,7 +86,7 @@ def test_columns_say_what_the_labels_say(puts: list[tuple[int, dict[str, str]]],
         ]
 
 
-# What nodes and pods leave behind.
+# Leftovers of nodes and pods.
 
 
 def test_a_key_that_no_node_has_costs_no_column() -> None:

@@ -96,7 +96,7 @@ class Scene(NamedTuple):
     a: int
 
 
-# What is changed, and a part of a text that says it.
+# A corruption, and a part of the message about it.
 CORRUPTIONS: list[tuple[str, Callable[[Scene], Any], str]] = [
     ("sum", lambda s: set_in(used(s.engine, GPU), s.n, 3), "node n: used example.com/gpu is 3, expected 2"),
     ("score", lambda s: set_in(s.engine.snapshot.scored[0], s.n, 1), "node n: used cpu for scores"),

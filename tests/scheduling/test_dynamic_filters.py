@@ -108,7 +108,7 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({}, optional=fields)
 
 
-# Few values, and the common ones more often: what does not meet decides nothing.
+# Few values, and the common ones more often: values that do not meet decide nothing.
 APPS = st.sampled_from(["a", "a", "b"])
 KEYS = st.sampled_from(["zone", "zone", "rack", "host"])
 EXPRESSIONS = st.fixed_dictionaries(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.server
 
 Template = dict[str, Any]
 
-# What keeps a pod that is being deleted.
+# The finalizer that keeps a deleted pod.
 HELD = "tests.podium.dev/held"
 MERGE = "application/merge-patch+json"
 

@@ -15,7 +15,7 @@ from podium.api.schedulable import Present, SchedulableSpec, Volume
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.volumes import Volumes
 
-# What decides nothing about the node of a pod: why, and the fields by definition.
+# Fields that do not decide the node of a pod: the reason, and the fields by definition.
 HARMLESS = {
     "the kubelet does it after the pod was bound, and no filter reads it": {
         "PodSpec": """activeDeadlineSeconds dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostPID

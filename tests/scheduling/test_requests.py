@@ -153,7 +153,7 @@ INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasibl
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 TWO = {"containers": [container({"cpu": "1"}, name="a"), container({"cpu": "4"}, name="b")]}
 TWO_RESIZED = {"containerStatuses": [resized("a", "3", "3"), resized("b", "2", "2")]}
-# What runs on a node: spec, status, millis of cpu for 1.37, and for 1.36.
+# A running pod: spec, status, millis of cpu for 1.37, and for 1.36.
 RESIZES: list[tuple[str, dict[str, Any], dict[str, Any], int, int]] = [
     (
         "no resize",

@@ -188,7 +188,7 @@ def test_pods_wait_for_a_node_that_is_not_known_and_are_named() -> None:
     assert (used(snapshot, "cpu", "m"), used(snapshot, "cpu", "n")) == (1000, 0)
 
 
-# What cannot be taken as it stands.
+# Values that cannot be read as they are.
 
 UNUSABLE = [
     ("negative", {"memory": "-1Gi"}, "spec.containers[0].resources.requests[memory]"),

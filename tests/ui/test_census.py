@@ -15,7 +15,7 @@ GONE = {"deletionTimestamp": "2026-11-21T08:10:00Z"}
 GOING = disrupted(BY_SCHEDULER)
 
 Case = tuple[list[dict[str, Any]], State, bool, int, dict[State, int], dict[str, int]]
-# A group `ring` and its pods: its state, preempted or not, how many differ, its pods, what it holds.
+# A group `ring` and its pods: its state, preempted or not, the number that differ, its pods, its resources.
 GROUPS: dict[str, Case] = {
     "without pods": ([group("ring")], State.WAITING, False, 0, {}, {}),
     "waits": (

@@ -55,7 +55,7 @@ def test_offline_commands_run(line: list[str]) -> None:
 @pytest.mark.server
 def test_live_commands_run(server_137: Server) -> None:
     assert LIVE
-    # Somebody else may have made it.
+    # Another test may have created it.
     server_137.request("POST", "/api/v1/namespaces", {"metadata": {"name": "team-a"}})
     for line in LIVE:
         with serving(*line, KUBECONFIG=str(server_137.kubeconfig)) as link:

@@ -81,7 +81,7 @@ def test_a_browser_is_known_by_its_cookie(cookie: str, known: bool) -> None:
 
 
 def test_the_printed_link_opens_again_and_the_browsers_once() -> None:
-    """The second is visible in the list of processes; a user who finds it used is told."""
+    """The second is visible in the list of processes; if it was used already, the answer says so."""
     one = guard()
     assert one.enters("T") is None
     assert one.enters("T") is None

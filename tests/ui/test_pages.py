@@ -28,7 +28,7 @@ from podium.errors import PodiumError
 from podium.why.account import State
 
 VOID = frozenset(("meta", "link", "input", "br", "rect"))
-# What a page is made of, and no more; a hostile word could bring only what is not here.
+# The tags of a page, and no others; a hostile text could only bring others.
 TAGS = VOID.union(
     *(
         ("html", "head", "title", "style", "body", "nav", "header", "main", "section", "footer", "div"),

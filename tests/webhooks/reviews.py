@@ -15,7 +15,7 @@ from podium.webhooks.metrics import answers, deciding_rule, outcome
 from podium.webhooks.review import decode, encode
 
 PODIUM = profile(rules="podium")
-# What an answer may be counted as.
+# The counters that an answer may increment.
 COUNTED = frozenset(answers())
 MANAGED = [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:priority": {}}}}]
 
@@ -69,7 +69,7 @@ def ask(
     verdict = NO_OPINION if review.request is None else judge(phase, review.request, seen, by)
     if verdict is not NO_OPINION:
         counted = (phase, review.kind, review.operation, outcome(verdict), deciding_rule(verdict))
-        # Who asks of what we are not registered for hears of nothing against it.
+        # A request outside the registration is allowed without a message.
         assert counted in COUNTED or counted[-2:] == ("allowed", "")
     answer = json.loads(encode(review, verdict))
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")

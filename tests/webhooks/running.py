@@ -154,7 +154,7 @@ def ending(started: Running) -> Iterator[None]:
             code = started.stop()
             assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"
     except BaseException as error:
-        # What a test waited for in vain may have its reason here: who has lost its lease has ended, say.
+        # The reason for a wait in vain may be here: a process that lost its lease has ended, say.
         line = f"{started.process.args!r}, exit code {started.process.poll()}"
         error.add_note(f"{line}, has said:\n{started.log}")
         raise

@@ -109,7 +109,7 @@ def _groups(api_version: str) -> dict[str, tuple[str, Any]]:
     }
 
 
-# What people write, and how its spec is made of what names the class.
+# The kinds that users write, and how the field that names the class makes each spec.
 WRITTEN: dict[str, tuple[str, Any]] = {
     "a pod": ("v1 Pod", lambda spec: spec),
     "a deployment": _apps("Deployment"),

@@ -200,5 +200,5 @@ def test_hostile_objects_cost_no_memory(monkeypatch: pytest.MonkeyPatch, objects
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert said in response["result"]["message"]
-    # A part is copied once to count what is in it.
+    # A part is copied once to count its contents.
     assert peak < 8 << 20

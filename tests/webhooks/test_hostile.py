@@ -29,7 +29,7 @@ from podium.webhooks.handlers import ADMISSION
 from podium.webhooks.review import DETAILS_BYTES
 
 MIB = 1 << 20
-# Above what it needs idle: the bodies of all reviews, what is built of them, and the allocator's waste.
+# Above its idle size: the bodies of all reviews, the objects built of them, and the allocator's waste.
 ROOM = ADMISSION.held_bytes + 3 * DETAILS_BYTES + 48 * MIB
 GOOD = post("/validate?timeout=3s", json.dumps(asked(pod())).encode())
 
@@ -39,7 +39,7 @@ class Victim(NamedTuple):
 
     process: "subprocess.Popen[str]"
     port: int
-    # What it held before anybody was hostile.
+    # Its memory before any hostile client.
     idle: int
 
     def peer(self, *, tls: bool = True) -> Peer:

@@ -378,8 +378,8 @@ class TestWhatAnotherWebhookDid:
 
 
 STD = priority_class("std", value=5, globalDefault=True)
-# The class that a group names; what the replica that stamped it knows, and the one that validates; what that
-# one looks for.
+# The class that a group names; the classes known to the replica that stamped it, and to the one that
+# validates; the class that the latter reads again.
 BEHIND: list[tuple[str, str, list[Document], list[Document], str]] = [
     ("a value", GOLD, [priority_class(GOLD, value=7)], [], f"another PriorityClass {GOLD}"),
     (
@@ -599,7 +599,7 @@ def targets(kind: str, operation: Operation, phase: Phase, subresource: str = ""
 
 
 LONG = "x" * 64
-# Objects that breach every rule that can speak of them.
+# Objects that breach every rule that applies to them.
 BREACHES: list[tuple[str, Document, Document | None, str]] = [
     (
         "a pod",

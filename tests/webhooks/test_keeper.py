@@ -105,7 +105,7 @@ async def _running(
 async def _until(reached: Callable[[], Any]) -> None:
     """Let the loop go on until something is so."""
     async with asyncio.timeout(PATIENCE_SECONDS):
-        # What is waited for happens in files and on sockets; no event tells of it.
+        # The condition depends on files and sockets; no event announces it.
         while not reached():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -129,7 +129,7 @@ def member(name: str, **metadata: Any) -> dict[str, Any]:
 
 FIELD = {"schedulingGroup": {"podGroupName": "g"}}
 CREATED: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[str]]] = {
-    # namespace, metadata, spec, what is asked
+    # namespace, metadata, spec, the requests
     "in no group": ("default", {}, {}, []),
     "in a group by label": ("default", {"labels": {GROUP_LABEL: "g"}}, {}, BOTH),
     "in a group by field": ("default", {}, FIELD, BOTH),

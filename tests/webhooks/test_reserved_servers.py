@@ -20,7 +20,7 @@ Tolerations = list[dict[str, Any]]
 OTHER = {"key": "team", "operator": "Exists", "effect": "NoSchedule"}
 VALUE = {"key": RESERVED, "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
 
-# By scheduler, namespace and tolerations of a new pod: what is added.
+# By scheduler, namespace and tolerations of a new pod: the added tolerations.
 CASES: dict[str, tuple[str, str, Tolerations, Tolerations]] = {
     "none": (PODIUM_SCHEDULER, "default", [], [TOLERATION]),
     "another": (PODIUM_SCHEDULER, "default", [OTHER], [TOLERATION]),

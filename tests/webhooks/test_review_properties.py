@@ -169,7 +169,7 @@ def ours(draw: st.DrawFn) -> Document:
 def test_both_phases_say_together_what_admit_says(document: Document, by: Profile, default: bool) -> None:
     """`podium admit` answers for the whole server: the same verdict, and the same object is stored."""
     whole = review(Request(operation=Operation.CREATE, object=document), WORLDS[default], by)
-    # What cannot be decoded is the schema's to refuse, between the two phases.
+    # The schema refuses undecodable objects, between the two phases.
     assume(whole.code != 400)
     first = ask(Phase.MUTATE, document, view=WORLDS[default], by=by)
     second = ask(Phase.VALIDATE, first.patched, view=WORLDS[default], by=by)
@@ -217,7 +217,7 @@ def test_both_phases_say_of_an_update_what_admit_says(
     spec = {field: value for field, value in {**old["spec"], **edit}.items() if field not in gone}
     sent = {**old, "spec": spec}
     whole = review(Request(operation=Operation.UPDATE, object=sent, old=old), WORLDS[True], by)
-    # What cannot be decoded is the schema's to refuse, between the two phases.
+    # The schema refuses undecodable objects, between the two phases.
     assume(whole.code != 400)
     first = ask(Phase.MUTATE, sent, old, view=WORLDS[True], by=by)
     second = ask(Phase.VALIDATE, first.patched, old, view=WORLDS[True], by=by)

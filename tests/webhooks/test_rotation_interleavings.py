@@ -290,7 +290,7 @@ def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
 def test_no_api_server_ever_meets_a_leaf_it_cannot_verify(moves: list[tuple[str, int, int]]) -> None:
     """Whatever the interleaving, stops and kills, the invariant holds."""
     world = _World()
-    # The three are at rest, some seconds before the CA is due: what is rare is what follows.
+    # The three are at rest, some seconds before the CA is due: the rare states come next.
     for port in _PORTS:
         _move(world, "step", port, 60)
     world.seconds = 75

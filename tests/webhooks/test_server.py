@@ -139,7 +139,7 @@ def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
     assert "Date" in first.headers
     assert "Connection" not in first.headers
     assert [ask.path for ask in desk.asked] == ["/echo", "/echo"]
-    # 3 s and the 10 s of who does not say.
+    # 3 s, and the default of 10 s.
     assert 6 < desk.asked[1].deadline - desk.asked[0].deadline < 8
 
 
@@ -564,7 +564,7 @@ def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
-    """The client is told, and only requests open to every client are handled."""
+    """The client gets a 403, and only requests open to every client are handled."""
     served = serve(accepts=lambda peer: peer.version() == "SSLv3")
     with served.peer() as peer:
         assert peer.ask(post("/anybody")).status == 200

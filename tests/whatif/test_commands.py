@@ -336,7 +336,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
 }
 
 
-# What stderr tells of a run that goes well, too.
+# Notes on stderr of a run that succeeds, too.
 NOTES = ("podium: planning by", "podium: passed over")
 
 

@@ -59,7 +59,7 @@ metadata: {name: ring, namespace: a}
 spec: {schedulingPolicy: {gang: {minCount: 1}}, disruptionMode: {single: {}}, priority: 5}
 """
 FOREIGN, OWN = pod("low", 1, "default-scheduler", "n1"), pod("low", 1, node="n1")
-# A group in doubt, and a lone pod: neither may evict by default what is there.
+# A divergent group, and a lone pod: neither may evict a running pod by default.
 DIVIDED, LONE = GROUP + pod("ring-0", 0, group="ring"), pod("lone", 5)
 FITS, NOT, BARRED = "FitsAfterPreemption", "DoesNotFit", "NotEligible"
 

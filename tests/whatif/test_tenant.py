@@ -12,7 +12,7 @@ from podium.schedulerplugin.preemption.naming import NO_UID
 
 __all__ = ["podium"]
 
-# What belongs to others: namespaces, names and labels. No word of a sentence is among them.
+# Names of others: namespaces, objects and labels. No word of a sentence is among them.
 FOREIGN = (
     "xenon",
     "quartz",
@@ -113,7 +113,7 @@ GANG = [
 ]
 BY_POD, BY_GROUP = ("--pod", "us/mine"), ("--group", "us/crew")
 
-# Each has somebody else's objects in another sentence or field; the last digits of a UID that must be told.
+# Each has another tenant's objects in another sentence or field; the last digits of a UID that must be shown.
 CASES: dict[str, tuple[list[dict[str, Any]], Sequence[str], str]] = {
     "a victim": ([node("n1"), pod("quartz", "xenon", "77", node="n1"), MINE], BY_POD, "77"),
     "a group that goes": (

@@ -38,7 +38,7 @@ def ended(reason: str, message: str = "", **status: Any) -> list[dict[str, Any]]
     return [pod("x", *conditions, node="n1", status={"phase": "Failed", "reason": reason, **status})]
 
 
-# What is stored, whose hand it was, and a part of the summary.
+# The stored objects, the actor, and a part of the summary.
 HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
     "Podium": (
         [pod("x", disrupted("PreemptionByScheduler", BY_PODIUM), node="n1")],

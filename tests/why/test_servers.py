@@ -30,7 +30,7 @@ RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 OTHER = "default-scheduler"
 KEPT = {"finalizers": ["example.com/kept"]}
 DOCS = (Path(__file__).parents[2] / "docs" / "why.md").read_text("utf-8")
-# What a tenant needs: their own namespace.
+# The rights that a tenant needs: their own namespace.
 (ROLE,) = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
 OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
 

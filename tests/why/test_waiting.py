@@ -21,7 +21,7 @@ FULL = pod("full", node="n1", cpu="4", priority=9)
 GOING = {"deletionTimestamp": LATER}
 
 Case = tuple[list[dict[str, Any]], str, list[str], str, str]
-# The cluster, who is asked about, the causes in order, a part of the first message, and of what to do.
+# The cluster, the object asked about, the causes in order, a part of the first message, and of the remedy.
 CASES: dict[str, Case] = {
     "held by a gate": (
         [pod("x", schedulingGates=[{"name": "example.com/quota"}])],

@@ -56,7 +56,7 @@ ENVIRONMENT = {
 }
 KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
 OWN = ".podium.dev/"
-# What is no key of a label or annotation, or is nobody's to set.
+# Texts that are no key of a label or annotation, or that no user may set.
 OTHERS = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.io/initial-events-end")
 
 

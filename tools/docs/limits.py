@@ -83,7 +83,7 @@ BOUNDS = (
     ),
     Bound("PreemptionRecords of a scheduler", _count(history.OBJECTS), "the oldest is written over"),
 )
-# By section of bench/RESULTS.md, what is copied.
+# The copied figures, by section of bench/RESULTS.md.
 FIGURES: dict[str, tuple[str, ...]] = {
     "Audit": (
         "`podium audit -o json`, whole process (100,000 pods, 10,000 groups, 5,000 nodes, 1,005 MB)",

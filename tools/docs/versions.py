@@ -13,7 +13,7 @@ from podium.ops.doctor.server import MINIMA
 
 _MINORS = range(31, max(WORKLOAD_VERSIONS) + 1)
 _CLI, _ADMISSION, _SCHEDULER = (each.minor for each in MINIMA)
-# From which minor of a cluster on; what is not here is of this machine and asks no cluster.
+# The first minor of a cluster; commands not listed here are local and ask no cluster.
 _FROM = {
     **dict.fromkeys(("audit", "admit", "whatif", "why", "preflight", "dump", "doctor", "report", "ui"), _CLI),
     **dict.fromkeys(("webhook", "controller", "install", "upgrade", "uninstall", "manifests"), _ADMISSION),

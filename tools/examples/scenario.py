@@ -232,7 +232,7 @@ def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
         # More than the cluster has, however empty.
         *gang(shape, "team-ranking", "moonshot", 512, "research-low"),
         job("team-ranking", "moonshot", 8, pod_spec(gpus=8, class_name="research-low", group="moonshot")),
-        # Nobody made this group.
+        # This group does not exist.
         job("platform", "smoke", 2, pod_spec(cpu="2", class_name="research", group="smoke")),
         # A budgetless pod that nothing would recreate.
         {

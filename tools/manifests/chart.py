@@ -25,7 +25,7 @@ TOGGLES = {
     "policyTwin": "policy-twin",
 }
 
-# What of the scheduler's file is a value by itself.
+# The fields of the scheduler's file that are values by themselves.
 SCHEDULER = ("preemption", "evictionsPerMinute", "reservedNodes")
 
 _GUARD = (

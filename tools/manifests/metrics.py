@@ -19,7 +19,7 @@ from podium.webhooks.metrics import Metrics as WebhookMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 _PLACE = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- end -->)", re.DOTALL)
-# By the type of a family, what the names of its samples end in.
+# The suffixes of sample names, by the type of a family.
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
 
 

@@ -17,7 +17,7 @@ ROWS = Table()
 _AUTO = {"scheduling.podium.dev/gang": "auto"}
 _MOST = 2**31 - 1
 _TEN_YEARS = 315_360_000
-# The webhook has room for 100 that wait for what they name.
+# The webhook has room for 100 requests that wait for the objects they name.
 _MORE_THAN_WAIT = 110
 _HOLD = ["example.com/hold"]
 
@@ -91,7 +91,7 @@ def the_same_name_again(tenant: Tenant) -> None:
     name = tenant.name("again")
     for number in range(40):
         spec: dict[str, Any] = {"nodeName": NODES[number % len(NODES)]} if number % 2 else {}
-        # The kubelets here delete by name what has been deleted: that may be the next one already.
+        # The kubelets here delete by name, which by then may belong to the next pod.
         pod = {"schedulerName": "podium-scheduler", "containers": [asking({"cpu": "10m"})], **spec}
         tenant.tried("POST", PODS, {"metadata": {"name": name}, "spec": pod})
         tenant.tried("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")

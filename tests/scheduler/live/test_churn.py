@@ -263,7 +263,7 @@ class Judge:
     def __init__(self, world: World, yard: Yard) -> None:
         self._world = world
         self._yard = yard
-        # Pods that were sent away, whose answer may have been lost and who were asked again.
+        # Evicted pods, whose answer may have been lost and whose delete was repeated.
         self.evicted: set[str] = set()
 
     def problems(self, removed: set[str]) -> list[str]:
@@ -325,7 +325,7 @@ def forgotten(yard: Yard) -> list[str]:
             waiting[GroupKey(native, yard.name, group) if group else (yard.name, name)] = None
     found = []
     for key in waiting:
-        # Somebody was bound or went meanwhile.
+        # A pod was bound or deleted meanwhile.
         with contextlib.suppress(PodiumError):
             if plan(state, key, datetime.now(UTC), settings).outcome is Outcome.FITS:
                 found.append(str(key))
@@ -352,7 +352,7 @@ def test_nothing_is_ever_wrong_and_nobody_is_forgotten(ours: World) -> None:
                 assert judge.problems(churn.removed) == [], f"seed {seed}{ours.log}"
             churn.calm()
             yard.until(lambda: resting(yard) == [], "everything comes to rest")
-            # What is under way is not forgotten: somebody's backoff may have to end first.
+            # Pods in flight are not forgotten: a backoff may have to end first.
             yard.until(lambda: forgotten(yard) == [], f"nothing waits that would fit (seed {seed})")
             sizes.append(resident(scheduler.process.pid))
         if FULL:

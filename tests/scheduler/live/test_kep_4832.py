@@ -12,7 +12,7 @@ from tests.scheduler.world import Yard
 
 pytestmark = pytest.mark.server
 
-# What pod1 is.
+# The priority of pod1.
 PRIORITY = 7
 LOWER_OR_EQUAL = pytest.mark.parametrize("priority", [PRIORITY, 5], ids=["equal", "lower"])
 

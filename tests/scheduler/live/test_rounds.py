@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server
 ROUNDS = 100 if FULL else 5
 NODES = 200
 MAKERS = 4
-# Nobody is late; where upstream got stuck it took minutes.
+# Nothing is late here; where upstream got stuck it took minutes.
 PATIENCE_SECONDS = 90.0
 
 

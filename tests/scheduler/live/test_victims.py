@@ -54,7 +54,7 @@ def test_a_victim_that_takes_its_time(yard: Yard) -> None:
     yard.pod("high", 4, 5)
     yard.until_nominated("high", "n0")
     yard.until(lambda: yard.evicted() == ["low-0"], "low-0 is deleted")
-    # A change that could help: it is decided anew, and what is under way is good enough.
+    # A change that could help: the pod is decided again, and the preemption in flight is good enough.
     yard.node("n2", 3)
     yard.pod("small", 3, 5)
     yard.until_bound(["small"])
