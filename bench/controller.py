@@ -151,7 +151,7 @@ class _Bench:
 
     @contextlib.asynccontextmanager
     async def _controller(self) -> AsyncIterator[tuple[int, float]]:
-        """Run `podium controller`; gives its id and when it was started. It must end well."""
+        """Run `podium controller`; returns its id and when it was started. It must end well."""
         argv = [_PODIUM, "controller", f"--kubeconfig={self._kubeconfig}", "--metrics-port=0"]
         path = self._folder / "controller.log"
         with path.open("wb") as log:
@@ -169,7 +169,7 @@ class _Bench:
             raise PodiumError(f"the controller ended with {code}: {_last_line(path)}")
 
     async def _bare(self, work: str, *files: Path) -> tuple[float, float]:
-        """Run one of the peers; gives seconds from its start to the end of its work, and of the work."""
+        """Run one of the peers; returns seconds from its start to the end of its work, and of the work."""
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bench.bare", work, self._kubeconfig, *map(str, files)),
@@ -210,7 +210,7 @@ class _Bench:
         return found
 
     async def _calm(self) -> None:
-        """Wait until a process leads, and for as long again as it takes to look at every group."""
+        """Wait until a process leads, and again as long as a look at every group takes."""
         lease = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{_LEASE}"
         deadline = time.perf_counter() + _CALM_SECONDS
         while not msgspec.json.decode(await self._connection.get(lease))["spec"].get("holderIdentity"):

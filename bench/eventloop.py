@@ -69,7 +69,7 @@ class Log:
         return ""
 
     async def until(self, event: str) -> None:
-        """Return when it has said something."""
+        """Return after its next log event."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while event not in self.events:
                 self.said.clear()
@@ -138,7 +138,7 @@ def _kubeconfig(url: str, folder: Path) -> str:
 
 @asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Have work done while the block runs; one that fails ends the block."""
+    """Run some work while the block runs; work that fails ends the block."""
     async with asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(each) for each in work]
         yield

@@ -69,7 +69,7 @@ class Fleet(NamedTuple):
         return range(0, self.groups, DIVERGENT_EVERY)
 
     def put_pod(self, group: int, member: int, *, ended: bool = False, step: int = 0) -> None:
-        """Store a pod as it is at some step, behind the API server's back, which hears of it at once."""
+        """Store a pod as it is at some step, behind the API server's back, whose watch sees it at once."""
         self._put([self._pod(group, member, ended=ended, step=step)])
 
     def fill(self) -> None:
@@ -112,10 +112,10 @@ class Fleet(NamedTuple):
 
 @contextlib.contextmanager
 def roomy(server: Server) -> Iterator[None]:
-    """Have the API server collect garbage seldom, until the server goes.
+    """Let the API server collect garbage seldom, until the server goes.
 
     It does whenever its heap has doubled, and gigabytes keep two processors busy for seconds. API servers of
-    such clusters have more processors than that; here everybody would wait for this one.
+    such clusters have more processors than that; here every process would wait for this one.
     """
     known = state.load(server.folder)
     assert known is not None

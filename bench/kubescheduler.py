@@ -51,7 +51,7 @@ class Scheduler:
         _until(lambda: self._sum("cache_size", {"type": kind}) == count, f"to know {count} {kind}")
 
     def next_evaluation(self, preemptor: str, before: Evaluations, count: int = 1) -> float:
-        """Wait until it has planned so many more times than before; gives the mean in seconds."""
+        """Wait until it has planned so many more times than before; returns the mean in seconds."""
         _until(lambda: self.evaluations(preemptor).times >= before.times + count, f"to preempt {count} times")
         after = self.evaluations(preemptor)
         return (after.seconds - before.seconds) / (after.times - before.times)
@@ -69,7 +69,7 @@ class Scheduler:
 
 @contextlib.contextmanager
 def scheduling(server: Server) -> Iterator[Scheduler]:
-    """Have a kube-scheduler of the server's release run. PodiumError when it does not come up."""
+    """Run a kube-scheduler of the server's release. PodiumError when it does not come up."""
     with contextlib.ExitStack() as held:
         port = ports.reserve(held, 0)
         settings = msgspec.structs.replace(

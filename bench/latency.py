@@ -87,7 +87,7 @@ def without(server: Server) -> None:
 
 
 def in_turns(clients: dict[str, Client], kind: Kind, turn: int) -> dict[str, list[float]]:
-    """Create objects on both servers in turns; gives the seconds of each create, ascending."""
+    """Create objects on both servers in turns; returns the seconds of each create, ascending."""
     times: dict[str, list[float]] = {name: [] for name in clients}
     for index in range(WRITES):
         for name, client in clients.items():

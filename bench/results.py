@@ -73,7 +73,7 @@ def render(section: Section, on: str) -> str:
 
 
 def merged(text: str, section: str) -> str:
-    """Put one section into the text of the file, in the place of that of the same title; others stay."""
+    """Replace the section of the same title in the text of the file; others stay."""
     _, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     sections = {_title(each): each.rstrip() + "\n" for each in [*found, section]}
     return "\n".join([_HEAD, *sections.values()])

@@ -51,7 +51,7 @@ class Timing(NamedTuple):
 
 
 def programs() -> Path:
-    """Build the peer and the load; gives their folder. PodiumError when that fails."""
+    """Build the peer and the load; returns their folder. PodiumError when that fails."""
     if (os.cpu_count() or 1) < 2:
         raise PodiumError("timing a server needs two processors, one for it and one for the load")
     place = folders.cache(os.environ).parent / "bench"
@@ -83,7 +83,7 @@ def on(processor: int) -> Iterator[None]:
 
 
 def move(pid: int, processor: int) -> None:
-    """Have a process that runs already stay on one processor."""
+    """Keep a running process on one processor."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), {processor})

@@ -343,7 +343,7 @@ class _Simulation:
         heapq.heappush(self._ends, (now + self._left[job], job, now))
 
     def _stop(self, now: int, job: Job) -> int:
-        """Take a job's pods away; give how long it ran."""
+        """Take a job's pods away; return how long it ran."""
         running = self._running.pop(job)
         self._count(job, running.nodes, -1)
         for member in range(job.pods):

@@ -83,7 +83,7 @@ def judged() -> Callable[[Ask], Any]:
 
 
 async def serve_ours(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
-    """Serve as `podium webhook` does; gives the port."""
+    """Serve as `podium webhook` does; returns the port."""
     routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
     server = Server(routes, Limits(), lambda _why: None, context=context)
     await server.start("127.0.0.1", 0)
@@ -91,7 +91,7 @@ async def serve_ours(answer: Callable[[Ask], Reply], context: ssl.SSLContext | N
 
 
 async def serve_aiohttp(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
-    """Serve with the least that aiohttp offers; gives the port."""
+    """Serve with the least that aiohttp offers; returns the port."""
     loop = asyncio.get_running_loop()
 
     async def handle(request: web.BaseRequest) -> web.Response:

@@ -30,7 +30,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write documents to a file of the test's own; give its path."""
+    """Write documents to a file of the test's own; return its path."""
 
     def written(*documents: Document, name: str = "new.yaml") -> str:
         path = tmp_path / name
@@ -46,7 +46,7 @@ def run(*arguments: str) -> Result:
 
 
 def report(*arguments: str) -> list[dict[str, Any]]:
-    """Run the command for JSON and give its results."""
+    """Run the command for JSON and return its results."""
     document = json.loads(run(*arguments, "-o", "json").stdout)
     assert (document["apiVersion"], document["kind"]) == ("cli.podium.dev/v1", "AdmissionReport")
     results: list[dict[str, Any]] = document["results"]
@@ -96,13 +96,13 @@ def test_a_result_says_all(write: Write) -> None:
 
 
 def test_classes_that_were_given_are_all_there_are(write: Write) -> None:
-    """Then a missing one is missing, and nothing is said about the input."""
+    """A class outside the list is missing, and there is no remark about the input."""
     (result,) = report("-f", write(GOLD_GROUP), "--existing", write(priority_class(value=1), name="old.yaml"))
     assert (result["code"], result["warnings"]) == (403, [])
 
 
 def test_an_empty_list_says_that_there_are_none(write: Write) -> None:
-    """As `podium dump` writes it."""
+    """The list has the form that `podium dump` writes."""
     none = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClassList", "items": []}
     (result,) = report("-f", write(GOLD_GROUP), "--existing", write(none, name="old.yaml"))
     assert result["warnings"] == []
@@ -117,7 +117,7 @@ def test_existing_objects_take_names(write: Write) -> None:
 
 @pytest.mark.parametrize("option", ["--old", "--existing"])
 def test_update_finds_the_stored_object(write: Write, option: str) -> None:
-    """By identity; and a manifest without resourceVersion takes the stored one, as kubectl replace does."""
+    """Its identity selects it; without resourceVersion the stored one counts, as in kubectl replace."""
     old = stored(group(GANG))
     new = changed(group({**GANG, "priority": 0}), "spec.schedulingPolicy.gang.minCount", 3)
     arguments = ("-f", write(new), "--operation", "update", option, write(old, name="old.yaml"))

@@ -69,7 +69,7 @@ def test_reviewing_changes_nothing(document: Document, by: Profile, default: boo
 
 @given(document=sent, by=st.sampled_from(PROFILES), default=st.booleans())
 def test_an_update_to_the_stored_object_is_allowed(document: Document, by: Profile, default: bool) -> None:
-    """Whatever was admitted can be written back as it is."""
+    """Every admitted object can be written back as it is."""
     first = judge(document, by, default=default)
     assume(first.admitted is not None)
     assert first.admitted is not None
@@ -98,7 +98,7 @@ def test_a_bad_object_is_a_verdict(
     subresource: str,
     by: Profile,
 ) -> None:
-    """Nothing that JSON can say makes review raise."""
+    """No JSON value makes review raise."""
     api_version, kind = header
     document = {
         "apiVersion": api_version,

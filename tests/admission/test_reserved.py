@@ -57,7 +57,7 @@ def _admitted(document: Document, by: Profile) -> Document:
 
 @pytest.mark.parametrize(("document", "want"), CASES.values(), ids=CASES)
 def test_a_new_pod_gets_it_once(document: Document, want: list[Document] | None) -> None:
-    """Both ways alike; asked again about the result, nothing is added."""
+    """Both ways are alike; a second call on the result adds nothing."""
     before = document["spec"].get("tolerations")
     answer = mutate(document, by=PODIUM)
     assert answer.patched["spec"].get("tolerations") == (want or before)
@@ -67,7 +67,7 @@ def test_a_new_pod_gets_it_once(document: Document, want: list[Document] | None)
 
 @pytest.mark.parametrize(("document", "_want"), CASES.values(), ids=CASES)
 def test_without_reserved_nodes_nothing_is_added(document: Document, _want: list[Document] | None) -> None:
-    """Nor by the API server's own rules."""
+    """The API server's own rules add nothing either."""
     before = document["spec"].get("tolerations")
     assert mutate(document, by=FREE).patched["spec"].get("tolerations") == before
     for by in (FREE, profile(rules="upstream")):

@@ -175,7 +175,7 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
     ],
 )
 def test_wrong_types_speak_gos_words(shape: Shape, document: Document, field: str, text: str) -> None:
-    """A client hears of the first value that does not fit."""
+    """The answer names the first value that does not fit."""
     with pytest.raises(WrongTypeError) as caught:
         decode(shape, document, [])
     assert (caught.value.path, str(caught.value)) == (field, text)
@@ -191,7 +191,7 @@ def test_wrong_types_speak_gos_words(shape: Shape, document: Document, field: st
     ],
 )
 def test_times_are_kept_in_utc_and_seconds(given: str | None, want: str | None) -> None:
-    """As metav1.Time is written."""
+    """The format is that of metav1.Time."""
     document = {"status": {"conditions": [{"type": "A", "lastTransitionTime": given}]}}
     decoded = decode(GROUP, document, [])
     assert decoded["status"]["conditions"][0]["lastTransitionTime"] == want

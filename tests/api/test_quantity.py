@@ -81,7 +81,7 @@ def test_a_quantity_reads_and_prints_as_upstream_does(value: RawQuantity, stored
 
 @pytest.mark.parametrize("value", [row[1] for row in MALFORMED], ids=[row[0] for row in MALFORMED])
 def test_a_malformed_text_is_one_line(value: RawQuantity) -> None:
-    """Both readers refuse it, in one short line that quotes the text and says what to write."""
+    """Both readers refuse it, in one short line that quotes the text and gives the remedy."""
     for reader in (parse, canonical):
         with pytest.raises(QuantityError, match="is not a quantity: write a number") as caught:
             reader(value)
@@ -226,7 +226,7 @@ def test_a_server_refuses_the_same_texts(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_server_rounds_lists_of_resources_to_milli(server: Server, namespace: str) -> None:
-    """Quotas, nodes and containers keep milli; a quota takes any number of resources of one's own naming."""
+    """Quotas, nodes and containers keep milli; a quota accepts any number of custom resources."""
     rng = random.Random(os.environ.get("PODIUM_SEED", "quantity"))
     good, _ = _sorted_out([_random_text(rng) for _ in range(1000)])
     hard = {

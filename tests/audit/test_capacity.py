@@ -80,7 +80,7 @@ POD_LEVEL: list[tuple[str, ResourceRequirements, dict[str, int]]] = [
     ("whole", "expected"), [case[1:] for case in POD_LEVEL], ids=[case[0] for case in POD_LEVEL]
 )
 def test_what_a_pod_asks_for_as_a_whole(whole: ResourceRequirements, expected: dict[str, int]) -> None:
-    """As kube-scheduler's PodRequests does since pod-level resources (beta from 1.34 on)."""
+    """The rule is kube-scheduler's PodRequests since pod-level resources (beta from 1.34 on)."""
     asking = pod("p", requests={"cpu": "1", "x.io/gpu": "2"}, init=[container({"cpu": "3"})])
     capacity = Capacity([])
     without = capacity.shape(asking)
@@ -144,7 +144,7 @@ nodes = st.lists(
 def test_a_gang_that_can_be_placed_is_never_too_large(
     room: list[Node], asked: list[dict[str, str]], min_count: int
 ) -> None:
-    """Against every assignment of members to nodes (or to none)."""
+    """The oracle tries every assignment of members to nodes (or to none)."""
     members = [pod(f"p-{index}", requests=dict(each)) for index, each in enumerate(asked)]
     capacity = Capacity(room)
     if not room:

@@ -88,7 +88,7 @@ def wanted(view: State, key: GroupKey = KEY) -> Document | None:
 
 
 def test_a_group_is_made_for_its_owner() -> None:
-    """By the first pod: with the owner's count, the pods' class, and a reference that it goes with."""
+    """The first pod causes it, with the owner's count, the pods' class, and an owner reference."""
     view = state(
         namespace(), job(), priority_class("gold", 100), member(of_job(), priority=100, class_name="gold")
     )
@@ -215,9 +215,9 @@ def test_a_native_key_is_the_api_servers() -> None:
 
 
 def test_the_count_follows_the_owner() -> None:
-    """And nothing else: what was applied is sent again, and the group that was decided about is named.
+    """Nothing else changes: the applied fields are sent again, for the group that was decided about.
 
-    The disruption mode is left as it is, which in groups of earlier releases is another than today's.
+    The disruption mode is left as it is, which in groups of earlier releases differs from today's.
     """
     pods = member(of_job(), priority=100, class_name="gold"), priority_class("gold", 100)
     view = state(namespace(), job(parallelism=6), *pods, stored(class_name="silver"))

@@ -128,7 +128,7 @@ def test_no_pod_waits_for_a_group_that_comes_after_it() -> None:
 
 
 def test_the_label_is_guarded_from_then_on() -> None:
-    """As any member's."""
+    """The guard is that of any member."""
     pod = joined(of_job()).patched
     answer = validate(altered(pod, labels={GROUP_LABEL: "other"}), pod, by=UNSERVED)
     assert answer.response["status"]["code"] == 403

@@ -81,7 +81,7 @@ def test_a_baseline_can_be_written_over_by_its_own_check(podium: Podium) -> None
 
 @pytest.mark.parametrize("output", FORMATS)
 def test_the_exit_code_speaks_of_what_counts_in_every_format(podium: Podium, output: str) -> None:
-    """Whatever is listed beside it."""
+    """Other listed findings do not change it."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     podium("-f", new, "-o", "json", "--output-file", "baseline.json")
     assert podium("-f", new, "-o", output, "--baseline", "baseline.json", *FAIL).code == 0
@@ -92,7 +92,7 @@ def test_the_exit_code_speaks_of_what_counts_in_every_format(podium: Podium, out
 
 
 def test_a_diff_is_an_audit_of_new_against_one_of_old(podium: Podium) -> None:
-    """It says what --baseline says of a report on OLD; stderr names which input is judged for what."""
+    """It equals --baseline with a report on OLD; stderr names the purpose of each input."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     podium("-f", old, "-o", "json", "--output-file", "baseline.json")
     by_report = podium("-f", new, "--baseline", "baseline.json", "-o", "json").json

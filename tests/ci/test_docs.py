@@ -37,7 +37,7 @@ spec: {template: {spec: {priorityClassName: reserch, containers: [{name: main}]}
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A user's repository, as the recipes have it."""
+    """Return a user's repository, as the recipes have it."""
     return Path(shutil.copytree(EXAMPLE, tmp_path / "repository"))
 
 

@@ -123,7 +123,7 @@ def test_lasting_name(documents: Sequence[Document], name: str) -> None:
 
 @given(st.integers(10**5, 2**32 - 1), st.integers(10**5, 2**32 - 1))
 def test_any_hash_of_the_job_controller_is_made_up(mine: int, theirs: int) -> None:
-    """Whatever UID the Job gets, its group has one lasting name."""
+    """The Job's UID may be any, and its group has one stable name."""
     name = f"train-{job_hash(mine)}-workers-{job_hash(theirs)}"
     assert lasting(document(NATIVE, "PodGroup", name, JOB)) == "train-*-workers-*"
 
@@ -152,7 +152,7 @@ def test_a_job_made_anew_has_groups_of_the_same_lasting_names(with_job_groups: S
 
 
 def _made(server: Server, namespace: str) -> dict[str, str]:
-    """Make a Job, and give what its controller made of it: names with lasting names. Then delete all."""
+    """Create a Job and delete it later; return its controller's objects: names with stable names."""
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
     spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}

@@ -103,7 +103,7 @@ def test_an_ignore_that_matches_nothing_is_said(looked: Looked, state: IgnoreSta
 
 
 def test_the_first_ignore_that_holds_gives_the_reason() -> None:
-    """Each says how many findings it covers, whichever has them."""
+    """Each has the number of findings it covers, whichever gives the reason."""
     expired, first, second = (
         msgspec.structs.replace(ignoring(until=until), reason=reason)
         for reason, until in (("expired", TODAY - timedelta(1)), ("first", None), ("second", TODAY))
@@ -132,7 +132,7 @@ GONE = {
 
 @pytest.mark.parametrize(("looked", "gone"), GONE.values(), ids=list(GONE))
 def test_only_what_was_looked_for_is_gone(looked: Looked, gone: bool) -> None:
-    """A finding that this audit could not make is not mended."""
+    """A finding that this audit could not make is not fixed."""
     result = Triage(baseline=before(found())).sort([], looked)
     assert result.gone == ([found()] if gone else [])
     assert result.compared is not None
@@ -200,7 +200,7 @@ DIVIDED: list[Readable] = [
 
 
 def test_an_audit_against_itself_finds_nothing_new() -> None:
-    """And a baseline made of a report with a baseline is as good as the first."""
+    """A baseline made of a report with a baseline is as good as the first."""
     first = report(*DIVIDED)
     second = report(*DIVIDED, triage=Triage(baseline=baseline_of(first, "old.json")))
     assert (second.findings, second.gone, second.summary.fixes) == ([], [], [])

@@ -28,7 +28,7 @@ done
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """An environment with a cache of its own and the script as the only Go."""
+    """Return an environment with a cache of its own and the script as the only Go."""
     (tmp_path / "bin").mkdir()
     fake_go(tmp_path, "")
     return {

@@ -165,7 +165,7 @@ def test_a_component_that_cannot_start_is_one_line(
 
 
 def test_down_leaves_a_stranger_alone(clusters: Path) -> None:
-    """After a reboot a remembered number may be another process: it is not shown as running nor stopped."""
+    """After a reboot a remembered pid may be another process: it is not shown as running nor stopped."""
     assert podium("up", "--nodes", "0").returncode == 0
     folder = clusters / "podium"
     process.stop([state_of(folder).components["kwok"].process], grace=10)
@@ -180,7 +180,7 @@ def test_down_leaves_a_stranger_alone(clusters: Path) -> None:
 
 
 def test_down_without_a_cluster_and_bad_names(clusters: Path) -> None:
-    """Nothing to take down is no failure; a name that is no folder's name is a usage error."""
+    """A missing cluster is no failure; a name that no folder can have is a usage error."""
     assert podium("down").stderr == "there is no cluster podium\n"
     assert podium("down").returncode == 0
     for name in ("../x", "", "UPPER", "-x", "x" * 41):

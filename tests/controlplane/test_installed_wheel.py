@@ -26,7 +26,7 @@ def run(*argv: str | Path, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the scripts of a fresh environment with the wheel; dependencies come from this one."""
+    """Return the scripts folder of a fresh environment with the wheel and this one's dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, folder=folder)
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", folder=folder)
@@ -41,7 +41,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def empty(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to work in, of a user without clusters."""
+    """Yield an empty folder to work in, of a user without clusters."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "empty").mkdir()
     yield tmp_path / "empty"

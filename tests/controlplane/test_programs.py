@@ -38,7 +38,7 @@ def test_assets_are_a_folder_of_programs(tmp_path: Path) -> None:
 
 
 def test_assets_may_hold_a_folder_for_each_version(tmp_path: Path) -> None:
-    """As Podium's own cache is laid out, so that one variable serves both minors."""
+    """Podium's own cache has this layout, so one variable serves both minors."""
     for release in RELEASES.values():
         fill(tmp_path / release.version, release.version)
     for release in RELEASES.values():

@@ -110,7 +110,7 @@ LEFT: list[tuple[str, str, str, int]] = [
     ("api_version", "kind", "code"), [row[1:] for row in LEFT], ids=[row[0] for row in LEFT]
 )
 def test_other_kinds_are_passed_through(api_version: str, kind: str, code: int) -> None:
-    """Untouched; said, with exit code 3, where it is a group of another version of this API."""
+    """They are unchanged; a group of another version of this API gets a note, with exit code 3."""
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "items": []}
     if kind != "List":
         del document["items"]

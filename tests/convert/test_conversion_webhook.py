@@ -64,7 +64,7 @@ def converter(server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def converting(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of its own that serves both versions of Podium's kinds."""
+    """Yield a server of its own that serves both versions of Podium's kinds."""
     with exclusive(RELEASES[request.param]) as server, converter(server) as url:
         bundle = base64.b64encode(server.access.authority.read_bytes()).decode()
         definitions = {

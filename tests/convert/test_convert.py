@@ -314,7 +314,7 @@ def test_podiums_versions_lose_nothing(document: dict[str, Any]) -> None:
 
 @given(objects(live=False), st.sampled_from(sorted(VERSIONS)))
 def test_a_round_trip_without_a_loss_is_exact(document: dict[str, Any], target: str) -> None:
-    """Between any two versions: either the same document comes back, or something was said to be lost."""
+    """Between any two versions, either the same document comes back, or a note names a loss."""
     there = convert(document, target)
     back = convert(there.document, document["apiVersion"])
     carried = [note for note in there.notes if note.text.endswith("left out")]

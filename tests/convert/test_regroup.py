@@ -125,7 +125,7 @@ def test_what_is_in_no_group_is_passed_through(document: dict[str, Any], target:
 
 @pytest.mark.parametrize("target", [NATIVE, PODIUM])
 def test_of_two_names_the_field_rules(target: str) -> None:
-    """As on a server that has both; the other name is said to be lost."""
+    """A server that has both does the same; a note names the name that is lost."""
     both = pod(FIELD, **{LABEL: "other"})
     document, notes = regroup(both, target)
     assert document == (pod(FIELD) if target == NATIVE else pod({}, **{LABEL: "train"}))

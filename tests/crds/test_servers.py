@@ -98,7 +98,7 @@ def causes(answer: dict[str, Any]) -> Causes:
 
 
 def agree(got: Causes, wanted: Causes) -> bool:
-    """Whether every cause is at its field and holds the text, and there is no other."""
+    """Return whether every cause is at its field and holds the text, and there is no other."""
     return len(got) == len(wanted) and all(
         field == place and text in message
         for (field, message), (place, text) in zip(got, sorted(wanted), strict=True)

@@ -194,7 +194,7 @@ class _Session:
             self.settle_workload(name)
 
     def settle_class(self, name: str) -> None:
-        """Until a pod of this class, and a pod of none, get the priorities the stored classes say."""
+        """Wait until a pod of this class, and a pod of none, get the priorities of the stored classes."""
         classes = [held.stored for key, held in self.held.items() if key[0] == Kind.CLASS]
         named = next((item for item in classes if item["metadata"]["name"] == name), None)
         default = next((item for item in classes if item.get("globalDefault")), None)
@@ -219,7 +219,7 @@ class _Session:
         return self.server.request("POST", f"/api/v1/namespaces/{self.namespace}/pods?dryRun=All", body)
 
     def settle_workload(self, name: str) -> None:
-        """Until a reference to a deleted Workload is refused as such; an unknown one is always looked up."""
+        """Wait until a deleted Workload's reference is refused as such; an unknown one is always read."""
         held = self.held.get((Kind.WORKLOAD, name))
         if held is not None and "deletionTimestamp" not in held.stored["metadata"]:
             return

@@ -168,7 +168,7 @@ groups = st.one_of(
 
 @given(groups, members)
 def test_the_judgement_is_the_naive_one(group: PodGroup | None, pods: list[Pod]) -> None:
-    """Against the rules written out pod by pod."""
+    """The oracle is the rules written out pod by pod."""
     judged = judge(group, pods, CLASSES)
     present = [each for each in pods if each.status and each.status.phase in ("Pending", "Running")]
     staying = [each for each in present if each.metadata.deletionTimestamp is None]

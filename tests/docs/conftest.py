@@ -10,7 +10,7 @@ from tests.docs.play import Play
 
 @pytest.fixture
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Play]:
-    """The page that the test is called after; in the end nothing of it may be left."""
+    """Yield the page that the test is called after; in the end all of its commands have run."""
     page = pages()[request.node.originalname.removeprefix("test_")]
     playing = Play(tmp_path, *commands(page))
     yield playing

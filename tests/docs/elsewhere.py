@@ -1,4 +1,4 @@
-"""Commands on pages that cannot run where tests run: why, and what of each is looked at instead."""
+"""Commands on pages that cannot run where tests run: the reason, and the check of each instead."""
 
 import re
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A page is played: its commands run in its order, in a folder with the checkout's files, as a reader would.
 
-A test may halt before a command, prepare what the page takes for granted, and look at what was printed. What
-it has not played in the end is a failure of it, so a page cannot grow commands that are never run.
+A test may halt before a command, prepare the conditions that the page assumes, and check the output. It fails
+if it leaves a command out, so a page cannot grow commands that are never run.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Play:
             (folder / name).symlink_to(ROOT / name)
 
     def at(self, server: Server) -> "Play":
-        """Have a server in the reader's kubeconfig from now on, and its kubectl."""
+        """Put a server into the reader's kubeconfig from now on, and its kubectl."""
         config = self.folder / ".kube" / "config"
         config.parent.mkdir(exist_ok=True)
         shutil.copyfile(server.kubeconfig, config)

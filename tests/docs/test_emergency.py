@@ -27,7 +27,7 @@ _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybind
 
 @pytest.fixture
 def cluster() -> Iterator[Server]:
-    """A cluster of one's own with its controllers."""
+    """Yield a cluster of the test's own with its controllers."""
     with exclusive(NEWEST, controllers=True) as server:
         yield server
 
@@ -72,7 +72,7 @@ def _closed(server: Server) -> None:
 
 
 def _open(server: Server, number: int) -> None:
-    """Both are taken, at the latest when the API server has heard of it."""
+    """Wait until both are accepted, which is when the API server has seen it."""
     until(lambda: _member(server, f"pod-{number}")[0] == 201, "pods are taken")
     until(lambda: _group(server, f"group-{number}")[0] == 201, "groups are taken")
 

@@ -56,7 +56,7 @@ def _make(server: Server, *documents: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster of the newest minor with all of Podium installed, of which the webhook runs."""
+    """Yield a cluster of the newest minor with all of Podium installed, of which the webhook runs."""
     folder = tmp_path_factory.mktemp("installed")
     with exclusive(NEWEST, controllers=True) as server, webhook(server, folder) as webhooks:
         podium(server, "install", "--mode=scheduler")
@@ -76,14 +76,14 @@ def team(installed: Server) -> Server:
 
 @pytest.fixture
 def bare() -> Iterator[Server]:
-    """An API server with nothing of Podium's."""
+    """Yield an API server with nothing of Podium's."""
     with exclusive(NEWEST) as server:
         yield server
 
 
 @pytest.fixture
 def cluster() -> Iterator[Server]:
-    """A cluster with nothing of Podium's."""
+    """Yield a cluster with nothing of Podium's."""
     with exclusive(NEWEST, controllers=True) as server:
         yield server
 
@@ -150,7 +150,7 @@ def test_history(play: Play, bare: Server) -> None:
 
 
 def test_install(play: Play, cluster: Server, tmp_path: Path) -> None:
-    """Each way on a cluster where the one before has been taken away."""
+    """Each way runs on a cluster from which the one before was removed."""
     play.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         play.until("kubectl apply")
@@ -230,7 +230,7 @@ def test_upgrade(play: Play, bare: Server) -> None:
 def test_webhooks(play: Play, bare: Server) -> None:
     """The group gets its class's integer, and the pod its group's class.
 
-    All is taken away twice, for the page has it where all is broken and where nothing is.
+    All is removed twice, since the page does so where all is broken and where nothing is.
     """
     play.at(bare).given("kubectl create namespace podium-system; cp examples/webhook/policy.yaml policy.yaml")
     rows = [line.split() for line in play.next().splitlines()]
@@ -264,7 +264,7 @@ def test_beside_kube_scheduler(play: Play, team: Server) -> None:
 
 
 def test_workloads(play: Play, team: Server) -> None:
-    """Each way with nothing left of the one before; test_workloads.py has every server."""
+    """Each way starts without the objects of the one before; test_workloads.py has every server."""
     play.at(team).given("kubectl label namespace default scheduling.podium.dev/auto-groups- || true")
     play.until("kubectl apply -f examples/workloads/podium.yaml")
     play.given("kubectl delete job train")

@@ -24,7 +24,7 @@ def test_a_page_with_commands_has_a_test_that_plays_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", pages())
 def test_commands_stand_where_they_are_run(name: str) -> None:
-    """In a block of `console` or `sh`."""
+    """They are in a block of `console` or `sh`."""
     assert stray(pages()[name]) == []
 
 

@@ -33,7 +33,7 @@ def test_the_page_shows_what_is_in_the_files() -> None:
 
 @pytest.fixture(scope="module", params=["1.36", "1.37", "bare"])
 def webhooks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Each kind of server with Podium's webhook."""
+    """Yield each kind of server with Podium's webhook."""
     bare = request.param == "bare"
     with (
         exclusive(RELEASES["1.37" if bare else request.param], workload_api=not bare) as server,

@@ -112,7 +112,7 @@ class Scene:
         self.items(path).remove(self.named(path, name))
 
     def bundles(self, bundle: str | None) -> None:
-        """Have every clientConfig carry this bundle; None is none."""
+        """Set this bundle in every clientConfig; None is none."""
         for client in registration.clients(self.facts()).values():
             client.pop("caBundle", None)
             if bundle is not None:

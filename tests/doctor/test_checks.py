@@ -796,7 +796,7 @@ def test_what_is_wrong_has_a_line(case: Case) -> None:
 
 @given(st.data())
 def test_what_may_not_be_read_is_not_concluded_from(data: st.DataObject) -> None:
-    """Whatever is refused of a cluster that is well, no problem is made of it."""
+    """A refused read of a healthy cluster is never a problem."""
     made = well()
     refused = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
     made.answers.update(dict.fromkeys(refused, FORBIDDEN))
@@ -812,7 +812,7 @@ def test_podgroups_are_ours_where_nobody_else_has_any() -> None:
 
 @given(st.data())
 def test_what_is_not_there_is_no_surprise(data: st.DataObject) -> None:
-    """Whatever is missing, there are lines about the rest."""
+    """The other lines are there whatever is missing."""
     made = well()
     missing = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
     made.answers.update(dict.fromkeys(missing, Unread(404, "not found")))

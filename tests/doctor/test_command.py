@@ -1,4 +1,4 @@
-"""`podium doctor` as a command: its formats, its exit codes, and what its page says of it."""
+"""`podium doctor` as a command: its formats, its exit codes, and its page."""
 
 import json
 import re

@@ -69,7 +69,7 @@ def about(lines: list[Line], name: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of its own: on a shared one others leave pods that wait for a scheduler."""
+    """Yield a server of its own: on a shared one others leave pods that wait for a scheduler."""
     with exclusive(RELEASES[request.param]) as server:
         yield server
 
@@ -100,7 +100,7 @@ def test_a_server_without_the_gates(minor: str) -> None:
 
 
 def test_who_may_little_gets_lines_and_no_problem(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """Each thing that may not be read is said in the API server's words."""
+    """Each refused read is a line in the API server's words."""
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     code, lines = doctor(kubeconfig_of(server_137, namespace, rules, tmp_path))
     assert code == 0
@@ -150,7 +150,7 @@ def test_the_oldest_server_that_can_be_played() -> None:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
+    """Yield a cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
         server.kubectl("label", "nodes", "--all", f"{_RESERVED}=yes")
@@ -164,7 +164,7 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def serving(server: Server, folder: Path) -> Iterator[Running]:
-    """Have a webhook under the account and with the Secret of the installed ones, called by its URL."""
+    """Run a webhook under the account and with the Secret of the installed ones, called by its URL."""
     folder.mkdir(exist_ok=True)
     kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
     arguments = (
@@ -199,7 +199,7 @@ def _pod_of(server: Server, process: Running) -> str:
 
 
 def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
-    """With all three processes at work there is no problem, and each link is said to hold."""
+    """With all three processes at work there is no problem, and each link has a line that it holds."""
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(serving(installed, tmp_path / "webhook"))
         for name in ("controller", "scheduler"):

@@ -1,4 +1,4 @@
-"""Whatever the bytes, reading gives documents or one line: never another exception, never half a List."""
+"""Any bytes read as documents or as one line of error: never another exception, never half a List."""
 
 import gzip
 import json

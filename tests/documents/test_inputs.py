@@ -41,7 +41,7 @@ def test_files_come_in_the_order_given(tmp_path: Path) -> None:
 
 
 def test_a_folder_gives_its_manifests_in_order_and_not_those_deeper(tmp_path: Path) -> None:
-    """As kubectl without --recursive, and gzip of the same names."""
+    """As with kubectl without --recursive, here also with gzip of the same names."""
     for name in ("b.yaml", "a.json", "c.yml", "notes.txt", "d.json.gz", "e.gz"):
         data = _pod(name.partition(".")[0])
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -64,7 +64,7 @@ def test_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_a_file(tmp_path: Path) -> None:
-    """As `-f <(command)` gives; it can be read once, so its lines cannot be looked up later."""
+    """`-f <(command)` is one; it can be read once, so its lines cannot be looked up later."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["sh", "-c", 'cat >"$0"', str(pipe)], stdin=subprocess.PIPE) as writer:
@@ -138,7 +138,7 @@ def _command(
 
 
 def test_files_win_where_they_are_given(tmp_path: Path) -> None:
-    """And the flags of a live cluster are at their defaults then."""
+    """The flags of a live cluster have their defaults then."""
     path = tmp_path / "a"
     path.write_bytes(_pod("a"))
     done = CliRunner().invoke(_command, ["-f", str(path)])
@@ -204,5 +204,5 @@ def test_standard_input_is_read_once_only() -> None:
 
 
 def test_what_cannot_be_a_namespace_is_refused() -> None:
-    """In a path it would lead elsewhere, where nothing is found and all seems clean."""
+    """In a path it would lead elsewhere, to an empty result that looks clean."""
     assert "-n: '../x' cannot be the name of a namespace." in _asked("-n", "../x")

@@ -93,7 +93,7 @@ def test_an_empty_v1_list_proves_nothing() -> None:
 
 
 def test_other_kinds_are_counted() -> None:
-    """By version and kind, Lists of them by their items; an empty List of them is nothing."""
+    """The count is by version and kind, Lists of them by their items; an empty List of them is nothing."""
     settings = {"apiVersion": "v1", "kind": "ConfigMap"}
     loaded = _load(settings, settings, {"apiVersion": "net/v1", "kind": "WayList", "items": [{}, {}, {}]})
     assert loaded.skipped == {"v1 ConfigMap": 2, "net/v1 Way": 3}
@@ -223,7 +223,7 @@ def test_a_part_of_the_cluster_is_called_one(scope: Scope, said: str) -> None:
 
 
 def test_origins_and_lines_are_found_again(tmp_path: Path) -> None:
-    """By the object's identity, whatever version the report names."""
+    """The object's identity finds them, whatever version the report names."""
     path = tmp_path / "pods.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [POD]}, indent=1))
     loaded = load_state(split(path.read_bytes(), str(path)), strict=False)
@@ -266,7 +266,7 @@ def test_a_value_of_an_object_that_was_not_read_keeps_its_error() -> None:
 
 @pytest.mark.parametrize("field", ["minAvailable", "maxUnavailable"])
 def test_a_budget_counts_in_32_bits(field: str) -> None:
-    """As apimachinery's IntOrString does; a percentage is text."""
+    """The counts are those of apimachinery's IntOrString; a percentage is text."""
     budget = "policy/v1", "PodDisruptionBudget"
     assert _load(_object(*budget, "a", spec={field: 2**31 - 1}), _object(*budget, "b", spec={field: "9%"}))
     with pytest.raises(ReadError, match=f"spec.{field}: "):

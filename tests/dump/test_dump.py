@@ -57,7 +57,7 @@ def _answer(kind: str, items: list[dict[str, Any]]) -> Answer:
 
 @pytest.fixture
 async def fake() -> AsyncIterator[Fake]:
-    """A server that has what the example's cluster had."""
+    """Yield a server that has what the example's cluster had."""
     server = Fake()
     server.resources = {}
     for (api_version, kind), items in _items().items():
@@ -322,7 +322,7 @@ def _event(number: int, reason: str = "Preempted", kind: str = "Pod") -> dict[st
 
 @pytest.fixture
 def with_past(fake: Fake) -> Fake:
-    """A server that has events and records, too."""
+    """Return a server that has events and records, too."""
     records = "/apis/scheduling.podium.dev/v1beta1"
     fake.resources["/api/v1"].append(("events", "Event", True))
     fake.resources.setdefault(records, []).append(("preemptionrecords", "PreemptionRecord", True))

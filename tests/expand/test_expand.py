@@ -177,7 +177,7 @@ def test_the_minor_decides_which_groups_there_are() -> None:
 
 
 def test_a_group_with_its_pods_waits_as_one() -> None:
-    """In whatever order the file has them; the group's integer is resolved."""
+    """The order in the file does not matter; the group's integer is resolved."""
     for objects in ([group(), member("a"), member("b")], [member("b"), member("a"), group()]):
         expansion = add(cluster(), *objects)
         assert expansion.targets == (_native("g"),)
@@ -256,7 +256,7 @@ def test_what_stood_there_is_replaced_and_said() -> None:
 
 
 def test_objects_without_a_name_get_one_each() -> None:
-    """As the server makes it up, but always the same."""
+    """The form is the server's, but the name is always the same."""
     nameless = {**pod(), "metadata": {"generateName": "p-", "namespace": "t"}}
     first, second = pods(add(cluster(), nameless, nameless))
     assert first.startswith("p-")
@@ -287,7 +287,7 @@ GANGS: list[tuple[str, Document, dict[str, int]]] = [
     ("document", "groups"), [case[1:] for case in GANGS], ids=[case[0] for case in GANGS]
 )
 def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[str, int]) -> None:
-    """As webhook and controller make it: name, minCount, class of most pods, owner."""
+    """Webhook and controller would make the same: name, minCount, class of most pods, owner."""
     expansion = add(cluster(native=False), document)
     assert {name: each.min_count for name, each in _groups(expansion).items()} == groups
     assert expansion.targets == tuple(_podium(name) for name in groups)
@@ -493,7 +493,7 @@ def _shown(expansion: Expansion) -> Any:
     st.lists(_OBJECTS, max_size=5, unique_by=lambda each: (each["kind"], each["metadata"]["name"])), st.data()
 )
 def test_the_order_of_the_file_does_not_matter(objects: list[Document], data: st.DataObject) -> None:
-    """And the same file gives the same objects: every group has pods, every pod an integer and a uid."""
+    """The same file gives the same objects: every group has pods, every pod an integer and a uid."""
     expansion = add(cluster(native=False), *objects)
     other = add(cluster(native=False), *data.draw(st.permutations(objects)))
     assert _shown(expansion) == _shown(other)

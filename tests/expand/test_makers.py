@@ -79,7 +79,7 @@ def test_the_pods_of_a_job() -> None:
 
 
 def test_the_pods_of_an_indexed_job_are_numbered() -> None:
-    """In the name and in a label."""
+    """Their numbers are in the name and in a label."""
     found = pods(add(cluster(), job(completionMode="Indexed", completions=2)))
     assert [name[:8] for name in found] == ["train-0-", "train-1-"]
     assert [labels_of(pod, INDEX) for pod in found.values()] == [["0"], ["1"]]

@@ -13,14 +13,14 @@ from tests.scheduler.world import Scheduler, World, Yard, world
 
 @pytest.fixture
 def two(replicas: Pair) -> Iterator[Pair]:
-    """Both replicas of the module, and a namespace of the test's own."""
+    """Yield both replicas of the module, and a namespace of the test's own."""
     with replicas.watched() as watched:
         yield watched
 
 
 @pytest.fixture
 def storm(two: Pair) -> Iterator[Storm]:
-    """A storm that has begun."""
+    """Yield a storm that has begun."""
     with Storm(two).raging() as raging:
         raging.more(FEW)
         yield raging
@@ -28,14 +28,14 @@ def storm(two: Pair) -> Iterator[Storm]:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def battered(request: pytest.FixtureRequest, kept: Kept) -> Place:
-    """A server for storms, that may be broken."""
+    """Return a server for storms, that may be broken."""
     name: str = request.param
     return kept.once(("stormy", name), lambda: stormy(name))
 
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A world that may be broken, with a way to it for each of two schedulers."""
+    """Return a world that may be broken, with a way to it for each of two schedulers."""
     name: str = request.param
     return kept.once(("world", name), lambda: world(name, tmp_path_factory.mktemp("world"), ways=2))
 

@@ -25,7 +25,7 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 
 def main(wanted: Wanted) -> int:
-    """Be a replica until told to stop; give the exit code."""
+    """Run a replica until it is stopped; return the exit code."""
     options = Options(kubeconfig=wanted.kubeconfig, lease=wanted.lease, terms=wanted.terms)
     try:
         uvloop.run(process.run(options, Rules(), logs.configure("json", "info")))

@@ -74,7 +74,7 @@ class Contender:
 
 
 class Pair:
-    """Two replicas of which one leads, and the namespace of the test that now looks at them."""
+    """Two replicas of which one leads, and the namespace of the current test."""
 
     def __init__(self, where: Place, lease: tuple[str, str], contenders: list[Contender]) -> None:
         self.lease = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*lease)
@@ -232,7 +232,7 @@ class Storm:
             self.stop()
 
     def stop(self) -> None:
-        """Be over, once and for all."""
+        """End for good."""
         self._over.set()
         self._thread.join()
 

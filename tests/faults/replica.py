@@ -60,7 +60,7 @@ def broken(phase: Any, request: Any, view: Any, profile: Any) -> Any:
 
 
 def main(wanted: Wanted) -> None:
-    """Be a replica until told to stop."""
+    """Run a replica until it is stopped."""
     with mock.patch.object(handlers, "judge", broken) if wanted.bug else contextlib.nullcontext():
         uvloop.run(process.run(settings(wanted), logs.configure("json", "info")))
 

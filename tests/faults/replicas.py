@@ -48,7 +48,7 @@ class Fleet:
         return started
 
     def end(self, replica: Running, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End a replica and give its exit code; the balancer then hears that it is gone."""
+        """End a replica and return its exit code; the balancer then sees that it is gone."""
         code = replica.stop(with_signal)
         self.forget(replica)
         return code
@@ -59,7 +59,7 @@ class Fleet:
         self.replicas.remove(replica)
 
     def heal(self) -> None:
-        """Have two replicas again; one that was killed comes back as itself, as in a StatefulSet."""
+        """Run two replicas again; one that was killed comes back as itself, as in a StatefulSet."""
         for replica in list(self.replicas):
             if replica.process.poll() is not None:
                 self.forget(replica)

@@ -27,5 +27,5 @@ def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
 
 
 def incoming_gang(yard: Yard) -> list[str]:
-    """Make the gang for which CHEAPEST go; give its members' names."""
+    """Create the gang for which CHEAPEST go; return its members' names."""
     return yard.gang("gang", MEMBERS, 3, 5)

@@ -31,7 +31,7 @@ FAILED = 'failed calling webhook "groups.podium.dev"'
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster of our own with its controllers, for namespaces to be emptied."""
+    """Yield a cluster of our own with its controllers, for namespaces to be emptied."""
     with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as server:
         new_class(server)
         yield server
@@ -39,7 +39,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def one(cluster: Server, folder: Path, **wanted: Any) -> Iterator[Fleet]:
-    """Have one replica, with the bug."""
+    """Run one replica, with the bug."""
     with fleet(cluster, folder, 1, folder=str(folder / "ca"), bug=True, **wanted) as started:
         yield started
 

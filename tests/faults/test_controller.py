@@ -38,7 +38,7 @@ def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def gone(contender: Contender) -> int:
-    """Wait until a replica has ended; give its exit code."""
+    """Wait until a replica has ended; return its exit code."""
     process = contender.process.process
     until(lambda: process.poll() is not None, f"it ends:\n{contender.process.log}")
     code = process.returncode
@@ -187,7 +187,7 @@ def test_the_api_server_is_restarted(forgets: bool, battered: Place, two: Pair, 
 
 
 def test_when_nothing_changes_nothing_is_written_but_the_lease(two: Pair, storm: Storm) -> None:
-    """Not by the leader and not by the other."""
+    """Neither the leader nor the other writes."""
     storm.stop()
     two.converge()
     leader, other = two.leader, two.other(two.leader)

@@ -21,7 +21,7 @@ STATUS = Where(r"/podgroups/[^/]+/status$")
 
 @pytest.fixture(scope="module")
 def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two replicas of which one leads."""
+    """Yield two replicas of which one leads."""
     with pair(battered, tmp_path_factory.mktemp("pair"), STEADY) as made:
         yield made
 

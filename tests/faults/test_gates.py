@@ -18,7 +18,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of each minor with the gates on, and Podium's resources."""
+    """Yield a server of each minor with the gates on, and Podium's resources."""
     with exclusive(RELEASES[request.param]) as started:
         install(started)
         new_class(started, "low", 100)

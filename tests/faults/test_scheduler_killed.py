@@ -27,7 +27,7 @@ STEPS: dict[str, tuple[str, int]] = {
 @pytest.mark.parametrize("arrives", [True, False], ids=["and it arrives", "and it is lost"])
 @pytest.mark.parametrize("step", STEPS)
 def test_killed(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> None:
-    """At this write."""
+    """The process is killed at this write."""
     kind, skip = STEPS[step]
     where: Where = getattr(yard, kind)
     with yard.world.proxy.fault(where, Hold(lost=not arrives), times=1, skip=skip) as held:

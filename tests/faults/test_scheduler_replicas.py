@@ -38,7 +38,7 @@ def replicas(ours: World) -> Iterator[tuple[list[Scheduler], str]]:
 
 @pytest.fixture
 def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
-    """Both alive, whatever the test before has done to them."""
+    """Yield both alive, whatever the test before has done to them."""
     both, path = replicas
     for each in both:
         if each.ended:
@@ -49,7 +49,7 @@ def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
 
 
 def gone(scheduler: Scheduler) -> int:
-    """Wait until a replica has ended; give its exit code."""
+    """Wait until a replica has ended; return its exit code."""
     until(lambda: scheduler.ended, f"it ends:{scheduler.log}")
     code = scheduler.process.process.returncode
     assert isinstance(code, int)
@@ -57,7 +57,7 @@ def gone(scheduler: Scheduler) -> int:
 
 
 def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
-    """Its heir goes on from the marks that it finds: the same victims, and no other."""
+    """The next leader goes on from the marks that it finds: the same victims, and no other."""
     with two.way.fault(yard.deletes, Hold(lost=True), skip=2) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")

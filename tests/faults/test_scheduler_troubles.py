@@ -35,7 +35,7 @@ def preempt(yard: Yard) -> list[str]:
 
 
 def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
-    """Wait until all are bound; then look at what that has cost."""
+    """Wait until all are bound; then check the victims."""
     nodes = yard.until_bound(names)
     assert len({*nodes.values()}) == len(names)
     assert len({*yard.evicted_uids()}) == 3 * len(names), f"{sorted(yard.evicted())}{yard.world.log}"
@@ -147,7 +147,7 @@ def test_who_stays_is_told_so_when_the_server_is_back(yard: Yard, scheduler: Sch
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
 def test_the_api_server_is_restarted(forgets: bool, yard: Yard, scheduler: Scheduler) -> None:
-    """In the midst of it; and etcd has forgotten the moments that we know (a real 410)."""
+    """It happens in the middle; and etcd has forgotten the versions that we know (a real 410)."""
     names = preempt(yard)
     yard.until(lambda: len(yard.evicted()) >= 3, "it has begun")
     with without_api_server(yard.server):

@@ -83,7 +83,7 @@ PROCESSES: dict[str, Process] = {"scheduler": _scheduler, "controller": _control
 
 
 class _Steps(Coroutine[Any, Any, Any]):
-    """A task's work; `told` hears of each step, and says for how many turns of the loop it is held up."""
+    """A task's work; `told` is called at each step, and returns the turns of the loop to wait."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], told: Callable[[], int]) -> None:
         self._work = work
@@ -224,7 +224,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_at_any_moment(stage: Stage, server: Server) -> None:
-    """Of its start, and when it has nothing to do; others in every run, all of them where there is time.
+    """The moments are in its start, and when it is quiet; some in every run, all where there is time.
 
     PODIUM_SEED draws the same again.
     """
@@ -255,7 +255,7 @@ def proxy(server: Server) -> Iterator[Proxy]:
 def test_while_the_server_is(
     trouble: str, stage: Stage, proxy: Proxy, tmp_path: Path, *, from_the_start: bool
 ) -> None:
-    """Whatever it would have to be told at the end, or is asked meanwhile."""
+    """The process ends in order, whatever requests it has in flight or has to make at the end."""
     with ExitStack() as stack:
 
         def begin() -> None:

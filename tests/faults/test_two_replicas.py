@@ -47,7 +47,7 @@ CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigur
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def lonely(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server without the Workload API, as most are; webhooks are the whole server's, so it is ours."""
+    """Yield a server without the Workload API, as most are, and exclusive: webhooks cover a whole server."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:
         new_class(server)
         yield server
@@ -82,7 +82,7 @@ def replicas(
 
 @pytest.fixture
 def pair(replicas: Fleet) -> Fleet:
-    """Two of them that are ready, whatever the test before did."""
+    """Yield two ready replicas, whatever the test before did."""
     replicas.heal()
     return replicas
 
@@ -146,17 +146,17 @@ def bundle(server: Server) -> bytes:
 
 
 def said(replica: Running, event: str) -> int:
-    """Count the times that a replica has said something."""
+    """Return how often a replica has logged an event."""
     return sum(each["event"] == event for each in replica.events)
 
 
 def until_said(replica: Running, event: str, times: int) -> None:
-    """Wait until a replica has said something so often."""
+    """Wait until a replica has logged an event so often."""
     replica.until(lambda: said(replica, event) >= times, event)
 
 
 def is_made(server: Server, document: dict[str, Any]) -> bool:
-    """Whether a PodGroup is taken now."""
+    """Return whether a PodGroup is accepted now."""
     return server.request("POST", f"/apis/{API}/namespaces/default/podgroups", document)[0] == 201
 
 

@@ -108,7 +108,7 @@ def test_the_bare_loop_writes_what_a_scheduler_must(workload: workloads.Workload
 
 
 def test_pages_are_asked_for_on_a_full_cluster(tmp_path: Path) -> None:
-    """Each is there, and the groups that wait have to preempt: the bench would time nothing else."""
+    """Each page is served, and the pending groups have to preempt: the bench would time nothing else."""
     dump = tmp_path / "cluster.json"
     pages.write(dump, pages.Size(nodes=4, running=2, waiting=2, waiting_pods=8))
     visit = pages.visit(dump)

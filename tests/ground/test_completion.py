@@ -43,7 +43,7 @@ CASES = {
 
 @pytest.mark.parametrize("written, offered", CASES.values(), ids=CASES.keys())
 def test_bash_completes(written: str, offered: list[str]) -> None:
-    """As the README sets it up: the function that bash calls, with the words as bash splits them."""
+    """The set-up is the README's: the function that bash calls, with the words as bash splits them."""
     (setup,) = SETUP
     words = ["podium", *written.split(" ")]
     script = (

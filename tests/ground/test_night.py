@@ -142,7 +142,7 @@ def test_what_is_no_kubeconfig(asked: Sequence[str], tmp_path: Path, monkeypatch
     "asked", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
 )
 def test_who_has_no_kubeconfig_is_told_of_files(asked: Sequence[str], tmp_path: Path) -> None:
-    """By the commands that read some, and no others."""
+    """Only commands that read files name them."""
     said = line(*asked, "--kubeconfig", str(tmp_path / "missing"))
     assert said.endswith(", or read a dump or manifests with -f FILE") == (asked[0] in OF_FILES)
 

@@ -19,7 +19,7 @@ def test_long_folders_are_there() -> None:
 
 
 def test_a_folder_is_one_workers_and_a_long_one_its_first(tmp_path: Path) -> None:
-    """Also where it has many files, and comes last by name."""
+    """That holds also where it has many files, and comes last by name."""
     long = "tests/scheduler/live"
     for folder in ("tests/a", "tests/b", "tests/c", long):
         (tmp_path / folder).mkdir(parents=True)

@@ -23,7 +23,7 @@ _HELD = re.compile(r"1 pod would be evicted, which evicted it: backing off for (
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with the custom resource of the history."""
+    """Yield a world with the custom resource of the history."""
     with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         code, answer = made.server.request("POST", path, crds.records())
@@ -33,7 +33,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def held_back(yard: Yard, name: str) -> int:
-    """Wait until a pod says that it is held back; give the seconds."""
+    """Wait until a pod says that it is held back; return the seconds."""
     found = _HELD.search(yard.until_said(name, "which evicted it"))
     assert found is not None
     return int(found[1])
@@ -46,7 +46,7 @@ def circles(yard: Yard, scheduler: Scheduler, times: int) -> None:
 
 
 def test_who_evicts_each_other_in_turn_is_slowed_down_and_told(recorded: World) -> None:
-    """The first time round for a minute, and then for two; never for ever, for the reason may have gone."""
+    """The first round costs a minute, the next one two; the delay ends, as the reason may have gone."""
     records = recorded.server.new_namespace("records-")
     with recorded.scheduling(recordsNamespace=records) as scheduler, recorded.yard() as yard:
         yard.node("n0")

@@ -23,7 +23,7 @@ RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with kube-scheduler, and the custom resource."""
+    """Yield a world with kube-scheduler, and the custom resource."""
     with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made, scheduling(made.server):
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         code, answer = made.server.request("POST", path, crds.records())
@@ -34,7 +34,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def records_namespace(both: World) -> Iterator[str]:
-    """A scheduler with a shadow, and where it keeps its history."""
+    """Yield a scheduler with a shadow, and where it keeps its history."""
     namespace = both.server.new_namespace("records-")
     with both.scheduling(shadow=True, recordsNamespace=namespace):
         yield namespace
@@ -42,7 +42,7 @@ def records_namespace(both: World) -> Iterator[str]:
 
 @pytest.fixture
 def yard(both: World, records_namespace: str) -> Iterator[Yard]:
-    """A yard of one test, under that scheduler."""
+    """Yield a yard of one test, under that scheduler."""
     with both.yard() as made:
         yield made
 
@@ -74,7 +74,7 @@ def test_a_preemption_of_our_own(yard: Yard) -> None:
 
 
 def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
-    """There is one way only, and it is done in no time: the shadow looks at the cluster as it was."""
+    """There is one way only, and kube-scheduler is fast: the shadow uses the cluster as it was."""
     yard.nodes(2)
     yard.pod("low", 4, 1, schedulerName=OTHER)
     yard.pod("middle", 4, 5, schedulerName=OTHER)

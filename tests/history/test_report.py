@@ -101,7 +101,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
 
 
 def test_names_are_somebody_elses_words(tmp_path: Path) -> None:
-    """None of them reaches the terminal as it is."""
+    """No name reaches the terminal as it is."""
     hostile = Party("Pod", HOSTILE, HOSTILE, owner=None)
     made = plan(0, preemptor=hostile, units=(hostile,), message=HOSTILE, result="Failed")
     shadow = plan(1, Mode.SHADOW, preemptor=hostile, units=(hostile,), agreement=HOSTILE)

@@ -20,7 +20,7 @@ VICTIMS = 3
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with a history."""
+    """Yield a world with a history."""
     with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
         code, answer = made.server.request("POST", DEFINITIONS, crds.records())
         assert code == 201, answer

@@ -165,7 +165,7 @@ def test_what_cannot_be_written_is_bounded() -> None:
 
 
 def test_a_plan_that_is_only_observed_is_told_once() -> None:
-    """It comes out at every look at its preemptor; other victims, or another mode, are news."""
+    """It is computed at every look at its preemptor; other victims, or another mode, are recorded."""
     ring = Ring(NAME)
     same = party("high")
     looks = [plan(at, Mode.OBSERVED, preemptor=same, units=(party("low"),)) for at in range(3)]
@@ -262,7 +262,7 @@ WHOLE = msgspec.structs.replace(
 def test_what_an_earlier_leader_had_to_leave_is_one_plan_with_its_end(
     later: RecordedPlan, stored: list[RecordedPlan], known: str
 ) -> None:
-    """Whenever the past is heard of; what others had before and after stays where it is."""
+    """That holds whenever the past is read; plans before and after stay where they are."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0, preemptor=party("before")))
     ring.append(LEFT)

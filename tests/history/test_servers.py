@@ -61,7 +61,7 @@ LARGEST = plan(
 
 @pytest.fixture(scope="module", params=RELEASES)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server that has the custom resource and nothing else of Podium."""
+    """Yield a server that has the custom resource and nothing else of Podium."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:
         code, answer = server.request("POST", DEFINITIONS, crds.records())
         assert code == 201, answer
@@ -133,7 +133,7 @@ def test_more_plans_than_one_object_holds_are_refused(own: Server) -> None:
 
 
 def test_records_are_listed_with_the_rest_of_podium(own: Server) -> None:
-    """By category, with the sequence and since when."""
+    """The category lists them, with the sequence and the first date."""
     namespace = own.new_namespace()
     assert create(own, namespace, plan(0))[0] == 201
     header, line = own.kubectl("get", "podium", "-n", namespace).splitlines()
@@ -162,7 +162,7 @@ def history(connection: Connection, namespace: str, said: list[str]) -> History:
 
 
 async def written(server: Server, namespace: str, *plans: RecordedPlan) -> list[str]:
-    """Lead for as long as it takes to write these, and give what was said."""
+    """Lead for as long as it takes to write these, and return the log."""
     said: list[str] = []
     async with connect(str(server.kubeconfig), None) as connection:
         kept = history(connection, namespace, said)
@@ -233,7 +233,7 @@ def report(server: Server, *args: str) -> Result:
 
 
 def test_the_report_of_a_live_cluster(own: Server) -> None:
-    """Of all namespaces, or of one."""
+    """The report covers all namespaces, or one."""
     one, other = own.new_namespace(), own.new_namespace()
     now = msgspec.structs.replace(plan(0), time=times.written(datetime.now(UTC)))
     old = msgspec.structs.replace(now, time="2020-01-01T00:00:00Z")

@@ -47,12 +47,12 @@ class World:
             self.told += self.shadow.step(Moment(NOW + timedelta(seconds=self.seconds), self.seconds))
 
     def refuse(self, name: str, nominated: str = "") -> None:
-        """Have the other scheduler say that a pod finds no place, and where it made room for it."""
+        """Let the other scheduler mark a pod as unschedulable, with the node where it made room."""
         condition = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
         self._status(name, condition, nominatedNodeName=nominated or None)
 
     def tell_to_go(self, *names: str, by: str = "default-scheduler") -> None:
-        """Have a scheduler mark its victims."""
+        """Let a scheduler mark its victims."""
         message = f"{by}: preempting to accommodate a higher priority pod"
         for name in names:
             self._status(name, Condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
@@ -155,7 +155,7 @@ def test_a_schedulers_words_may_come_in_any_order() -> None:
 
 
 def test_who_is_bound_before_it_was_planned_for_is_planned_for() -> None:
-    """A scheduler is done in milliseconds where victims have no grace period: it is looked at as it was."""
+    """Without grace periods a scheduler takes milliseconds, so the shadow uses the cluster as it was."""
     world = World(node("n1", 2), pod("low", 2, 1, node="n1"), pod("high", 2, 10))
     world.refuse("high", "n1")
     world.tell_to_go("low")
@@ -278,7 +278,7 @@ def test_nothing_is_said_where_nobody_preempts(objects: list[Readable], refused:
 
 
 def test_who_was_not_refused_is_not_planned_for() -> None:
-    """Its scheduler has not looked at it yet."""
+    """Its scheduler has not tried it yet."""
     world = World(*CLUSTER, pod("high", 2, 10))
     assert world.shadow.due() is None
 
@@ -392,7 +392,7 @@ def made(name: str) -> Schedulable:
 
 @given(st.lists(OPERATIONS, max_size=40))
 def test_whatever_happens_it_follows(operations: list[tuple[str, str, str]]) -> None:
-    """When all is quiet its picture is the cluster's, nothing waits for ever, and all that it said fits."""
+    """When all is quiet its picture is the cluster's, nothing waits for ever, and its reports agree."""
     world = World(node("n1", 2), node("n2", 2), group("g", 8, 2), *map(made, NAMES))
     for operation, name, where in operations:
         there = (NS, name) in world.state.pods

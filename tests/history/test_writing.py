@@ -128,7 +128,7 @@ async def test_many_plans_are_one_write(scene: Scene) -> None:
 
 
 async def test_without_the_custom_resource_it_is_said_once(scene: Scene) -> None:
-    """And what was kept is written when it is there."""
+    """The kept plans are written when it is there."""
     scene.api.failures = [NOT_SERVED] * 6
     async with scene.running():
         scene.history.append(plan(0))
@@ -218,7 +218,7 @@ async def test_a_new_leader_is_told_the_past(scene: Scene) -> None:
 async def test_a_past_that_cannot_be_read_holds_up_nobody(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    """It is empty then, and said."""
+    """It is empty then, and the log has a line."""
     monkeypatch.setattr("podium.schedulerplugin.live.history._RESTORE_SECONDS", 0.05)
     match trouble:
         case "silent":
@@ -233,7 +233,7 @@ async def test_a_past_that_cannot_be_read_holds_up_nobody(
 
 @pytest.mark.parametrize("failure", [None, ZeroDivisionError()], ids=["told to stop", "one fails"])
 async def test_what_the_others_say_of_their_end_is_written(failure: Exception | None, scene: Scene) -> None:
-    """However they come to end, and though it takes them a while."""
+    """That holds for any end, and though it takes them a while."""
     works, end = asyncio.Event(), asyncio.Event()
 
     async def evicting() -> None:

@@ -59,7 +59,7 @@ class Bed:
             assert code == 201, answer
 
     def endures(self, write: Callable[[Tenant], None], prefix: str, *, fills: bool = False) -> None:
-        """Have a tenant write, and require all of Podium during that, afterwards and once it is deleted.
+        """Let a tenant write, and require all of Podium during that, afterwards and once it is deleted.
 
         The tenant's pods fill the nodes themselves, if it `fills`; else the honest tenant's cheap pods do.
         """

@@ -56,7 +56,7 @@ class Honest:
             )
 
     def fill(self) -> None:
-        """Have a cheap pod on every node that takes all of it, and no other pod of ours."""
+        """Put a cheap pod on every node that takes all of it, and no other pod of ours."""
         self._clear(lambda name: not name.startswith("filler-"))
         there = self._pods()
         for node in NODES:
@@ -64,7 +64,7 @@ class Honest:
                 self._ask("POST", _PODS, self._pod(f"filler-{node}", LOW, nodeName=node))
 
     def drain(self) -> None:
-        """Have no pod of ours on any node."""
+        """Remove all our pods from the nodes."""
         self._clear(lambda name: name != "")
 
     def round(self, seconds: float) -> Round:

@@ -77,7 +77,7 @@ class Installation:
             self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Until every process is ready, the API server calls the webhook, and a replica leads each Lease."""
+        """Wait until each process is ready, the API server calls the webhook, and each Lease has a leader."""
         for each in self.processes.values():
             each.running.wait_ready()
         self._route()

@@ -18,7 +18,7 @@ _DELETED = "pod-deleted"
 
 @contextlib.contextmanager
 def kubelets(server: Server, folder: Path) -> Iterator[None]:
-    """Have kwok look after the server's nodes, and leave pods with the label alone."""
+    """Let kwok manage the server's nodes, and leave pods with the label alone."""
     given = data.folder("controlplane") / "kwok" / "stages.yaml"
     stages: list[dict[str, Any]] = list(yaml.safe_load_all(given.read_text("utf-8")))
     (deleted,) = [each for each in stages if each["metadata"]["name"] == _DELETED]

@@ -101,7 +101,7 @@ class Tenant:
         self._wire.close()
 
     def meanwhile(self, act: Callable[[threading.Event], None]) -> None:
-        """Have something go on until `close`, when the event is set."""
+        """Run some work until `close`, when the event is set."""
         thread = threading.Thread(target=act, args=(self._over,), name=f"tenant {self.prefix}")
         self._threads.append(thread)
         thread.start()

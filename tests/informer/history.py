@@ -115,5 +115,5 @@ class History:
 
 
 def is_readable(obj: Stored) -> bool:
-    """Whether our reads can decode an object."""
+    """Return whether our reads can decode an object."""
     return not isinstance(obj["spec"].get("priority"), str)

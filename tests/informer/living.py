@@ -131,7 +131,7 @@ class Scene:
         await self.until(lambda: self.looks > before, step=1.0)
 
     def serves_native(self) -> bool:
-        """Whether the native field counts."""
+        """Return whether the native field counts."""
         return self.state.native_served
 
     @property

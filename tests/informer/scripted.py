@@ -137,7 +137,7 @@ class Scene:
         return {name: found.metadata.resourceVersion for name, found in self.state.classes.items()}
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something is so; it is looked at whenever the informer noticed anything."""
+        """Wait for a condition, checked whenever the informer noticed anything."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self._noticed.clear()
@@ -167,7 +167,7 @@ class Scene:
 
 @asynccontextmanager
 async def informing(script: Script, folder: Path, *, step: float = 0.0) -> AsyncIterator[Scene]:
-    """Run an informer against a script; `step` is how many seconds pass each time it looks at its clock."""
+    """Run an informer against a script; `step` is the seconds that pass at each look at its clock."""
     fake = Fake()
     fake.answers[PATH] = script.answer
     async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:

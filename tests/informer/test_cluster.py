@@ -82,7 +82,7 @@ async def test_waiting_for_a_change_ends_with_it(tmp_path: Path) -> None:
 
 
 async def test_caught_up_waits_for_the_version_one_wrote(tmp_path: Path) -> None:
-    """Of that resource; a later version will do, and an event that told us nothing new as well."""
+    """A later version of that resource will do, and an event without news as well."""
     resource = "priorityclasses.scheduling.k8s.io"
     classes = Resource(10, priority_class("gold", 5))
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
@@ -189,7 +189,7 @@ async def test_an_api_that_will_be_there_is_looked_for_each_second(tmp_path: Pat
 
 
 async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:
-    """Once looks miss it and the resource is not known: either alone may be a server that is behind."""
+    """They go when discovery misses it and the resource is unknown: either alone may be a stale server."""
     resources = {PODS: Resource(10, _member()), GROUPS: Resource(10, _group(7))}
     async with following(Fake(), tmp_path, (Kind.POD, Kind.POD_GROUP), resources) as scene:
         await scene.until(lambda: scene.cluster.synced)
@@ -330,7 +330,7 @@ def test_what_is_still_answered_for_is_there_whatever_looks_say() -> None:
 
 
 async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> None:
-    """Neither that it serves nothing, at first, nor later that an API is gone."""
+    """An empty answer at first is not believed, nor a later one that an API is gone."""
     fake = Fake()
     ready = False
 

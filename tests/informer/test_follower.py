@@ -410,7 +410,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(count=st.integers(1, 2))
     @precondition(lambda self: self.token is not None)
     def turn_page(self, count: int) -> None:
-        """Take a page, or hear that the rest of the list is forgotten."""
+        """Take a page, or the answer that the rest of the list is forgotten."""
         assert self.token is not None
         if self.token_version < self.history.horizon:
             self.token = None

@@ -47,7 +47,7 @@ class Scene:
         self.follower.take_line(bookmark(20, ends_list=True))
 
     def watch(self, *pods: bytes) -> None:
-        """Have them come while a list without them is known."""
+        """Send them while a list without them is known."""
         self.stream()
         self.follower.version = 1
         self.follower.watch_query()
@@ -123,7 +123,7 @@ BROKEN = [case for case in CASES if not case.decodable]
 @pytest.mark.parametrize("again", ["watch", "stream", "page"])
 @pytest.mark.parametrize("case", BROKEN, ids=[case.id for case in BROKEN])
 def test_what_cannot_be_decoded_is_as_it_was_known(case: Case, again: str) -> None:
-    """Only the broken field; a pod that has come to its node since occupies it."""
+    """Only the broken field keeps its value; a pod that has come to its node since occupies it."""
     scene = Scene(*PROCESSES["scheduler"])
     pending = pod("x", 3)
     del pending["spec"]["nodeName"]

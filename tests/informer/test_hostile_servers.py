@@ -34,7 +34,7 @@ _FIELDS = '{"f:a":' * DEEP + "{}" + "}" * DEEP
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of its own, with Podium's resources: every process reads all that is on it."""
+    """Yield a server of its own, with Podium's resources: every process reads all that is on it."""
     with exclusive(RELEASES[request.param]) as server:
         install(server)
         new_class(server, "gold", 1000)
@@ -42,7 +42,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def _ask(server: Server, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Ask, and give the answer's text: the usual client would have to decode it."""
+    """Ask, and return the answer's text: the usual client would have to decode it."""
     headers = {"Authorization": f"Bearer {server.access.token}", "Content-Type": "application/json"}
     trust = ssl.create_default_context(cafile=str(server.access.authority))
     request = urllib.request.Request(server.url + path, body, headers, method=method)
@@ -94,7 +94,7 @@ def _value(process: Running, name: str, **labels: str) -> float:
 
 
 def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path: Path) -> None:
-    """By the first list and by the watch after it; none ends, and none counts an object as undecodable."""
+    """They come by the first list and by the watch after it; none ends it or counts as undecodable."""
     namespace = own.new_namespace()
     version, _ = NATIVE[own.release.minor]
     api_version = f"scheduling.k8s.io/{version}"

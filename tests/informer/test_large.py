@@ -145,7 +145,7 @@ class Listed:
 
 
 async def _read(listed: Listed, folder: Path) -> tuple[list[int], list[int]]:
-    """Read a list; give the numbers of the objects, and the sizes of the pages."""
+    """Read a list; return the numbers of the objects, and the sizes of the pages."""
     fake = Fake()
     fake.answers["/list"] = listed.answer
     numbers, sizes = [], []

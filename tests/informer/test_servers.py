@@ -57,7 +57,7 @@ class Scene:
                 await asyncio.sleep(0.01)
 
     async def write(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Write, and give the answer."""
+        """Write, and return the answer."""
         answer: dict[str, Any] = json.loads(await self.connection.send(method, path, body, **options))
         return answer
 
@@ -185,7 +185,7 @@ def _restart_compacted(server: Server) -> None:
 
 
 async def test_without_the_workload_api_its_field_means_nothing(server_without: Server) -> None:
-    """As on most clusters; that is synced."""
+    """Most clusters are so; the informer is synced."""
     async with following(server_without.kubeconfig) as scene:
         await scene.until(lambda: scene.cluster.synced)
         assert not scene.state.native_served

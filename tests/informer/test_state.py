@@ -106,7 +106,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_membership_is_as_if_built_anew(steps: list[tuple[str, Any]]) -> None:
-    """Whatever came, went or was served in between."""
+    """That holds whatever came, went or was served in between."""
     state = State(native_served=False)
     for step, value in steps:
         before = state.revision, _copied(state)

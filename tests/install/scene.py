@@ -65,7 +65,7 @@ UNTRUSTED = "has no caBundle yet"
 
 @contextlib.contextmanager
 def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
-    """Have the webhook run as soon as its account is there, until the block ends."""
+    """Run the webhook as soon as its account exists, until the block ends."""
     folder.mkdir(exist_ok=True)
     started: list[Running] = []
     over = threading.Event()
@@ -103,7 +103,7 @@ def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
 
 @contextlib.contextmanager
 def reconciler(server: Server, folder: Path) -> Iterator[None]:
-    """Have the reconciler run under its pod's account until the block ends."""
+    """Run the reconciler under its pod's account until the block ends."""
     folder.mkdir(exist_ok=True)
     kubeconfig = Account(server, NAMESPACE, "podium-controller").kubeconfig(folder)
     started = reconciling.launch(kubeconfig, folder / "controller", None)

@@ -37,7 +37,7 @@ def space(where: Place) -> Iterator[Space]:
 
 
 def test_only_what_lasts_stays(space: Space, tmp_path: Path) -> None:
-    """Of the reconciler's and the scheduler's: it was scheduled. Of others' all."""
+    """Of our conditions only that it was scheduled stays; those of others all stay."""
     before = space.group("untouched", HIGH)
     space.group("gang", HIGH)
     for name in ("untouched", "gang"):
@@ -119,7 +119,7 @@ def test_without_the_right_a_line_says_so(space: Space, tmp_path: Path) -> None:
 
 
 def differing(space: Space, name: str) -> None:
-    """Make a group that says of itself what the reconciler would have said."""
+    """Create a group with the condition that the reconciler would have written."""
     space.group(name)
     say(space, name, CONTROLLER_MANAGER, {"type": PRIORITY, "status": "True"})
 

@@ -64,7 +64,7 @@ def test_who_finds_no_node_is_named_with_the_taints() -> None:
 
 
 def test_a_process_is_judged_by_what_it_tolerates_and_selects() -> None:
-    """A manifest of one's own may say more than ours do."""
+    """A user's manifest may have more fields than ours do."""
     webhook, *_ = (each for each in manifests("admission", None) if each["kind"] == "Deployment")
     spec = webhook["spec"]["template"]["spec"]
     nodes = msgspec.convert([_node("a", _RESERVED)], list[SchedulableNode])
@@ -108,7 +108,7 @@ async def _refused(server: Fake, folder: Path, *options: str) -> str:
 
 @pytest.mark.parametrize("asked", [[], ["--dry-run"], ["--mode=scheduler", "--diff"]])
 async def test_an_old_server_is_written_nothing_to(tmp_path: Path, asked: list[str]) -> None:
-    """Not so much as a dry run of a write."""
+    """It gets no write, not even a dry run."""
     server = Fake()
 
     async def version(_: web.Request) -> web.StreamResponse:

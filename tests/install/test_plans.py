@@ -172,14 +172,14 @@ _REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quo
     ],
 )
 def test_what_is_lacking(document: Document | None, until: Until, want: str) -> None:
-    """As `kubectl rollout status` and `kubectl wait` have it, with the reason where a quota is in the way."""
+    """The rules are those of `kubectl rollout status` and `kubectl wait`, with a quota's refusal."""
     whole = document and {"kind": "Any", "metadata": {"generation": 2}, "spec": {"replicas": 2}, **document}
     assert lacking(whole, until) == want
 
 
 @pytest.mark.parametrize("kind", ["CustomResourceDefinition", *REGISTRATIONS])
 def test_trust_is_a_bundle_everywhere(kind: str) -> None:
-    """In each webhook of a configuration, and in the conversion; one that is missing is waited for."""
+    """Each webhook of a configuration needs one, and the conversion; a missing one is waited for."""
     name = "podgroups.scheduling.podium.dev" if kind == "CustomResourceDefinition" else "podium"
     document = _named("admission", kind, name)
     assert lacking(document, Until.TRUSTED).startswith("has no caBundle yet")
@@ -337,7 +337,7 @@ _OURS, _NATIVE = "/apis/scheduling.podium.dev/v1beta1/podgroups", "/apis/schedul
 def test_what_is_taken_from_groups(
     finalizers: list[str], native: int, delete_groups: bool, want: list[uninstall.Step]
 ) -> None:
-    """By the lists of the stored versions; without processes only what was found, so once."""
+    """The lists of the stored versions name them; without processes only those found go, so once."""
     resources = _resources("team", *finalizers)
     planned = uninstall.plan(_definitions(), resources, {_NATIVE: native}, delete_groups=delete_groups)
     assert [each for each in planned.steps if not isinstance(each, uninstall.Remove)] == want
@@ -426,7 +426,7 @@ def _key(condition: dict[str, str]) -> str:
     ],
 )
 def test_what_a_group_says_no_more(group: Document, want: tuple[str, list[dict[str, str]]] | None) -> None:
-    """Of what our applies own all but that it was scheduled, which stays as it is."""
+    """All fields that our applies own go, except that it was scheduled, which stays as it is."""
     assert uninstall.outdated(group) == want
 
 
@@ -573,6 +573,6 @@ def test_what_is_put_back(fields: Document, more: Document, want: Document) -> N
 
 
 def test_what_others_own_is_not_put_back() -> None:
-    """Of another manager, by an update, or of a subresource."""
+    """Such fields are of another manager, by an update, or of a subresource."""
     for entry in ({"manager": "kubectl"}, {"operation": "Update"}, {"subresource": "status"}):
         assert restoring(_noted(_THERE, {"f:data": {}}, **entry), None) == _IDENTITY

@@ -37,7 +37,7 @@ _REGISTRATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigur
 
 @pytest.fixture(scope="module", params=_KINDS)
 def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster without Podium; a test leaves it so."""
+    """Yield a cluster without Podium; a test leaves it so."""
     minor, workload_api = _KINDS[request.param]
     with exclusive(RELEASES[minor], workload_api=workload_api, controllers=True) as server:
         yield server
@@ -45,7 +45,7 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def divided(bare: Server) -> Iterator[list[Space]]:
-    """A native group and a pod that is not as it, where there are native groups."""
+    """Yield the space of a native group and a pod that differs, if there are native groups."""
     spaces = []
     if bare.settings.workload_api:
         spaces = [Space(Place(bare, f"{NATIVE_GROUP}/{NATIVE[bare.release.minor][0]}"), "default")]
@@ -62,9 +62,9 @@ def divided(bare: Server) -> Iterator[list[Space]]:
 
 @pytest.mark.parametrize("bare", ["1.36", "1.37 without gates"], indirect=True)
 def test_from_nothing_to_nothing(bare: Server, divided: list[Space], tmp_path: Path) -> None:
-    """All works, stays as it is when installed again, and an uninstall leaves what was before.
+    """All works, stays as it is when installed again, and an uninstall leaves the former state.
 
-    What the reconciler has said of a native group is taken back, too.
+    The reconciler's condition of a native group is removed, too.
     """
     before = settled(bare)
     documents = manifests("scheduler", None)

@@ -34,7 +34,7 @@ _THEIRS = ("--from-literal=scheduler.yaml=mine", f"--namespace={NAMESPACE}")
 
 @pytest.fixture(scope="module")
 def occupied() -> Iterator[Server]:
-    """A cluster without Podium, though with its namespace and a ConfigMap by hand."""
+    """Yield a cluster without Podium, though with its namespace and a ConfigMap by hand."""
     with exclusive(NEWEST, controllers=True) as server:
         server.kubectl("create", "namespace", NAMESPACE)
         server.kubectl("create", "configmap", "podium-scheduler", *_THEIRS)

@@ -128,7 +128,7 @@ def test_what_is_no_more_part_of_it_goes_but_never_data() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Server]:
-    """A cluster without the Workload API, as most are, for an installation after the other."""
+    """Yield a cluster without the Workload API, as most are, for one installation after the other."""
     with exclusive(NEWEST, workload_api=False, controllers=True) as server:
         yield server
 
@@ -251,7 +251,7 @@ def _roll(server: Server, replicas: Fleet, wanted: str) -> None:
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_no_write_fails_meanwhile(cluster: Server, tmp_path: Path) -> None:
-    """Under 50 writes a second: each is answered right, and the API server counts no failed call."""
+    """Under 50 writes a second, each is answered right, and the API server counts no failed call."""
     new_class(cluster)
     namespace = cluster.new_namespace()
     until(lambda: _has_account(cluster, namespace), "pods can be made")

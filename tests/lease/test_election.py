@@ -52,7 +52,7 @@ _blows = st.builds(
 
 
 class _Watch:
-    """Starts processes again that have ended, and looks at what must hold at every moment."""
+    """Starts ended processes again, and checks the invariants at every moment."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -191,7 +191,7 @@ def test_a_candidate_that_is_told_to_stop_writes_nothing() -> None:
 
 @pytest.mark.parametrize("fate", [Fate(back=3.0), HUNG, Fate(there=0.07), Fate(there=2.0)])
 def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind(fate: Fate) -> None:
-    """Whether the server has heard of the bid or is yet to."""
+    """That holds whether the server has received the bid or is yet to."""
     with World(fates=[FINE, fate]) as world:
         world["a"].start()
         # 30 ms after the bid was sent.

@@ -80,7 +80,7 @@ _LASTING: dict[str, Iterable[Fate]] = {
 
 @pytest.mark.parametrize("fates", _LASTING.values(), ids=_LASTING)
 def test_what_lasts_ends_the_work_within_the_window(fates: list[Fate]) -> None:
-    """At ten seconds from the beginning of the last renewal that was answered, whatever the calls do."""
+    """The work ends ten seconds from the start of the last answered renewal, whatever the calls do."""
     with leading(*fates) as world:
         last = world.server.requests[-1]
         world.run(until=lambda: not world["a"].may_act())

@@ -32,7 +32,7 @@ def test_a_note_is_written_at_once_and_goes_with_a_renewal() -> None:
 
 
 def test_the_next_leader_finds_the_note_of_one_that_was_lost() -> None:
-    """And takes it out of the Lease: it is about the leader before."""
+    """It removes the note from the Lease: it is about the former leader."""
     with World("ab") as world:
         _leading(world)
         world["a"].elector.note("pod/team/slow")
@@ -46,7 +46,7 @@ def test_the_next_leader_finds_the_note_of_one_that_was_lost() -> None:
 
 
 def test_a_leader_that_ended_in_order_leaves_no_note() -> None:
-    """Whatever it was doing did not cost it the lease."""
+    """The entry it was deciding did not cost it the lease."""
     with World("ab") as world:
         _leading(world)
         world["a"].elector.note("pod/team/slow")

@@ -110,7 +110,7 @@ def test_times_are_written_as_api_servers_take_them() -> None:
 
 
 def test_a_term_is_ours_by_who_began_it_and_when() -> None:
-    """Whatever renewal of it; another process may have our name."""
+    """Any renewal of it counts; another process may have our name."""
     term = Record("a", 15, _TIME, None, 3)
     assert leaserecord.is_of(msgspec.structs.replace(term, renewTime=_TIME), term)
     assert not leaserecord.is_of(Record(), None)

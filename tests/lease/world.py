@@ -225,7 +225,7 @@ class Process:
         return [event for _, event, _ in self.said]
 
     async def lead(self) -> None:
-        """Be the leader for ever."""
+        """Lead for ever."""
         self._working = True
         self.led.append(self._world.now)
         try:

@@ -103,7 +103,7 @@ async def test_a_server_that_is_not_there(tmp_path: Path, url: str, words: str, 
     ],
 )
 def test_what_is_no_connection(cause: Exception, words: str | None) -> None:
-    """Whatever is known; of the rest the library's own words are better than none."""
+    """Known causes have a message; for others the library's own words are better than none."""
     error = OSError("cannot connect")
     error.__context__ = cause
     told = no_connection(error, "https://a:1")

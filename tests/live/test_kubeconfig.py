@@ -1,4 +1,4 @@
-"""Whatever is wrong with a kubeconfig is one line that names it."""
+"""Every fault of a kubeconfig is one line that names it."""
 
 import asyncio
 import base64
@@ -211,7 +211,7 @@ async def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
 
 
 async def test_the_first_current_context_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As kubectl chooses: a later file's current-context never moves the audit to another cluster."""
+    """The choice is kubectl's: a later file's current-context never moves the audit to another cluster."""
     async with serving(Fake()) as fake:
         fake.kubeconfig(tmp_path)
         other = tmp_path / "other"

@@ -105,7 +105,7 @@ async def test_the_best_version_is_read_and_the_rest_named(fake: Fake, tmp_path:
 
 
 async def test_where_the_native_api_is_not_served_its_field_means_nothing(fake: Fake, tmp_path: Path) -> None:
-    """And PodGroup is unread."""
+    """PodGroup is unread there."""
     for version in ("v1alpha3", "v1beta1"):
         del fake.resources[f"/apis/scheduling.k8s.io/{version}"]
     loaded = await _load(fake, tmp_path)
@@ -114,7 +114,7 @@ async def test_where_the_native_api_is_not_served_its_field_means_nothing(fake: 
 
 
 async def test_a_kind_served_only_in_another_version_is_unread(fake: Fake, tmp_path: Path) -> None:
-    """Not the same as none: it may have objects."""
+    """Unread differs from none: it may have objects."""
     for version in ("v1alpha3", "v1beta1"):
         fake.resources[f"/apis/scheduling.k8s.io/{version}0"] = fake.resources.pop(
             f"/apis/scheduling.k8s.io/{version}"
@@ -147,7 +147,7 @@ async def test_a_context_without_namespace_is_in_default(fake: Fake, tmp_path: P
 
 
 def test_a_namespace_is_one_step_of_the_path() -> None:
-    """Whatever is written after -n, it cannot lead to another resource."""
+    """The text after -n, whatever it is, cannot lead to another resource."""
     pods_of = Served("v1", "Pod", READS["v1", "Pod"], "pods", namespaced=True)
     assert pods_of.path("../nodes") == "/api/v1/namespaces/..%2Fnodes/pods"
     assert pods_of.path("") == "/api/v1/pods"
@@ -360,7 +360,7 @@ async def test_nobody_listening_is_an_error(fake: Fake, tmp_path: Path) -> None:
 async def test_a_server_that_falls_silent_is_an_error(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long a list takes, its bytes keep coming; silence is a lost connection."""
+    """A long list keeps sending bytes; silence is a lost connection."""
     monkeypatch.setattr(connection, "_SILENCE_SECONDS", 0.05)
     asked = asyncio.Event()
 
@@ -403,7 +403,7 @@ async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path:
 
 
 async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path: Path) -> None:
-    """An empty one would be an all-clear; the rights that are missing are said, with where to find them."""
+    """An empty one would be an all-clear; the error has the missing rights, and where to find them."""
 
     async def refuse(_: web.Request) -> web.StreamResponse:
         return status(403, "Forbidden", "no")

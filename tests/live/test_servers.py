@@ -98,7 +98,7 @@ def test_a_missing_permission_is_named(server_137: Server, namespace: str, tmp_p
 
 
 def test_without_the_workload_api_its_kinds_are_unread(server_without: Server) -> None:
-    """As most clusters are."""
+    """Most clusters are so."""
     loaded = load_live(KubeOptions(kubeconfig=str(server_without.kubeconfig), all_namespaces=True))
     assert not loaded.state.native_served
     assert loaded.state.unread == {

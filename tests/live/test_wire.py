@@ -25,7 +25,7 @@ Talk = Callable[["Peer", asyncio.StreamWriter], Awaitable[None]]
 
 
 class Peer:
-    """A server that hears requests and talks as a test says; `heard` has each, by the connection's number."""
+    """A server that reads requests and answers as a test says; `heard` has each, by connection number."""
 
     def __init__(self, *talks: Talk) -> None:
         """Each of `talks` answers one request, the last all that come after."""
@@ -36,7 +36,7 @@ class Peer:
         self._connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hear one request after another."""
+        """Read one request after another."""
         self._connections += 1
         number = self._connections
         try:
@@ -53,7 +53,7 @@ class Peer:
 
     @property
     def connections(self) -> list[int]:
-        """On which connection each request came."""
+        """The connection number of each request."""
         return [number for number, _ in self.heard]
 
 
@@ -136,7 +136,7 @@ ANSWERS: list[tuple[str, bytes, int, bytes]] = [
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case[0])
 async def test_an_answer_has_an_end(case: tuple[str, bytes, int, bytes]) -> None:
-    """However it is marked, and the connection takes the next request."""
+    """That holds for every marking, and the connection takes the next request."""
     _, answer, code, body = case
     peer = Peer(says(answer))
     async with listening(peer) as pool:
@@ -232,7 +232,7 @@ async def test_who_is_cancelled_leaves_no_answer_behind() -> None:
 
 
 async def test_as_many_connections_as_requests_at_a_time() -> None:
-    """And no more afterwards."""
+    """Later requests open no more."""
     together = asyncio.Event()
 
     async def talk(peer: Peer, writer: asyncio.StreamWriter) -> None:
@@ -270,7 +270,7 @@ async def test_an_answer_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("target", ["/a b", "/a\r\nX: y", "/ä", "/a\x00"])
 async def test_what_cannot_be_said_is_not(target: str) -> None:
-    """Nothing of it is sent: a name with a line break in it would be a header."""
+    """No part of it is sent: a name with a line break in it would be a header."""
     peer = Peer(says(OK))
     async with listening(peer) as pool:
         with pytest.raises(ValueError, match=r"its path or headers|ascii"):

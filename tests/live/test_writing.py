@@ -117,7 +117,7 @@ async def test_what_the_server_did_not_do_is_asked_again(open_to: Open) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 async def test_a_write_whose_answer_was_lost_is_not_repeated(open_to: Open, method: str) -> None:
-    """On a connection that was good a moment ago, too: the server may have done it."""
+    """That holds on a fresh connection, too: the server may have done it."""
     server = Server(web.Response(text="ok"), None)
     link = await open_to(server)
     await link.send(method, "/x", {})
@@ -139,7 +139,7 @@ async def _lines(link: Connection, silence: float = 30.0) -> list[bytes]:
 
 
 async def test_lines_are_whole(open_to: Open) -> None:
-    """However they were cut into packets; one as long as the largest object is one."""
+    """Packets may cut them anywhere; one as long as the largest object is one."""
     long = b"x" * 3_000_000
     server = Server(web.Response(body=b"one\n" + long + b"\nthree\n"), web.Response(body=b"one\ntw"))
     link = await open_to(server)
@@ -191,7 +191,7 @@ async def test_a_credential_that_fails_is_one_line(open_to: Open, monkeypatch: p
 
 
 async def test_a_proxy_of_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As kubectl does; not for servers that the environment excepts."""
+    """The rule is kubectl's; servers that the environment excepts are reached directly."""
     proxy, fake = Fake(), Fake()
     fake.url = "http://api.example:6443"
     config = fake.kubeconfig(tmp_path)

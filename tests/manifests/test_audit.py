@@ -53,7 +53,7 @@ class Use(NamedTuple):
         return f"{self.verb} {self.group}/{self.resource} {self.name or '*'} ({self.where})"
 
     def covers(self, other: "Use") -> bool:
-        """Whether what was asked, in one namespace and by name, is this right."""
+        """Return whether a request, in one namespace and by name, is this right."""
         return (
             self[1:4] == other[1:4]
             and self.where in ("cluster", other.where)
@@ -99,7 +99,7 @@ class Audit(NamedTuple):
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audit]:
-    """A server that was installed on, and on which each process has done all it ever does."""
+    """Yield a server with an install, on which each process has used all of its rights."""
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.json", folder / "audit.log"
     policy.write_text(json.dumps(_POLICY), encoding="utf-8")
@@ -153,7 +153,7 @@ def _listed(proxy: Proxy) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("account", _ACCOUNTS)
 def test_every_right_is_used(account: str, audit: Audit) -> None:
-    """None could be taken away without something being refused."""
+    """Without any one of them a request would be refused."""
     assert _granted(account)
     # The log is written when a request has ended, which its client may know earlier.
     comes(lambda: not audit.unused(account))

@@ -196,7 +196,7 @@ def test_the_scheduler_binds(scene: Scene, node: str) -> None:
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease", "podium-system"])
 def test_it_binds_nothing_of_the_system(scene: Scene, namespace: str) -> None:
-    """Though the pod asked for it."""
+    """The pod asked for it in vain."""
     answer = _bind(scene, scene.pod(), namespace=namespace)
     assert _refused(answer, "podium-scheduler-binds"), answer
 

@@ -300,7 +300,7 @@ def test_another_namespace_is_refused() -> None:
     ids=str,
 )
 def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
-    """Each by its place among values that are else right."""
+    """Each case is one place among values that are else right."""
     with pytest.raises(jsonschema.ValidationError) as caught:
         _values(**wrong)
     assert caught.value.json_path == place

@@ -77,7 +77,7 @@ def test_each_probe_has_a_timeout_and_a_process_the_time_to_start(mode: str) -> 
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_the_command_line_takes_the_arguments(mode: str) -> None:
-    """As the container is started; a file that is named is one that a volume puts there."""
+    """They are the container's arguments; each file named is in a volume."""
     for each in rendered(mode, "Deployment"):
         (container,) = each["spec"]["template"]["spec"]["containers"]
         name, *arguments = container["args"]
@@ -95,7 +95,7 @@ def test_the_command_line_takes_the_arguments(mode: str) -> None:
 
 
 def test_the_images_are_of_this_version() -> None:
-    """But in kind, where the image is what was built last."""
+    """In kind, the image is the one built last."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for mode, tag in (("admission", project["version"]), ("scheduler", project["version"]), ("kind", "dev")):
         for each in rendered(mode, "Deployment"):
@@ -104,7 +104,7 @@ def test_the_images_are_of_this_version() -> None:
 
 
 def test_the_scheduler_begins_carefully() -> None:
-    """By the file that docs/scheduler.md begins with."""
+    """Its file is the first one of docs/scheduler.md."""
     made = configured("scheduler", "podium-scheduler")
     careful = (_ROOT / "examples" / "scheduler" / "careful.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(made["scheduler.yaml"]) == yaml.safe_load(careful)

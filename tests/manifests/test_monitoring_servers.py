@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with Podium's kinds."""
+    """Yield a server with Podium's kinds."""
     with exclusive(NEWEST) as made:
         reconciler.install(made)
         yield made

@@ -29,7 +29,7 @@ _SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server on which each mode was applied after the other, the scheduler's last."""
+    """Yield a server on which one mode was applied after the other, the scheduler's last."""
     with exclusive(RELEASES[request.param]) as made:
         for mode in ("admission", "kind", "scheduler"):
             made.kubectl("apply", "--server-side", "--filename", str(_file(mode)))

@@ -23,7 +23,7 @@ _NAMES = {"podium-webhook", "podium-controller", "podium-scheduler"}
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A cluster with controllers, kube-scheduler and nodes, and nothing installed."""
+    """Yield a cluster with controllers, kube-scheduler and nodes, and nothing installed."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         yield server
 
@@ -34,7 +34,7 @@ def _items(cluster: Server, path: str) -> list[dict[str, Any]]:
 
 
 def _usable(cluster: Server, count: int) -> set[str]:
-    """Cordon all nodes but so many, until their taints say so; give the names of those that are left."""
+    """Cordon all nodes but so many, and wait for their taints; return the names of the other nodes."""
     names = sorted(each["metadata"]["name"] for each in _items(cluster, "/api/v1/nodes"))
     for index, name in enumerate(names):
         cluster.kubectl("uncordon" if index < count else "cordon", name)
@@ -52,7 +52,7 @@ def _usable(cluster: Server, count: int) -> set[str]:
 
 
 def _rolled_out(cluster: Server) -> bool:
-    """Whether each Deployment was looked at since it changed, and has two new pods and no others."""
+    """Return whether each Deployment was observed since it changed, and has two new pods and no others."""
 
     def done(each: dict[str, Any]) -> bool:
         status = each.get("status", {})

@@ -57,7 +57,7 @@ def test_nothing_to_move_says_so() -> None:
 
 
 def test_what_is_copied_already_is_not_to_be_made_again() -> None:
-    """Nor is it among the manifests."""
+    """It is not among the manifests either."""
     first = run("--to", "podium", objects=(group(), pod())).stdout
     again = run("--to", "podium", objects=(group(), group(version=PODIUM), pod())).stdout
     assert "make the new groups of what is in use" in first

@@ -164,7 +164,7 @@ def different(field: str, value: Any) -> Object:
     ],
 )
 def test_another_group_of_the_name_is_never_written_over(field: str, value: Any) -> None:
-    """Nor is the original deleted: it says something else."""
+    """The original is not deleted either, as the two differ."""
     migration = planned(group(), different(field, value))
     item = only(migration)
     assert (item.state, item.why) == (State.STAYS, f"{PODIUM} has another of this name")
@@ -192,7 +192,7 @@ def test_a_group_that_the_other_api_cannot_say_stays() -> None:
 
 
 def test_a_workload_is_copied_for_the_groups_that_move() -> None:
-    """And deleted with the last that stays."""
+    """It is deleted with the last group that stays."""
     moves = {
         move.item.object.name: (move.copies, move.deletes)
         for move in planned(workload(), group(workload="llm"), group("other", workload="llm"), pod()).moves

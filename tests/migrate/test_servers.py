@@ -36,7 +36,7 @@ PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server with both APIs; no controllers run, so a native group that is deleted stays terminating."""
+    """Yield a server with both APIs; without controllers, so a deleted native group stays terminating."""
     with exclusive(RELEASES[request.param]) as made:
         crds = str(folder("manifests") / "crds")
         made.kubectl("apply", "--server-side", "-f", crds)
@@ -91,7 +91,7 @@ def fill(server: Server, api: Api, namespace: str) -> None:
 
 
 def add_pod(server: Server, namespace: str, name: str, of: str, api: Api) -> str:
-    """Make a pod of a group; give its UID."""
+    """Make a pod of a group; return its UID."""
     body = membership(of, native=api is Api.NATIVE)
     body["metadata"] |= {"name": name}
     code, made = server.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
@@ -289,7 +289,7 @@ def test_the_rights_of_the_page_are_enough(server: Server, namespace: str, tmp_p
 
 
 def test_a_cluster_without_the_native_api_says_so(server_without: Server, tmp_path: Path) -> None:
-    """Before anything is planned."""
+    """The error comes before any plan."""
     refused = migrate(server_without.kubeconfig, "default", Api.NATIVE)
     assert isinstance(refused.exception, PodiumError)
     assert "the native Workload API is not served by this cluster" in str(refused.exception)

@@ -64,7 +64,7 @@ _UNLIKE = {
 @pytest.mark.parametrize(("native", "podium"), _UNLIKE.values(), ids=_UNLIKE)
 @pytest.mark.parametrize("way", Way)
 def test_nothing_explains_a_real_difference(way: Way, native: Answer, podium: Answer) -> None:
-    """Whatever way it was written."""
+    """That holds for every way of writing."""
     exchange = Exchange(case=_CREATED, way=way, dry=False, native=native, podium=podium)
     rest, names = explained(exchange)
     assert not rest.equal, names

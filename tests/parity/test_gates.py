@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def server(gated: Sides, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
-    """A server with the Workload API and Podium, and two classes that both have seen."""
+    """Yield a server with the Workload API and Podium, and two classes that both have seen."""
     side, folder = gated.podium, tmp_path_factory.mktemp("webhook")
     with running(side.server, folder, scene.config(folder, _POLICY)):
         scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scene.NAMESPACE}})
@@ -62,7 +62,7 @@ def _pod(name: str, group: str, of: str, **spec: Any) -> Document:
 
 
 def _created(side: Side, document: Document) -> tuple[Any, ...]:
-    """Create a pod by kubectl when its group is seen, and give what `kubectl get` shows of its priority."""
+    """Create a pod by kubectl when its group is seen, and return what `kubectl get` shows of its priority."""
     name = document["metadata"]["name"]
     done = kubectl.run(side, "create", "-f", "-", stdin=json.dumps(side.own(document)))
     assert done.returncode == 0, done.stderr

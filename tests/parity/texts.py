@@ -22,12 +22,12 @@ _PATTERNS = (
 
 
 def judged(cause: Cause) -> bool:
-    """Whether a cause is about a field, and not the schema's remark that it did not look at others."""
+    """Return whether a cause is about a field, and not the schema's remark that it did not look at others."""
     return "some validation rules were not checked" not in cause[1]
 
 
 def alike(native: Cause, podium: Cause) -> bool:
-    """Whether two causes refuse the same thing."""
+    """Return whether two causes refuse the same thing."""
     (field, text), (ours, words) = native, podium
     if _FIXED.search(text) and _within(ours, field):
         # Upstream checks no further in an immutable field.

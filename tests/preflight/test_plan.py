@@ -173,7 +173,7 @@ def test_a_namespace_stays_inside_the_folder() -> None:
 
 
 def test_the_same_objects_in_any_order_give_the_same_plan() -> None:
-    """So that two runs can be compared."""
+    """So two runs can be compared."""
     objects = [group(), group("b"), workload("a"), pod(job="train", priority=5), pod("x", of="b")]
     there, back = planned(*objects), planned(*reversed(objects))
     assert json.dumps(there.manifests, sort_keys=True) == json.dumps(back.manifests, sort_keys=True)

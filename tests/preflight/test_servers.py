@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "upgrade.md"
 
 
 def preflight(server: Server, namespace: str, folder: Path) -> Any:
-    """Run the command on a live server, and give its report."""
+    """Run the command on a live server, and return its report."""
     arguments = ["--kubeconfig", str(server.kubeconfig), "-n", namespace, "--to", "1.37"]
     done = CliRunner().invoke(command, [*arguments, "-o", "json", "--output-dir", str(folder)])
     assert done.exit_code == 3, done.output
@@ -109,7 +109,7 @@ def test_1_37_does_not_start_with_a_gate_that_is_gone(server_137: Server, gate: 
 
 
 def test_1_37_does_not_start_with_the_version_that_is_gone() -> None:
-    """Nor with v1alpha2 in --runtime-config."""
+    """It does not start with v1alpha2 in --runtime-config either."""
     gone = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
     with (
         pytest.raises(PodiumError, match="v1alpha2 that has not been registered"),

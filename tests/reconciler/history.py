@@ -98,7 +98,7 @@ class Watch:
         return there
 
     def _list(self) -> int:
-        """Take what there is as it is now; give the moment."""
+        """Read the current objects; return the version."""
         with contextlib.closing(self.server.access.client()) as client:
             code, listed = client.request("GET", self.path)
         if code != 200:

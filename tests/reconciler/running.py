@@ -33,7 +33,7 @@ class Controller(Running):
     """A process of `podium controller`."""
 
     def leads(self) -> bool:
-        """Whether it says of itself that it leads."""
+        """Return whether its metrics say that it leads."""
         return "\npodium_leader 1.0" in self.get("/metrics")[1]
 
     def wait_leading(self) -> None:
@@ -72,7 +72,7 @@ def running(
 
 
 def configuration(folder: Path, **settings: Any) -> str:
-    """Write a ControllerConfiguration; give the option that names it."""
+    """Write a ControllerConfiguration; return the option that names it."""
     path = folder / f"configuration-{next(_NUMBERS)}.json"
     kinds = {"apiVersion": "config.podium.dev/v1", "kind": "ControllerConfiguration"}
     path.write_text(json.dumps({**kinds, **settings}), encoding="utf-8")
@@ -179,7 +179,7 @@ class Space:
         return answer
 
     def group(self, name: str, class_name: str = "", *, resolve: bool = True) -> dict[str, Any]:
-        """Make a gang of two; what the webhook would resolve of Podium's group is said by us."""
+        """Create a gang of two; the test sets the fields that the webhook would resolve of Podium's group."""
         spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
         if class_name:
             spec["priorityClassName"] = class_name
@@ -203,7 +203,7 @@ class Space:
         return {"metadata": metadata, "spec": spec}
 
     def finish(self, name: str, phase: str = "Succeeded") -> None:
-        """Have a pod run to its end, as its kubelet would say it."""
+        """Let a pod run to its end, as its kubelet would report it."""
         self.ask("PATCH", f"{self.pods_path(name)}/status", {"status": {"phase": phase}})
 
     def remove(self, name: str) -> None:
@@ -211,7 +211,7 @@ class Space:
         self.ask("DELETE", self.pods_path(name))
 
     def end(self, name: str) -> None:
-        """Have a pod gone, whatever it waits for."""
+        """Remove a pod, whatever it waits for."""
         self.ask("DELETE", f"{self.pods_path(name)}?gracePeriodSeconds=0")
 
     def remove_group(self, name: str) -> None:

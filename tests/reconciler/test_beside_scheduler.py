@@ -26,7 +26,7 @@ FITS: dict[str, Any] = {
 
 @pytest.fixture
 def space(cluster_137: Server, namespace: str, tmp_path: Path) -> Iterator[Space]:
-    """A namespace in which pods can be made, with a reconciler that leads."""
+    """Yield a namespace in which pods can be made, with a reconciler that leads."""
     made = Space(Place(cluster_137, f"{NATIVE_GROUP}/{NATIVE['1.37'][0]}"), namespace)
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     until(lambda: cluster_137.request("GET", account)[0] == 200, "the namespace's account")
@@ -36,7 +36,7 @@ def space(cluster_137: Server, namespace: str, tmp_path: Path) -> Iterator[Space
 
 @pytest.fixture
 def classes(cluster_137: Server) -> Iterator[tuple[str, str]]:
-    """Two classes, the higher one first."""
+    """Yield two classes, the higher one first."""
     made = create_class(cluster_137, 1000), create_class(cluster_137, 100)
     yield made
     for name in made:

@@ -226,7 +226,7 @@ def followed(objects: list[Readable], *, native: bool) -> list[object]:
 @settings(max_examples=200)
 @given(st.one_of([clusters(each) for each in GANGS]), st.booleans())
 def test_every_decision_is_the_same_on_what_is_kept(history: list[Readable], native: bool) -> None:
-    """Also the events that two states of one group make."""
+    """The events that two states of one group cause are the same, too."""
     assert followed([essential(each) for each in history], native=native) == followed(history, native=native)
 
 

@@ -363,7 +363,7 @@ async def test_groups_and_pods_in_doubt_are_counted_by_namespace_and_cause() -> 
 
 
 async def test_a_busy_server_is_left_alone_as_long_as_it_asks() -> None:
-    """And its word counts more than our own backoff."""
+    """Its Retry-After counts more than our own backoff."""
     world = World()
     world.api.faults.append("busy")
     world.api.store(pod_group("one", priority=5))

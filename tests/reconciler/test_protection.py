@@ -321,11 +321,11 @@ class Team(Space):
     """A namespace of a cluster, with words for what protection is about."""
 
     def exists(self, group: str) -> bool:
-        """Whether a group is there, terminating or not."""
+        """Return whether a group is there, terminating or not."""
         return self.server.request("GET", self.groups_path(group))[0] == 200
 
     def is_protected(self, group: str) -> bool:
-        """Whether a group carries the finalizer."""
+        """Return whether a group carries the finalizer."""
         metadata = self.ask("GET", self.groups_path(group))["metadata"]
         return FINALIZER in metadata.get("finalizers", ())
 
@@ -369,7 +369,7 @@ class Team(Space):
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[Place]:
-    """A whole cluster without the gates, with Podium's resources."""
+    """Yield a whole cluster without the gates, with Podium's resources."""
     with exclusive(NEWEST, workload_api=False, controllers=True) as server:
         install(server)
         yield Place(server, PODIUM_API)

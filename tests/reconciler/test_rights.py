@@ -36,7 +36,7 @@ _REFUSALS = 3
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that has every kind that the reconciler follows, native groups and Podium's."""
+    """Yield a server that has every kind that the reconciler follows, native groups and Podium's."""
     with exclusive(NEWEST) as made:
         install(made)
         for kind in FOREIGN:
@@ -102,7 +102,7 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
 
 
 def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
-    """Whatever it does; nothing is refused, nothing else asked for."""
+    """No request is refused, and no other right is used."""
     with Proxy(server).running() as proxy:
         use_each(server, proxy, _PAGE.account(server).kubeconfig(tmp_path, proxy.url), tmp_path)
         assert asked(proxy) - {None} == _PAGE.listed()
@@ -148,7 +148,7 @@ LACKS = {
 
 @pytest.mark.parametrize("lack", LACKS.values(), ids=list(LACKS))
 def test_without_one(lack: Lack, server: Server, tmp_path: Path) -> None:
-    """It is said once in the API server's words and asked for again; what needs it not goes on."""
+    """The log has it once in the API server's words and the request is repeated; independent work goes on."""
     assert set(lack.rights) <= _PAGE.listed()
     limited = _PAGE.account(server, lack.rights)
     if Right(_LEASES, "leases", "create") not in lack.rights:

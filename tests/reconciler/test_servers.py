@@ -33,7 +33,7 @@ NODE = {"nodeName": "nowhere"}
 
 @pytest.fixture(scope="module", params=PLACES)
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A server of each kind, with the classes that the stories name."""
+    """Yield a server of each kind, with the classes that the stories name."""
     with place(request.param) as made:
         new_class(made.server, LOW, 100)
         new_class(made.server, HIGH, 1000)
@@ -52,7 +52,7 @@ def controller(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def space(where: Place, controller: Controller) -> Iterator[Space]:
-    """A namespace; after the story no write in it was wrong when it was made, and the process has no bug."""
+    """Yield a namespace; after the story no write in it was wrong at its time, and the process has no bug."""
     made = Space(where)
     with History(made).running() as history:
         yield made

@@ -26,7 +26,7 @@ LOW, HIGH, TIMID = "settings-low", "settings-high", "settings-timid"
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[Place]:
-    """A server of our own, with classes."""
+    """Yield a server of our own, with classes."""
     with place(NEWEST.minor) as made:
         new_class(made.server, LOW, 100)
         new_class(made.server, HIGH, 1000)
@@ -36,7 +36,7 @@ def where() -> Iterator[Place]:
 
 @pytest.fixture
 def space(where: Place) -> Space:
-    """A divided group, one that agrees and one without members."""
+    """Return a space with a divergent group, one that agrees and one without members."""
     made = Space(where)
     for name in ("divided", "calm", "empty"):
         made.group(name, HIGH)

@@ -60,7 +60,7 @@ SETTINGS = settings(
 
 @pytest.fixture(scope="module", params=PLACES)
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A server of each kind, with a reconciler that is there for all sequences."""
+    """Yield a server of each kind, with a reconciler that is there for all sequences."""
     with place(request.param) as made, running(made.server, tmp_path_factory.mktemp("logs") / "one"):
         yield made
 
@@ -194,7 +194,7 @@ class Sequence(RuleBasedStateMachine):
 
 
 def test_random_sequences_end_as_the_audit_says(where: Place) -> None:
-    """On whatever server, in whatever order."""
+    """That holds on every server, in every order."""
 
     class Here(Sequence):
         pass

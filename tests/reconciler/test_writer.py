@@ -64,7 +64,7 @@ async def api() -> AsyncIterator[Api]:
 
 
 async def perform(api: Api, folder: Path, action: Action, remaining: float = inf) -> tuple[Any, list[Any]]:
-    """Write once; give the outcome, an error too, and what was counted."""
+    """Write once; return the outcome, an error too, and what was counted."""
     counted: list[Any] = []
     async with connect(api.fake.kubeconfig(folder), None) as connection:
         writer = Writer(connection, lambda: remaining, lambda what, result: counted.append((what, result)))

@@ -20,7 +20,7 @@ _NAME = "kwok"
 
 @contextlib.contextmanager
 def kubelet(server: Server, stages: Path | None = None) -> Iterator[None]:
-    """Have kwok look after the server's nodes while the block runs; `stages` is a file of other stages."""
+    """Let kwok manage the server's nodes while the block runs; `stages` is a file of other stages."""
     settings = msgspec.structs.replace(
         server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
     )

@@ -89,7 +89,7 @@ def milli(pod: dict[str, Any]) -> int:
 
 
 def told(pod: dict[str, Any]) -> bool:
-    """Whether a pod has been told that it is preempted."""
+    """Return whether a pod's status says that it is preempted."""
     return any(
         (each["type"], each["status"], each.get("reason")) == TOLD
         for each in pod.get("status", {}).get("conditions", ())

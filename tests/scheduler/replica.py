@@ -34,7 +34,7 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 
 def _hang(pod: str) -> None:
-    """Have decisions for a pod of this name never end, and never look at the time."""
+    """Make decisions for a pod of this name endless, without a look at the time."""
     place, decide = LiveEngine.place_lone, Engine.decide
 
     def sleep_if(found: bool) -> None:
@@ -54,7 +54,7 @@ def _hang(pod: str) -> None:
 
 
 def main(wanted: Wanted) -> int:
-    """Be a replica until asked to stop; give the exit code."""
+    """Run a replica until it is stopped; return the exit code."""
     if wanted.endless:
         _hang(wanted.endless)
     options = Options(

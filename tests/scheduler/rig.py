@@ -62,7 +62,7 @@ class World:
         self.restart()
 
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
-        """Have another process begin: it knows what the API server knows, and what was written down."""
+        """Start another process: it knows the API server's objects, and the earlier records."""
         engine = LiveEngine(self.state, self.live.engine)
         self.restraint = Restraint(lambda: self.live)
         self.restraint.restore([], units, unfinished or {})
@@ -111,7 +111,7 @@ class World:
         return self.effects[before:]
 
     def release(self, *, failed: str = "") -> list[Effect]:
-        """Let what was held end, well or (`failed` says why) not; give what the scheduler does then."""
+        """Let what was held end, well or (`failed` says why) not; return what the scheduler does then."""
         held, self.held = self.held, []
         self.hold_binds = self.hold_evictions = False
         for effect in held:
@@ -122,7 +122,7 @@ class World:
         return self.run()
 
     def die(self, *names: str) -> None:
-        """Have pods end that lingered."""
+        """End lingering pods."""
         for name in names:
             self.state.remove(self.state.pods[NS, name])
 

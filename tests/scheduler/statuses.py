@@ -1,6 +1,6 @@
-"""Statuses at work with a server that only takes notes, in a time that stands.
+"""Statuses at work with a server that only takes notes, in a stopped time.
 
-What a server was sent, and when, can so be said exactly, and trouble comes at the write that a test means.
+So a test knows exactly what a server received, and when, and a fault hits the write that the test means.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ def eviction(*units: Unit, key: Key = ("team", "a"), cleared: tuple[PodRef, ...]
 
 
 def everything(evict: Evict) -> Announcements:
-    """Have all announced first, each pod by itself."""
+    """Return announcements of all before the first delete, each pod by itself."""
     return Announcements(evict.nominations, evict.victims, ())
 
 
@@ -195,7 +195,7 @@ class Scene:
             await asyncio.sleep(0)
 
     def show(self) -> None:
-        """Have the state catch up with the server."""
+        """Update the state to the server's."""
         for (_, name, uid), (message, node) in self.api.told.items():
             if ("team", name) in self.state.pods:
                 self.state.apply(pod(name, message, node, uid=uid))
@@ -203,7 +203,7 @@ class Scene:
 
 @asynccontextmanager
 async def at_work(*outcomes: PodiumError | None) -> AsyncIterator[Scene]:
-    """Statuses that work; nothing is said that a test does not expect."""
+    """Yield working statuses; an unexpected log event fails the test."""
     scene = Scene(*outcomes)
     task = asyncio.create_task(scene.statuses.run())
     try:

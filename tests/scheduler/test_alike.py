@@ -142,7 +142,7 @@ def test_who_is_alike_is_decided_about_as_if_alone(scene: Scene, linger: bool) -
 def test_all_nodes_are_looked_at_once(
     cpu: int, looks: int, domains: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Five preemptors that are alike take one look at all nodes, where one changes nothing for the others."""
+    """Five equal preemptors need one look at all nodes, if none changes anything for the others."""
     decide = create_autospec(LiveEngine.decide, side_effect=LiveEngine.decide)
     monkeypatch.setattr(LiveEngine, "decide", decide)
     world = World(node(f"n{at}") for at in range(6))

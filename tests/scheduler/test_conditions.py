@@ -81,7 +81,7 @@ def test_a_condition_keeps_the_time_of_its_flip(status: str, moment: str) -> Non
 
 @pytest.mark.parametrize("kind", ["pod", "podgroup"])
 def test_a_victim_says_for_whom_it_goes(kind: str) -> None:
-    """By UID: the preemptor's name may be of another tenant."""
+    """The UID names it: the preemptor's name may be of another tenant."""
     condition = doomed("podium-scheduler", Preemptor(kind, "secret", "name", "1-2", 7), pod_of(), NOW)
     assert condition == Condition(
         "DisruptionTarget",
@@ -105,7 +105,7 @@ def test_who_is_spared_is_no_target() -> None:
 
 
 def test_only_what_is_said_counts() -> None:
-    """Not when it was said, nor what generation had been seen."""
+    """Neither the time of a condition counts, nor the generation seen."""
     stored = Condition("PodScheduled", "False", UNSCHEDULABLE, "full", BEFORE, 1)
     assert same(stored, unscheduled(UNSCHEDULABLE, "full", pod_of(stored), NOW))
     assert not same(stored, unscheduled(UNSCHEDULABLE, "fuller", pod_of(stored), NOW))

@@ -146,7 +146,7 @@ def test_each_field_is_told_by_its_name(tmp_path: Path) -> None:
 
 
 class Watched:
-    """A switch on a file, looked at by hand."""
+    """A switch on a file, read by hand."""
 
     def __init__(self, folder: Path, **fields: Any) -> None:
         self.folder = folder
@@ -165,7 +165,7 @@ class Watched:
 
 
 def test_the_switches_act_at_once(tmp_path: Path) -> None:
-    """Each change is said once."""
+    """Each change is one log event."""
     watched = Watched(tmp_path, evictionsPerMinute=5)
     assert watched.write(preemption="off", shadow=True, evictionsPerMinute=5) == USUAL._replace(
         mode=Mode.OFF, shadow=True, evictions_a_minute=5
@@ -195,7 +195,7 @@ def test_what_needs_a_restart_is_said_and_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
-    """It is said once; neither does a file that is gone, and the next good one counts."""
+    """The log has one line; a missing file changes nothing either, and the next good one counts."""
     watched = Watched(tmp_path, preemption="off")
     assert watched.write(preemption="of").mode is Mode.OFF
     watched.switch.look()
@@ -208,7 +208,7 @@ def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_link_swaps(tmp_path: Path) -> None:
-    """As a kubelet does with a ConfigMap: a folder with the new file, and a link to it that is renamed."""
+    """A kubelet does so with a ConfigMap: a folder with the new file, and a link to it that is renamed."""
     for name, mode in (("one", "enforce"), ("two", "observe")):
         (tmp_path / name).mkdir()
         written(tmp_path / name, preemption=mode)

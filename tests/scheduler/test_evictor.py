@@ -125,7 +125,7 @@ async def test_nothing_is_withdrawn_that_was_not_announced() -> None:
 
 
 async def test_a_group_is_marked_in_place_of_its_pods() -> None:
-    """Before the first delete, like a pod; the caller withdraws it."""
+    """It is marked before the first delete, like a pod; the caller withdraws the mark."""
     writes = Recorded()
     told = _group_marks(writes, taken=True)
     assert await carry_out(EVICT, GROUPS, writes, told, still=_because("no")) == Carried((), "no")
@@ -233,7 +233,7 @@ async def test_nobody_is_asked_again_when_the_lease_is_over() -> None:
 async def test_a_delete_that_nobody_answered_may_have_been_done(
     failing: Write, code: int, unsure: tuple[bool, bool], again: bool
 ) -> None:
-    """And may still, where going on with it failed before anybody was asked; not when it was asked again."""
+    """It may still be done if a resumed preemption fails before a repeat; a repeat settles it."""
     writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
     carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, TOLD, still=_yes)
     assert carried.unsure == unsure[again]
@@ -264,7 +264,7 @@ async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
 
 @pytest.mark.parametrize("number", range(len(ANNOUNCED) + len(DELETES)))
 async def test_cancelled_it_leaves_the_record(number: int) -> None:
-    """At every write: nothing is begun any more, and no mark is withdrawn: the next leader reads them."""
+    """At every write, no other begins and no mark is withdrawn: the next leader reads them."""
     writes = Recorded(limit=1)
     work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes))
     writes.at(number + 1, work.cancel)

@@ -36,7 +36,7 @@ NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that has every kind that the scheduler follows, native groups and Podium's."""
+    """Yield a server that has every kind that the scheduler follows, native groups and Podium's."""
     with exclusive(NEWEST) as made:
         install(made)
         make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crds.records())
@@ -48,7 +48,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def account(server: Server) -> Account:
-    """An account that has the page's rights and no other."""
+    """Return an account that has the page's rights and no other."""
     return PAGE.account(server)
 
 
@@ -147,7 +147,7 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
 
 
 def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_path: Path) -> None:
-    """Whatever it does; nothing is refused, nothing else asked for."""
+    """No request is refused, and no other right is used."""
     with Proxy(server).running() as proxy:
         use_each(server, proxy, account.kubeconfig(tmp_path, proxy.url), tmp_path)
         assert asked(proxy) - {None} == PAGE.listed()

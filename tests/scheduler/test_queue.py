@@ -166,7 +166,7 @@ def test_early_attempts_use_a_quarter_of_the_time() -> None:
 
 
 def test_a_woken_key_is_due_when_early_attempts_may_begin_again() -> None:
-    """Though its backoff lasts longer."""
+    """Its backoff may last longer."""
     scene = Scene(A)
     scene.fail(A, 0.0, 9)
     scene.queue.wake([A], 0.0)

@@ -75,7 +75,7 @@ class Interleavings(RuleBasedStateMachine):
             self.active(found)
 
     def wakes(self, found: Plain) -> None:
-        """Have a key tried that something happened for."""
+        """Wake a key after a change."""
         self.retry(found)
         found.woken = found.pool is Pool.BACKOFF
 

@@ -40,7 +40,7 @@ def test_not_for_a_pod_that_took_the_preemptors_name(priority: int) -> None:
 
 
 def test_not_for_pods_that_took_the_names_of_a_group() -> None:
-    """Nor for a group of the same name that counts less."""
+    """A group of the same name with lower priority gets none either."""
     world = begun(node(cpu=2), running("low", cpu=2), group("g", 10, 2), gang("g", size=2, priority=10))
     world.die("g-0", "g-1")
     world.state.remove(world.state.groups[key_of(group("g"))])
@@ -173,7 +173,7 @@ def test_small_plans_do_not_starve_a_large_one_of_the_rate() -> None:
 
 
 def test_a_window_begins_no_earlier_than_the_pod() -> None:
-    """Whatever a tenant writes in its status."""
+    """A tenant's status fields do not count."""
     slow = priority_class("slow", 10)
     slow.metadata.annotations = {"scheduling.podium.dev/preemption-delay": "90s"}
     condition = {

@@ -23,7 +23,7 @@ def change(world: World, name: str, **metadata: Any) -> None:
 
 
 def being_deleted(world: World, name: str) -> None:
-    """Have a pod deleted that a finalizer keeps."""
+    """Delete a pod that a finalizer keeps."""
     change(world, name, deletionTimestamp="2026-01-01T12:00:00Z")
 
 
@@ -35,7 +35,7 @@ def nominated_by_hand(world: World, name: str, where: str) -> None:
 
 
 def held_bind(world: World) -> Bind:
-    """Let the scheduler work until a bind is under way; give that."""
+    """Let the scheduler work until a bind is in flight; return the bind."""
     world.hold_binds = True
     world.run()
     (bind,) = world.held

@@ -12,7 +12,7 @@ YEARS = 315_360_000
 
 
 def deleted(world: World, name: str, grace: int) -> None:
-    """Have the owner of a pod delete it at the start of the clock."""
+    """Let the owner of a pod delete it at the start of the clock."""
     found = world.state.pods[NS, name]
     metadata = msgspec.structs.replace(
         found.metadata, deletionTimestamp=time_of(SECONDS + grace), deletionGracePeriodSeconds=grace

@@ -115,7 +115,7 @@ def test_a_failed_preemption_gives_everything_back() -> None:
 
 
 def failed(world: World, *done: str, deleted: tuple[PodRef, ...] = ()) -> None:
-    """Have the preemption under way fail: of `done` only the server knows that they were deleted."""
+    """Let the preemption in flight fail: of `done` only the server knows that they were deleted."""
     (evict,) = world.held
     assert isinstance(evict, Evict)
     world.held, world.hold_evictions = [], False
@@ -156,7 +156,7 @@ def test_going_on_waits_for_no_pause_after_a_failure() -> None:
 
 
 def test_who_is_seen_to_go_after_all_need_not_be_told_again() -> None:
-    """Nor does anybody else, if that is enough."""
+    """No other pod is marked either, if that is enough."""
     world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
     world.hold_evictions = True
     world.run()
@@ -182,7 +182,7 @@ def test_nobody_is_told_again_whom_a_rule_protects_by_then() -> None:
 
 
 def test_who_fits_meanwhile_evicts_nobody() -> None:
-    """Though some may be going."""
+    """Some may be going already."""
     world = World(node("n1", 1), running("a"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()

@@ -76,7 +76,7 @@ class Scene:
 
 
 async def test_arrays_that_are_right_are_no_news() -> None:
-    """However often they are compared."""
+    """That holds however often they are compared."""
     scene = Scene()
     assert not await scene.run(20)
     assert (scene.said, scene.differences) == ([], 0)

@@ -91,7 +91,7 @@ async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() 
 
 
 async def test_a_group_whose_preemption_was_given_up_is_no_target() -> None:
-    """But where it lost a pod already."""
+    """A group that lost a pod already stays one."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.began(eviction(whole()), everything(eviction(whole())))

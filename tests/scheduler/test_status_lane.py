@@ -127,7 +127,7 @@ AWAY = (refused(500), PodiumError("no answer"), refused(503))
 
 
 async def test_who_stays_is_told_so_when_the_server_is_back() -> None:
-    """By the version of the pod that is known by then."""
+    """The write uses the version of the pod that is known by then."""
     async with at_work(*AWAY, ChangedError("it has changed")) as scene:
         scene.state.apply(pod("a", bound="node-1", version="1"))
         scene.statuses.spare([ref("a")])

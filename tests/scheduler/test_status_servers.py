@@ -63,7 +63,7 @@ class Stored:
         return made["generation"], PodRef(namespace, "a", made["uid"])
 
     def read(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Have the state follow; give what the group and the pod say, by type, and the pod's `node`."""
+        """Update the state; return the conditions of the group and the pod, by type, and the pod's `node`."""
         version, groups = self._group
         group = self._read(f"{groups}/{self.key.name}", version, "PodGroup")
         pod = self._read(f"{self._pods}/a", "v1", "Pod")

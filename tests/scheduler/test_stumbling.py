@@ -26,7 +26,7 @@ class BugError(Exception):
 
 
 def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every question about one pod fail, and the scheduler stepped as the loop does it."""
+    """Make every question about one pod fail, and step the scheduler as the loop does it."""
     scheduler, engine = world.scheduler, world.scheduler.engine
     step, decide, place = scheduler.step, engine.decide, engine.place_lone
 

@@ -20,7 +20,7 @@ SAID = "nothing is evicted for a minute"
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world in which each test has a scheduler of its own name."""
+    """Yield a world in which each test has a scheduler of its own name."""
     with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
         yield made
 
@@ -113,7 +113,7 @@ def test_who_could_not_write_down_whom_he_evicted_gives_no_lease_back(plain: Wor
 
 
 def test_without_a_lease_nobody_knows_how_the_process_before_ended(plain: World) -> None:
-    """Nor whether there was one; without a rate it does not matter."""
+    """It is unknown whether there was one; without a rate it does not matter."""
     name = "podium-alone"
     with (
         plain.scheduling(schedulerName=name, evictionsPerMinute=5) as scheduler,

@@ -26,7 +26,7 @@ def running(name: str, cpu: int = 1, priority: int = 0, **kwargs: Any) -> Any:
 
 
 def held(binds: bool = False, evictions: bool = False, lingering: bool = False) -> Callable[[World], None]:
-    """Have effects take time."""
+    """Make effects take time."""
 
     def begin(world: World) -> None:
         world.hold_binds, world.hold_evictions, world.lingering = binds, evictions, lingering

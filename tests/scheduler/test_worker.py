@@ -88,7 +88,7 @@ async def test_work_is_done_one_after_the_other(worker: Worker) -> None:
 
 
 async def test_an_error_is_the_callers(worker: Worker) -> None:
-    """And the worker is free afterwards."""
+    """The worker is free afterwards."""
     work = Held(ValueError("no"))
     work.let_go.set()
     with pytest.raises(ValueError, match="no"):

@@ -99,7 +99,7 @@ class World(NamedTuple):
     lease: list[float]  # the seconds left, the last repeated
 
     async def outcome(self, work: Work) -> PodiumError | None:
-        """Write; give the error, if there is one."""
+        """Write; return the error, if there is one."""
         try:
             await work(self.writes)
         except PodiumError as error:
@@ -109,7 +109,7 @@ class World(NamedTuple):
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """A server that is well, a lease without end, and three writes at a time."""
+    """Yield a server that is well, a lease without end, and three writes at a time."""
     api, counted, waits, lease = Api(), list[tuple[str, str]](), list[float](), [inf]
 
     async def sleep(seconds: float) -> None:

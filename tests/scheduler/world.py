@@ -44,7 +44,7 @@ class Scheduler:
         endless: str = "",
         **settings: Any,
     ) -> None:
-        """Be started by `start`; `settings` are of SchedulerConfiguration, the rest of `Wanted`."""
+        """Keep the options for `start`; `settings` are of SchedulerConfiguration, the rest of `Wanted`."""
         folder.mkdir(parents=True)
         self.file = folder / "configuration.json"
         self._folder = folder
@@ -143,7 +143,7 @@ class World:
 
     @contextlib.contextmanager
     def scheduling(self, *, way: int | None = 0, **options: Any) -> Iterator[Scheduler]:
-        """Have a scheduler run, through one of the proxies or (None) straight, where speed is the matter."""
+        """Run a scheduler, through one of the proxies or (None) directly, for tests of speed."""
         self._count += 1
         folder = self.folder / f"scheduler-{self._count}"
         kubeconfig = self.server.kubeconfig if way is None else self.proxies[way].kubeconfig(self.folder)
@@ -200,7 +200,7 @@ class Yard:
     # --- what there is ----------------------------------------------------------------------------------
 
     def node(self, name: str, cpu: int | str = 4, **spec: Any) -> str:
-        """Make a node that only the yard's pods ask for; give its real name."""
+        """Make a node that only the yard's pods ask for; return its real name."""
         full = self.full(name)
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
         labels = {"yard": self.name, "kubernetes.io/hostname": full}
@@ -231,7 +231,7 @@ class Yard:
         whole: bool = False,
         annotations: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Make a group of minCount `least` (None: basic); what Podium's webhook would resolve is said."""
+        """Create a group of minCount `least` (None: basic), with the fields that the webhook would set."""
         policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
         spec: dict[str, Any] = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}"}
         older = self.world.place.native and self.server.release.minor == "1.36"
@@ -293,7 +293,7 @@ class Yard:
     def members(
         self, group: str, count: int, cpu: int | str, priority: int, *, first: int = 0, **spec: Any
     ) -> list[str]:
-        """Make pending members GROUP-0, GROUP-1 ...; give their names."""
+        """Make pending members GROUP-0, GROUP-1 ...; return their names."""
         names = [f"{group}-{index}" for index in range(first, first + count)]
         for name in names:
             self.pod(name, cpu, priority, group=group, **spec)
@@ -302,7 +302,7 @@ class Yard:
     def gang(
         self, name: str, count: int, cpu: int | str = 4, priority: int = 5, *, least: int | None = None
     ) -> list[str]:
-        """Make a gang with all its pods pending; minCount is their number unless said."""
+        """Create a gang with all its pods pending; minCount is their number by default."""
         self.group(name, priority, count if least is None else least)
         return self.members(name, count, cpu, priority)
 
@@ -333,7 +333,7 @@ class Yard:
         self.ask("PATCH", self.pods_path(name) + subresource, body)
 
     def end(self, name: str) -> None:
-        """Have a pod gone."""
+        """Remove a pod."""
         self.ask("DELETE", f"{self.pods_path(name)}?gracePeriodSeconds=0")
 
     def free(self, name: str) -> None:
@@ -347,7 +347,7 @@ class Yard:
         self.ask("DELETE", f"/api/v1/nodes/{self.full(node)}")
 
     def clear(self) -> None:
-        """Leave nothing behind that the next test's scheduler would have to look at."""
+        """Delete all objects that the next test's scheduler would read."""
         for pod in self.pods().values():
             if "finalizers" in pod["metadata"]:
                 self.free(pod["metadata"]["name"])
@@ -377,7 +377,7 @@ class Yard:
         raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{there}{self.world.log}")
 
     def until_bound(self, names: list[str], seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
-        """Wait until pods are on nodes; give the nodes' short names. Costs the API server nothing."""
+        """Wait until pods are on nodes; return the nodes' short names. Costs the API server nothing."""
         seen = self.world.ledger.pods.seen
         looked = 0
         found: dict[str, str] = {}
@@ -395,7 +395,7 @@ class Yard:
         return {name: found[name] for name in names}
 
     def until_said(self, name: str, text: str) -> str:
-        """Wait until a pod's PodScheduled=False says this; give the whole message."""
+        """Wait until a pod's PodScheduled=False says this; return the whole message."""
         self.until(lambda: text in self.said(self.pods()[name]), f"{name} says {text!r}")
         return self.said(self.pods()[name])
 

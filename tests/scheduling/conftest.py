@@ -9,7 +9,7 @@ from podium.schedulerplugin import overlay
 
 @pytest.fixture(autouse=True, scope="session")
 def _bulk_moves_of_any_size() -> Iterator[None]:
-    """A few pods are moved one by one otherwise."""
+    """Lower the threshold of bulk moves: a few pods are moved one by one otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlay, "_FEW", 0)
         patch.setattr(overlay, "_SOME", 0)

@@ -137,7 +137,7 @@ class Scene:
         self.check()
 
     def check(self, absent: frozenset[str] = frozenset()) -> None:
-        """Have every filter agree with the oracle on every pod and node; some pods may be `absent`."""
+        """Assert that every filter agrees with the oracle on every pod and node; pods may be `absent`."""
         self._filters = self._filters or Filters(self.snapshot)
         standing, certain = [], []
         for name, (which, node, terminating) in self.pods.items():

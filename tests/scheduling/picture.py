@@ -90,7 +90,7 @@ class Listener:
 
 
 def check_free_rows(snapshot: Snapshot) -> None:
-    """Hold that rows without an object hold nothing, and that each shape is some pod's."""
+    """Assert that rows without an object hold nothing, and that each shape is some pod's."""
     dead = ~snapshot.alive
     assert int(snapshot.alive.sum()) == len(snapshot.row)
     assert not any(snapshot.columns.taints.of[row] for row in np.flatnonzero(dead).tolist())

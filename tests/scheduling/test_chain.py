@@ -98,7 +98,7 @@ def test_no_nodes() -> None:
 
 
 def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> None:
-    """So kube-scheduler counts nothing."""
+    """kube-scheduler counts no node then."""
     assert message(node("m"), node("n"), **named("m", "n")) == (
         "0/2 nodes are available: pod affinity terms conflict."
     )
@@ -235,7 +235,7 @@ def test_namespaces_are_read_anew() -> None:
 
 
 def _check(town: Town, chain: Chain) -> None:
-    """Have the three forms agree with each other and with the oracles, for every pod and node."""
+    """Assert that the three forms agree with each other and the oracles, for every pod and node."""
     snapshot = town.snapshot
     for name in town.pods:
         if town.place(name) is not None:

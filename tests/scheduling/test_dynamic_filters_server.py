@@ -35,7 +35,7 @@ class Pods:
         self._numbers = itertools.count()
 
     def create(self, template: Template, *, node: str | None = None, held_to: str | None = None) -> str:
-        """Create a pod that is bound to a node already, or that only one node can take; give its name."""
+        """Create a pod that is bound to a node already, or that only one node can take; return its name."""
         name = f"{'probe' if node is None else 'standing'}-{next(self._numbers)}"
         spec = {
             key: value for key, value in template.items() if key not in ("namespace", "labels", "terminating")
@@ -97,7 +97,7 @@ class Pods:
         return code == 200
 
     def clear(self) -> None:
-        """Have every pod gone."""
+        """Delete every pod."""
         for namespace in NAMESPACES:
             where = path({"namespace": namespace})
             self._delete(where, {"gracePeriodSeconds": 0})
@@ -128,7 +128,7 @@ def create(server: Server, where: str, body: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
-    """A cluster with the nodes and namespaces of the cases and no others, all known to its scheduler."""
+    """Yield a cluster with the cases' nodes and namespaces and no others, all known to its scheduler."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         for name, labels in NODES.items():
             room = {"cpu": "4", "memory": "4Gi", "pods": "110", only(name): "100"}

@@ -37,7 +37,7 @@ def rows_of(snapshot: Snapshot, names: Sequence[str]) -> list[int]:
 
 
 def placed(*objects: object, pods: str, enough: int | None = None, **settings: Any) -> dict[str, str]:
-    """Place pods, named by a letter each, in this order; give their nodes by name."""
+    """Place pods, named by a letter each, in this order; return their nodes by name."""
     snapshot = snapshot_of(*objects)
     with snapshot.trial():
         got = Placer(snapshot, NAMESPACES, **settings).place_many(rows_of(snapshot, [*pods]), enough=enough)
@@ -440,7 +440,7 @@ def test_scores_come_before_the_order() -> None:
 
 @given(names=st.lists(st.text("abcdef", min_size=1, max_size=6), min_size=1, max_size=6, unique=True))
 def test_the_order_does_not_hang_on_the_order_of_nodes(names: list[str]) -> None:
-    """Whichever node was read first."""
+    """The node that was read first does not matter."""
     found = []
     for nodes in (EQUAL, EQUAL[::-1]):
         snapshot = snapshot_of(*nodes, *(pod(name, {"cpu": "1"}) for name in names))

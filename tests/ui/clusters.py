@@ -21,7 +21,7 @@ BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def mixed(name: Callable[[str], str] = str) -> Objects:
-    """Have one of everything: `name` turns every name, message and class into another."""
+    """Return one of everything: `name` turns every name, message and class into another."""
     classes = [priority_class(name("batch"), 100), priority_class(name("high"), 1000)]
     return [
         node("n1", cpu="4"),

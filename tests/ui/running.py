@@ -19,7 +19,7 @@ _PODIUM = Path(sys.executable).with_name("podium")
 
 @contextlib.contextmanager
 def serving(*arguments: str, folder: Path = ROOT, **environ: str) -> Iterator[str]:
-    """Run it and give its link; in the end it must stop at once and say nothing of an error."""
+    """Run it and return its link; in the end it must stop at once and log no error."""
     line = [str(_PODIUM), "ui", *arguments]
     process = subprocess.Popen(
         line,

@@ -30,7 +30,7 @@ TENANT = [
 
 @pytest.fixture
 def alone() -> Iterator[Server]:
-    """A server on which nothing is but what the test makes."""
+    """Yield a server that holds only the test's own objects."""
     with exclusive(RELEASES["1.37"]) as server:
         create(server, DEFINITIONS, crds.records())
         create(server, "/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"allocatable": ROOM}})

@@ -188,7 +188,7 @@ class Served:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Have something called on the server's loop."""
+        """Call a function on the server's loop."""
         self._loop.call_soon_threadsafe(call)
 
     def peer(self, *, tls: bool | None = None) -> Peer:

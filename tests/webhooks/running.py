@@ -90,12 +90,12 @@ class Running:
         return False
 
     def wait_ready(self) -> None:
-        """Until it serves and says so."""
+        """Wait until it serves and logs that."""
         self.until(self._serving, "it serves")
         self.until(lambda: self.ready, "it is ready")
 
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End it and give its exit code; one that has ended is left as it is."""
+        """End it and return its exit code; one that has ended is left as it is."""
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
         try:

@@ -43,7 +43,7 @@ def refusal(user: str, name: str) -> str:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server with the shipped policies; everybody may write anything, jane may use the class low."""
+    """Yield a server with the shipped policies; everybody may write anything, jane may use the class low."""
     with exclusive(RELEASES[request.param]) as made, recording(made) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", made.access.authority.read_bytes())
         install(made, crds.crds(client))

@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     ids="-".join,
 )
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server on which one of the two judges."""
+    """Yield a server on which one of the two judges."""
     minor, by = request.param
     with exclusive(RELEASES[minor]) as server, contextlib.ExitStack() as stack:
         for name, value in (("gold", 100_000), ("cheap", 1)):

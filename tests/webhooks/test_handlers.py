@@ -35,7 +35,7 @@ def _own_logs() -> Iterator[None]:
 
 
 class Watched(State):
-    """A state that counts how often its classes are looked at, and can be broken."""
+    """A state that counts the reads of its classes, and can be broken."""
 
     looks = 0
     broken = False

@@ -51,7 +51,7 @@ class Victim(NamedTuple):
         return peak(self.process) - self.idle
 
     def answers(self) -> bool:
-        """Whether a client that behaves gets its review."""
+        """Return whether a client that behaves gets its review."""
         with self.peer() as peer:
             answer = peer.ask(GOOD)
         return answer.status == 200 and json.loads(answer.body)["response"]["allowed"]

@@ -121,7 +121,7 @@ async def _call(cluster: _Cluster, replicas: list[_Replica], answers: list[str])
 
 
 def _replaced(cluster: _Cluster, before: bytes, calls: asyncio.Task[None]) -> bool:
-    """Whether one CA is left and it is another; or the calls have failed."""
+    """Return whether one CA is left and it is another; or the calls have failed."""
     now = cluster.believed(0)
     return calls.done() or (now != before and now.count(b"BEGIN CERTIFICATE") == 1)
 
@@ -192,7 +192,7 @@ _Said = list[tuple[str, dict[str, object]]]
 
 
 async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _Said]:
-    """Have a CA leak where two replicas live; give the seconds until it is out of trust, and what was said.
+    """Leak a CA where two replicas live; return the seconds until it is out of trust, and the log.
 
     `vanished` more replicas reported and answer no more; `stuck` ones still serve the leaf of the old CA.
     """
@@ -234,7 +234,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
 
 
 async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
-    """Have each take a turn and the longest pause that its jitter allows, all in the same time."""
+    """Let each take a turn and the longest pause that its jitter allows, all in the same time."""
     began, ends = time.seconds, list[float]()
     for each in keepers:
         time.seconds = began

@@ -67,7 +67,7 @@ class Scene(NamedTuple):
     policy: Policy
 
     def put(self, document: Document, namespace: str = "default") -> Outcome:
-        """Have the server judge a new object; nothing is stored."""
+        """Let the server judge a new object; nothing is stored."""
         answer = send(self.server, "POST", f"{place(document, namespace)}?dryRun=All", document)
         return told(answer)
 
@@ -121,7 +121,7 @@ def install(server: Server, documents: list[Document]) -> None:
     scope="module", params=[(minor, name) for minor in RELEASES for name in POLICIES], ids="-".join
 )
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """A server with the twin of a policy in force, and nothing of ours but a conversion."""
+    """Yield a server with the twin of a policy in force, and nothing of ours but a conversion."""
     minor, name = request.param
     with exclusive(RELEASES[minor]) as server, recording(server) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", server.access.authority.read_bytes())

@@ -113,7 +113,7 @@ def ready(scene: Scene) -> None:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Each minor with the Workload API, registered with, with two classes and a namespace of a team."""
+    """Yield each minor with the Workload API, registered with, with two classes and a namespace of a team."""
     with exclusive(RELEASES[request.param]) as server, recording(server) as recorder:
         register(server, recorder, conversion=True)
         classes(server)

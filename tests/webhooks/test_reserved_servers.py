@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, str, Tolerations, Tolerations]] = {
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that reaches a webhook with the usual policy."""
+    """Yield a server that reaches a webhook with the usual policy."""
     with exclusive(RELEASES[request.param]) as made, running(made, tmp_path_factory.mktemp("webhook")):
         yield made
 

@@ -42,7 +42,7 @@ async def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 async def test_only_the_owner_may_enter_and_read(tmp_path: Path) -> None:
-    """Whatever the umask."""
+    """That holds with every umask."""
     before = os.umask(0)
     try:
         assert await FolderStore(tmp_path / "certs").write(_stored(), "")

@@ -81,7 +81,7 @@ async def test_of_writers_racing_one_wins_each_edition(server: Server, namespace
 
 
 async def test_an_empty_secret_made_beforehand_is_filled(server: Server, namespace: str) -> None:
-    """So that the webhook needs no right to make Secrets."""
+    """So the webhook needs no right to create Secrets."""
     secret = {"metadata": {"name": _NAME, "annotations": {"made-by": "the installer"}}}
     assert server.request("POST", _path(namespace).removesuffix(f"/{_NAME}"), secret)[0] == 201
     async with connect(str(server.kubeconfig), None) as connection:

@@ -37,7 +37,7 @@ OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
 
 @pytest.fixture(scope="module", params=RELEASES)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with both schedulers, and Podium's records."""
+    """Yield a world with both schedulers, and Podium's records."""
     with world(request.param, tmp_path_factory.mktemp("world")) as made:
         code, answer = made.server.request("POST", DEFINITIONS, crds.records())
         assert code == 201, answer
@@ -79,7 +79,7 @@ def marked(yard: Yard, name: str) -> bool:
 
 
 def preempted(yard: Yard, scheduler: str) -> str:
-    """Have a pod `low` preempted for `high`, and kept by a finalizer; give the node."""
+    """Have a pod `low` preempted for `high`, and kept by a finalizer; return the node."""
     node = yard.node("n0")
     yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
     yard.pod("high", 4, 5, schedulerName=scheduler)

@@ -24,6 +24,6 @@ def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 
 @pytest.fixture(params=PLACES)
 def yard(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Yard]:
-    """A namespace and nodes of the test's own, in each world."""
+    """Yield a namespace and nodes of the test's own, in each world."""
     with worlds(request.param).yard() as made:
         yield made

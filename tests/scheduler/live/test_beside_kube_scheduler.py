@@ -19,7 +19,7 @@ RESERVING = "podium-reserving"
 
 @pytest.fixture(scope="module")
 def both(worlds: Callable[[str], World]) -> Iterator[World]:
-    """A world with kube-scheduler."""
+    """Yield a world with kube-scheduler."""
     made = worlds(NEWEST.minor)
     with scheduling(made.server):
         yield made

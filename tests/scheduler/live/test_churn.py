@@ -62,7 +62,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @contextlib.contextmanager
 def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterator[None]:
-    """Have some requests fail in one of three times; seldom kill the process, or cut its watches."""
+    """Make one in three of some requests fail; seldom kill the process, or cut its watches."""
     what = chance.random()
     if what < 0.03:
         scheduler.kill()
@@ -258,7 +258,7 @@ class Churn:
 
 
 class Judge:
-    """Looks at what has happened since it last did."""
+    """Checks the changes since its last check."""
 
     def __init__(self, world: World, yard: Yard) -> None:
         self._world = world

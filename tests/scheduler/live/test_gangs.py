@@ -117,7 +117,7 @@ WAITING: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("why", WAITING)
 def test_what_may_not_or_cannot_be_judged_stays_pending(why: str, yard: Yard) -> None:
-    """A gated pod is not ours to look at; one that we cannot judge says so, and is never bound."""
+    """A gated pod is not ours to schedule; a pod that we cannot judge has a message, and is never bound."""
     fields, said = WAITING[why]
     yard.nodes(1)
     yard.pod("waits", 1, 5, **fields)
@@ -176,7 +176,7 @@ def test_a_member_whose_bind_fails_keeps_its_place(yard: Yard) -> None:
 
 
 def reject(yard: Yard, name: str, reason: str) -> None:
-    """Have a pod's node find that it has no room for it, as a kubelet does."""
+    """Let a pod's node reject it for want of room, as a kubelet does."""
     message = "Pod was rejected: Node didn't have enough resource: cpu"
     yard.patch(name, {"status": {"phase": "Failed", "reason": reason, "message": message}}, "/status")
 

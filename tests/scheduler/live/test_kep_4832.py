@@ -19,7 +19,7 @@ LOWER_OR_EQUAL = pytest.mark.parametrize("priority", [PRIORITY, 5], ids=["equal"
 
 @contextlib.contextmanager
 def preempting(yard: Yard, cpu: int) -> Iterator[None]:
-    """Have pod1 preempt two pods of 2 cpus; one is gone, the other held while the block runs."""
+    """Let pod1 preempt two pods of 2 cpus; one is gone, the other held while the block runs."""
     for name in ("victim-a", "victim-b"):
         yard.pod(name, 2, 1, node="node1")
     before = len(yard.pods())

@@ -17,7 +17,7 @@ OBSERVER = "podium-observer"
 
 @pytest.fixture(scope="module")
 def plain(worlds: Callable[[str], World]) -> World:
-    """A world in which each test has a scheduler of its own name."""
+    """Return a world in which each test has a scheduler of its own name."""
     return worlds(NEWEST.minor)
 
 

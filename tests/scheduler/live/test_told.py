@@ -20,7 +20,7 @@ def scheduled_type(yard: Yard) -> str:
 
 
 def group_says(yard: Yard, name: str, kind: str, status: str, reason: str, *, text: str = "") -> str:
-    """Wait until a group's condition is so, with a text in its message; give that."""
+    """Wait until a group's condition is so, with a text in its message; return that."""
     found = ""
 
     def reached() -> bool:
