@@ -190,7 +190,7 @@ async def _record(fake: Fake, folder: Path) -> tuple[Recorder, Any]:
 
 
 async def test_a_dump_says_its_namespace_by_its_pseudonym(fake: Fake, tmp_path: Path) -> None:
-    """In the scope and in the permissions that were missing."""
+    """The pseudonym is in the scope and in the missing permissions."""
 
     async def refuse(_: web.Request) -> web.StreamResponse:
         return status(403, "Forbidden", "no")

@@ -81,7 +81,7 @@ def _json(kubeconfig: Path) -> Any:
 def test_the_audit_of_the_dump_is_the_audit_of_the_server(
     divergent: Server, tmp_path: Path, flags: list[str]
 ) -> None:
-    """And the file has nothing in it that no rule reads."""
+    """The file has no field that no rule reads."""
     reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
     path = tmp_path / "dump.json"
     done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path), *flags])

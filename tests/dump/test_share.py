@@ -177,13 +177,13 @@ def test_names_that_tell_nothing_stay(name: str) -> None:
 
 
 def test_a_class_that_only_kubernetes_may_make_stays_one() -> None:
-    """The prefix is what a rule looks at."""
+    """A rule reads the prefix."""
     pod = msgspec.convert({"spec": {"priorityClassName": "system-mine"}}, Pod)
     assert RENAMED.share(pod)["spec"]["priorityClassName"] == "system-mine"
 
 
 def test_free_text_is_never_shared() -> None:
-    """Not even without pseudonyms: no rule reads it."""
+    """It is left out even without pseudonyms: no rule reads it."""
     found = msgspec.convert(
         {"metadata": {"name": "gold"}, "value": 1, "description": "for ACME only"}, PriorityClass
     )
@@ -370,7 +370,7 @@ def _messages(filtered: Filter, value: Any) -> list[str | None]:
 
 
 def test_what_schedulers_say_is_shared_with_the_past_alone() -> None:
-    """Of the conditions that tell why a pod waits or had to go; others' words and the status' stay."""
+    """Only conditions with the reason for a wait or an eviction are shared; other texts stay behind."""
     assert _messages(PLAIN, TOLD) == [None, None, None]
     past = Filter(frozenset(), None, past=True)
     assert _messages(past, TOLD) == [UNSCHEDULED["message"], DOOMED, None]
@@ -378,7 +378,7 @@ def test_what_schedulers_say_is_shared_with_the_past_alone() -> None:
 
 
 def test_under_pseudonyms_only_who_preempted_whom_is_left_of_words() -> None:
-    """By UIDs that still meet; a scheduler's other words may hold any name."""
+    """The UIDs still match; a scheduler's other words may hold any name."""
     renamed = Filter(frozenset(), RENAME, past=True)
     doomed = DOOMED.replace("7-8", RENAME("7-8"))
     assert _messages(renamed, TOLD) == [None, doomed, None]
@@ -416,7 +416,7 @@ def test_under_pseudonyms_only_who_preempted_whom_is_left_of_words() -> None:
 
 
 def test_an_owner_in_a_record_has_the_kind_that_pods_say() -> None:
-    """A record does not say of which API group an owner is; what pods are owned by does."""
+    """A record does not hold the API group of an owner; the owner references of pods do."""
     own = OwnerReference("acme.example/v1", "AcmeTrain", "a", "1")
     known = OwnerReference("kubeflow.org/v1", "PyTorchJob", "b", "2")
     pods = [Pod(metadata=ObjectMeta(ownerReferences=[each])) for each in (own, known)]

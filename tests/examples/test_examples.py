@@ -44,7 +44,7 @@ def waiting(file: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("file", ["training-1.36.json.gz", "training-1.37.json.gz"])
 def test_blocked_is_what_the_real_scheduler_left_pending(file: str) -> None:
-    """As many groups and pods are said to be blocked as the scheduler of that minor did not schedule."""
+    """The report blocks as many groups and pods as the scheduler of that minor left pending."""
     pending = waiting(file)
     code, report = audited(file)
     blocked = report["summary"]["blocked"]
@@ -74,7 +74,7 @@ def test_divergent_groups(file: str, divergent: dict[str, int]) -> None:
 
 
 def test_a_clean_cluster_has_no_findings() -> None:
-    """Nothing is wrong, so nothing is said, and the exit code is 0."""
+    """The report has no finding, and the exit code is 0."""
     code, report = audited("clean-1.37.json.gz", "--fail-on", "warning")
     assert code == 0
     assert [finding["rule"] for finding in report["findings"] if finding["severity"] != "info"] == []

@@ -1,4 +1,4 @@
-"""Whatever is in a file that is added: objects, or one line that names the file; never a traceback."""
+"""Any contents of an added file give objects, or one line that names the file; never a traceback."""
 
 import copy
 import json

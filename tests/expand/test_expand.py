@@ -53,7 +53,7 @@ def _podium(name: str) -> GroupKey:
 
 
 def test_a_pod_is_admitted_as_a_server_would() -> None:
-    """Class resolved, policy filled in, pending, created now, whatever the file says of its past."""
+    """Its class is resolved, its policy filled in; it is pending and new, whatever status the file has."""
     sent = pod(priorityClassName="gold")
     sent["metadata"] |= {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}
     expansion = add(cluster(), sent)

@@ -239,7 +239,7 @@ async def test_readers_never_see_less_than_there_was(tmp_path: Path) -> None:
 
 
 async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After half-open TCP, or a server without bookmarks, the watch is repeated without an error."""
+    """After half-open TCP, or with a server without bookmarks, the watch is repeated without an error."""
     monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
     script = Script(Stream(LISTED, "hold"), Stream((_gone("a", 11),), "hold"))
     async with informing(script, tmp_path) as scene:

@@ -190,7 +190,7 @@ def test_a_wall_clock_that_is_set_changes_nothing(skew: float) -> None:
 
 
 def test_a_wall_clock_that_stands_still_is_seen_by_nobody() -> None:
-    """Each renewal changes the Lease, or the others would take it."""
+    """Each renewal changes the Lease, or the other replicas would acquire it."""
     with World("ab") as world:
         world["a"].frozen = datetime(2026, 11, 21, tzinfo=UTC)
         world["a"].start()

@@ -159,7 +159,7 @@ def test_a_bid_whose_answer_was_lost_is_known_for_ours(fate: Fate) -> None:
 
 
 def test_a_bid_that_lands_while_we_repeat_it_is_known_for_ours() -> None:
-    """Both rest on the same moment, so one of them is refused; either way it is our term."""
+    """Both are based on the same version, so one of them is refused; either way it is our term."""
     with World(fates=[FINE, Fate(there=5.1), FINE, Fate(there=0.5)]) as world:
         world.server.put({})
         world["a"].start()

@@ -198,7 +198,7 @@ NO_ANSWERS: list[tuple[str, bytes, type[Exception]]] = [
 
 @pytest.mark.parametrize("case", NO_ANSWERS, ids=lambda case: case[0])
 async def test_half_an_answer_is_none(case: tuple[str, bytes, type[Exception]]) -> None:
-    """Nothing is sent again; the next request takes another connection."""
+    """No request is repeated; the next one takes another connection."""
     _, answer, error = case
     peer = Peer(ends(answer), says(OK))
     async with listening(peer) as pool:
@@ -382,7 +382,7 @@ def test_whatever_is_said_is_an_answer_or_an_error(
 
 
 async def test_an_unasked_word_closes_a_connection() -> None:
-    """A server that gives up an idle connection may say so before; the next request does not read that."""
+    """A server that closes an idle connection may say so before; the next request does not read that."""
     pool = Pool(urlsplit("http://server"), None, None)
     exchange = wire._Exchange(pool, asyncio.get_running_loop())
     transport = _Transport()

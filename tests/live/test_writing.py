@@ -35,7 +35,7 @@ class Server:
         self._answers = iter(answers)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        """None is a connection that is cut without an answer."""
+        """None cuts the connection without an answer."""
         kind = request.headers.get("Content-Type")
         self.seen.append(Seen(request.method, kind, dict(request.query), await request.read()))
         answer = next(self._answers)

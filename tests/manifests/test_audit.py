@@ -162,7 +162,7 @@ def test_every_right_is_used(account: str, audit: Audit) -> None:
 
 @pytest.mark.parametrize("account", _ACCOUNTS)
 def test_nothing_else_is_asked_for(account: str, audit: Audit) -> None:
-    """Nothing was refused for want of a right, or allowed by a role that is not of the install."""
+    """No request was refused for want of a right, or allowed by a role outside the install."""
     granted = _granted(account)
     asked = list(audit.asked(account))
     assert _told(use for use, code in asked if code == 403) == []

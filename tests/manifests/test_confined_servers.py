@@ -233,7 +233,7 @@ WRITTEN: dict[str, Document] = {
 
 @pytest.mark.parametrize("status", WRITTEN.values(), ids=WRITTEN)
 def test_the_scheduler_writes_its_conditions_and_a_node(scene: Scene, status: Document) -> None:
-    """For the first time and over its own; 3,000 annotations do not exhaust the policy's cost budget."""
+    """That holds for new conditions and its own; 3,000 annotations do not exhaust the cost budget."""
     many = {f"example.com/{number}": "x" * 50 for number in range(3000)}
     labels = {f"l{number}": "v" for number in range(100)}
     pod = scene.pod(annotations=many, labels=labels, finalizers=["example.com/hold"])
@@ -320,7 +320,7 @@ _OWN = {
 
 @pytest.mark.parametrize("account", _OWN)
 def test_conditions_of_groups(scene: Scene, account: str) -> None:
-    """Each account's own over another's, which stay; no other's, and none taken away."""
+    """Each account may write its own conditions beside another's, which stay, but never another's."""
     (other,) = _OWN.keys() - {account}
     policy = f"podium-{account}-status"
     group = scene.group()

@@ -245,7 +245,7 @@ def test_the_overlay_in_the_docs_builds(tmp_path: Path) -> None:
 
 
 def test_the_patch_in_the_docs_labels_what_the_operator_looks_for(tmp_path: Path) -> None:
-    """That of docs/monitoring.md, in an overlay with its component."""
+    """The patch of docs/monitoring.md is in an overlay with its component."""
     page = (render.ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
     shutil.copytree(render.MANIFESTS, tmp_path / "manifests")
     overlay = {
@@ -311,7 +311,7 @@ def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
     [("webhook", PolicyModel), ("controller", ControllerModel), ("scheduler", SchedulerModel)],
 )
 def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict]) -> None:
-    """Each field, but for those that are values by themselves, and by the same words."""
+    """It has each field with the same words, except for those that are values by themselves."""
     about = _SCHEMA["properties"][process]["properties"]
     asked = about["configuration"]["properties"]
     alone = about.keys() & model.model_fields.keys()

@@ -112,7 +112,7 @@ def _held(query: str) -> Query:
 
 @pytest.mark.parametrize("rule", _RULES, ids=[rule["alert"] for rule in _RULES])
 def test_an_alert_speaks_of_what_there_is(rule: Mapping[str, Any]) -> None:
-    """By name and by label in its expression, and in its texts by the labels that come out of it."""
+    """Names and labels in its expression exist, and its texts use labels of the result."""
     held = _held(rule["expr"])
     assert set(_TOLD.findall("".join(rule["annotations"].values()))) <= held.labels
     for event in re.findall(r'"(.+?)"', rule["annotations"]["description"]):
@@ -136,7 +136,7 @@ def test_each_rate_is_of_series_that_are_known() -> None:
 
 @pytest.mark.parametrize("name", _VALUES)
 def test_what_is_asked_for_is_there_before_it_counts(name: str) -> None:
-    """By each value of each label; a rate misses the increment with which a series begins."""
+    """A series exists for each value of each label; a rate misses a series' first increment."""
     begun = {
         tuple(sample.labels[label] for label in _VALUES[name])
         for registry in metrics.registries().values()
@@ -152,7 +152,7 @@ def test_what_is_asked_for_is_there_before_it_counts(name: str) -> None:
 
 @pytest.mark.parametrize("panel", _PANELS, ids=[panel.title for panel in _PANELS])
 def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
-    """By its queries, and in a legend by the labels that come out and tell its lines apart."""
+    """Its queries use exposed metrics, and its legend the labels that distinguish its lines."""
     assert panel.queries
     for legend, query in panel.queries.items():
         held = _held(query.replace("$__rate_interval", "5m"))
@@ -160,7 +160,7 @@ def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
 
 
 def test_every_webhook_is_looked_for_at_the_api_server() -> None:
-    """By the names under which it counts them."""
+    """The names are those under which the API server counts them."""
     documents = yaml.safe_load_all(
         (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8")
     )
@@ -183,7 +183,7 @@ def test_every_webhook_is_looked_for_at_the_api_server() -> None:
 
 
 def test_a_page_of_panels_can_be_drawn() -> None:
-    """Each has an id and a place of its own, and a data source that the page asks for."""
+    """Each has an id and a place of its own, and a data source of the page."""
     page = json.loads(dashboard.text())
     (variable,) = page["templating"]["list"]
     panels = page["panels"]
@@ -215,7 +215,7 @@ def test_each_alert_has_its_place_in_the_docs() -> None:
 
 
 def test_the_page_leads_to_places_that_are_there() -> None:
-    """Each link to another page, and to a heading on it."""
+    """That covers each link to another page, and to a heading on it."""
     links = re.findall(r"\]\((\w+\.md)(?:#([\w-]+))?\)", metrics.PAGE.read_text(encoding="utf-8"))
     assert links
     for page, anchor in links:
@@ -238,7 +238,7 @@ def test_a_scrape_keeps_our_labels() -> None:
 
 
 def test_every_process_is_scraped() -> None:
-    """By one Service, which no other is taken for; the job is the process, by a label that its pods have."""
+    """One Service selects it alone; the job is the process, by a label of its pods."""
     services = [_SERVICE, *rendered("scheduler", "Service")]
     selected = _SERVICE_MONITOR["spec"]["selector"]["matchLabels"].items()
     assert [each for each in services if selected <= each["metadata"]["labels"].items()] == [_SERVICE]

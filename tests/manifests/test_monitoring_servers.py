@@ -42,9 +42,9 @@ def _launch(process: str, server: Server, folder: Path) -> webhook.Running:
 
 @pytest.mark.parametrize("process", metrics.exposed())
 def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_path: Path) -> None:
-    """Each metric by name and type, and no other of ours; each sample by the labels it is said to have.
+    """Each metric has its name and type, and there is no other of ours; each sample has its listed labels.
 
-    The first one has each series that a rate could be taken of, long before it counts.
+    The first scrape has each series that a rate could be taken of, long before it counts.
     """
     started = _launch(process, server, tmp_path / process)
     with webhook.ending(started):

@@ -296,13 +296,13 @@ def test_a_cluster_without_the_native_api_says_so(server_without: Server, tmp_pa
 
 
 def test_there_are_commands() -> None:
-    """In the page; without one the test below would be none."""
+    """The page has commands; without one the test below would be none."""
     assert {"--apply" in each for each in COMMANDS} == {True, False}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_commands_of_the_page_run(server: Server, namespace: str, tmp_path: Path, line: str) -> None:
-    """Each on a cluster with groups to move, in one namespace of it: others are other tests'."""
+    """Each runs on a cluster with groups to move, in one namespace of it: others are other tests'."""
     to = Api.PODIUM if "--to podium" in line else Api.NATIVE
     fill(server, other(to), namespace)
     here = line.replace(" -A", f" -n {namespace}").replace(" groups", f" {tmp_path}/groups")

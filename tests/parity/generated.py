@@ -26,7 +26,7 @@ class _Held(NamedTuple):
 
 
 def run(sides: Sides, scenario: Scenario, *kinds: Kind) -> Iterator[Exchange]:
-    """Run what a script says of these kinds in a namespace of its own; classes have its name in theirs."""
+    """Run the steps of these kinds of a script in a new namespace; classes have its name in theirs."""
     for side in sides:
         scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scenario.namespace}})
     script = _Script(sides, scenario, kinds)

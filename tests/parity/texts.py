@@ -1,6 +1,6 @@
-"""When a schema's refusal of a field says what upstream's validation says of it, in other words.
+"""The refusals of a schema that equal upstream's validation of a field, in other words.
 
-One function and its list of pairs; whatever is not on the list is a difference.
+One function and its list of pairs; any text outside the list is a difference.
 """
 
 import re
@@ -22,7 +22,7 @@ _PATTERNS = (
 
 
 def judged(cause: Cause) -> bool:
-    """Return whether a cause is about a field, and not the schema's remark that it did not look at others."""
+    """Return whether a cause is about a field; a schema's remark on unchecked fields is not."""
     return "some validation rules were not checked" not in cause[1]
 
 

@@ -119,7 +119,7 @@ def test_a_dump_is_judged_but_gives_no_manifests(tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
-    """Nothing in it says for which it was written; --from does."""
+    """It does not hold its minor; --from does."""
     report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(group())).stdout)
     assert report["current"] == "1.37"
     assert report["currentBy"].startswith("assumed")

@@ -63,7 +63,7 @@ def test_what_is_blocked_today_does_not_stop_with_the_upgrade() -> None:
 
 
 def test_an_upgrade_without_consequences_has_no_steps() -> None:
-    """Nothing is said, nothing is written."""
+    """The report is empty, and no file is written."""
     report, manifests = planned(group(version=NEW_VERSION), pod())
     assert (report.findings, report.stopped, report.remade, report.steps) == ([], [], [], [])
     assert not report.breaks

@@ -37,7 +37,7 @@ class Controller(Running):
         return "\npodium_leader 1.0" in self.get("/metrics")[1]
 
     def wait_leading(self) -> None:
-        """Until it does the work."""
+        """Wait until it works as a leader."""
         self.until(self.leads, "it leads")
 
 

@@ -44,7 +44,7 @@ def classes(cluster_137: Server) -> Iterator[tuple[str, str]]:
 
 
 def test_neither_overwrites_the_other(space: Space, classes: tuple[str, str]) -> None:
-    """Refused groups that are mended and placed, then divided again and again, all at the same time."""
+    """Refused groups are corrected and placed, then divided again and again, all at the same time."""
     high, low = classes
     with History(space).running() as history:
         for name in NAMES:
@@ -77,7 +77,7 @@ def test_neither_overwrites_the_other(space: Space, classes: tuple[str, str]) ->
 
 
 def _one_writer_at_a_time(history: History) -> None:
-    """In no version of a group is a condition gone, nor has it changed together with one of the other's."""
+    """Assert that no version of a group lacks a condition, or changed one together with the other's."""
     before: dict[str, dict[str, Any]] = {}
     for each in history.groups:
         was, now = before.get(each.uid, {}), dict(conditions(each.object))

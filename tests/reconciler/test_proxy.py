@@ -79,7 +79,7 @@ async def test_without_a_fault_it_is_not_there(
 async def test_a_fault_strikes_as_often_as_it_is_told(
     case: tuple[Fault, str, bool], namespace: str, proxy: Proxy, connection: Connection
 ) -> None:
-    """And the API server is asked, or not, as the fault says."""
+    """The API server gets the request, or not, as the fault demands."""
     fault, error, is_made = case
     where = Where(_maps(namespace), method="POST")
     with proxy.fault(where, fault, times=1) as rule:
@@ -125,7 +125,7 @@ async def test_what_is_held_up_and_lost_is_never_done(
 async def test_watches_end_as_they_are_told(
     server_137: Server, namespace: str, proxy: Proxy, connection: Connection
 ) -> None:
-    """With an ERROR event of 410, in the middle of a line, or by a reset, also those that are under way."""
+    """They end with an ERROR event of 410, in the middle of a line, or by a reset, also open ones."""
     where = Where("configmaps", watch=True)
     with proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=1):
         (line,) = [line async for line in _watch(connection, namespace) if line]

@@ -234,7 +234,7 @@ async def test_cancelled_it_has_ended_every_handler_and_lost_no_key() -> None:
 
 
 async def test_a_handler_that_was_cancelled_by_others_loses_no_key() -> None:
-    """A library may hand through the cancellation of something it shared; the work goes on."""
+    """A library may pass on the cancellation of a resource it shared; the work goes on."""
     scene = Scene()
     async with working(scene):
         scene.queue.add("a")
@@ -245,7 +245,7 @@ async def test_a_handler_that_was_cancelled_by_others_loses_no_key() -> None:
 
 
 async def test_what_was_superseded_takes_no_memory() -> None:
-    """A group that changes and asks to be looked at in a minute, again and again, is one entry."""
+    """A group that changes and is due in a minute, again and again, is one entry."""
     scene = Scene()
     async with working(scene):
         for _ in range(1000):

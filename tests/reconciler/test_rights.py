@@ -110,7 +110,7 @@ def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> Non
 
 
 class Lack(NamedTuple):
-    """Rights that are taken away together: what the log calls it, and whether the rest goes on."""
+    """Rights that are removed together: their name in the log, and whether the rest goes on."""
 
     rights: tuple[Right, ...]
     event: str

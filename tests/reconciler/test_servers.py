@@ -225,7 +225,7 @@ def preemption_policies_differ(space: Space) -> None:
 
 @story
 def both_axes_at_once(space: Space) -> None:
-    """Neither of our conditions takes the other away."""
+    """Neither of our conditions removes the other."""
     space.group("gang", HIGH)
     space.pod("bold", "gang", HIGH)
     space.pod("timid", "gang", TIMID)
@@ -238,7 +238,7 @@ def both_axes_at_once(space: Space) -> None:
 
 @story
 def groups_that_agree_are_left_alone(space: Space) -> None:
-    """Nothing of ours is on a group that never diverged."""
+    """A group that never diverged has no condition of ours."""
     space.group("calm", HIGH)
     space.pod("same", "calm", HIGH)
     space.group("divided", HIGH)
@@ -249,7 +249,7 @@ def groups_that_agree_are_left_alone(space: Space) -> None:
 
 @story
 def group_without_its_integer(space: Space) -> None:
-    """As where Podium's webhook was not there when the group was made; an API server always resolves."""
+    """Podium's webhook was away when the group was created; an API server always resolves."""
     made = space.group("gang", HIGH, resolve=False)
     if space.place.native:
         assert made["spec"]["priority"] == 1000

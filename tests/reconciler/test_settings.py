@@ -73,7 +73,7 @@ def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_
 
 
 def test_who_is_alone_needs_no_lease(space: Space, tmp_path: Path) -> None:
-    """As on a laptop; no Lease is made."""
+    """No Lease is created, as on a laptop."""
     started = launch(space.server.kubeconfig, tmp_path / "alone", None, "--no-leader-elect")
     with ending(started):
         started.wait_ready()

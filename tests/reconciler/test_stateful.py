@@ -120,7 +120,7 @@ class Sequence(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(GROUPS), word=st.sampled_from(WORDS))
     def make_group(self, name: str, word: str) -> None:
-        """In place of the one that is there, if there is one."""
+        """Create a group, in place of the existing one if there is one."""
         if name in self.groups:
             self.space.remove_group(name)
         self.space.group(name, self.named(word))

@@ -208,7 +208,7 @@ async def test_a_busy_server_is_not_waited_for_here(api: Api, tmp_path: Path) ->
 
 
 async def test_nothing_is_sent_when_the_lease_is_over(api: Api, tmp_path: Path) -> None:
-    """Not even begun, though the connection is there and a request would be on its way at once."""
+    """The request does not begin, though the connection is open."""
     counted: list[Any] = []
     left = [inf, 0.0, inf]
     async with connect(api.fake.kubeconfig(tmp_path), None) as connection:

@@ -42,7 +42,7 @@ def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_smuggled_markup_could_do_nothing(browser: Browser, tmp_path: Path) -> None:
-    """Even markup that got past the escaping neither runs nor loads: the policy stops it."""
+    """Even markup that escaped the escaping neither runs nor loads: the policy stops it."""
     tab, _, _ = _open(browser, tmp_path, sample.sick())
     evil = (
         "<img src=x onerror='document.title=1'><script>document.title=2</script>"
@@ -193,7 +193,7 @@ def test_what_does_not_count_is_on_the_page(browser: Browser, tmp_path: Path) ->
 
 
 def test_clean_report_is_green_and_short(browser: Browser, tmp_path: Path) -> None:
-    """Nothing to say makes a page that says so, without empty sections."""
+    """A report without findings is a page that says so, without empty sections."""
     tab = _open(browser, tmp_path, sample.clean()).page
     expect(tab.locator("h1")).to_have_text(
         "Nothing that was checked is kept from scheduling on Kubernetes 1.37."

@@ -109,7 +109,7 @@ def test_wrong_usage(podium: Podium, options: Sequence[str], want: str) -> None:
 
 
 def test_report_is_all_of_standard_output(podium: Podium) -> None:
-    """JSON on stdout parses as it is; what the tool has to say beside it is on stderr."""
+    """JSON on stdout parses as it is; the tool's remarks are on stderr."""
     run = podium("-f", _file(SICK), "-o", "json")
     assert [finding["rule"] for finding in run.json["findings"] if finding["severity"] == "error"] == [
         "pod-priority-differs"

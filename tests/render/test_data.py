@@ -91,7 +91,7 @@ def test_yaml_is_the_same_document() -> None:
 @example({"a": [1e16, 1e-7, 1.5e300, -0.0, 5e-324]})
 @example({"a": [[], {}, [[1, [2]], {"b": [{"c": None}]}], True]})
 def test_yaml_reads_back(value: dict[str, Any]) -> None:
-    """Whatever plain value a report holds, PyYAML reads the same one from its YAML."""
+    """PyYAML reads every plain value of a report unchanged from its YAML."""
     # An empty document is written as nothing, which YAML reads as null.
     assert (yaml.safe_load(as_yaml(value)) or {}) == value
 

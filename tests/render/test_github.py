@@ -41,7 +41,7 @@ def test_annotation_is_escaped_as_the_runner_reads_it() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_text_stays_one_command(title: str, message: str) -> None:
-    """Whatever title and message hold, the line is one command, and a plain text comes out as it went in."""
+    """For any title and message, the line is one command, and a plain text is unchanged."""
     line = command("error", {"title": title}, message)
     assert len(line.splitlines()) == 1
     match = LINE.fullmatch(line)

@@ -76,7 +76,7 @@ def test_failure_says_what_and_where() -> None:
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=30))
 def test_any_text_is_valid_xml(text: str) -> None:
-    """Whatever a message holds, the file parses and has one failure for it."""
+    """For any message, the file parses and has one failure for it."""
     finding = sample.DIVERGENT.finding(ObjectRef("v1", "Pod", text, text), text, text, text)
     report = AuditReport(summary=sample.clean().summary, findings=[finding], groups=[])
     assert len(_root(report).findall(".//failure")) == 1

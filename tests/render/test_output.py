@@ -51,7 +51,7 @@ def test_every_table_is_as_wide_as_the_terminal(
 
 
 def test_standard_output_gets_the_report_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Nothing but the report, as UTF-8 whatever the locale."""
+    """Standard output has only the report, as UTF-8 whatever the locale."""
     deliver("caf\u00e9 \udcff\n", None)
     assert capfdbinary.readouterr() == ("caf\u00e9 \\udcff\n".encode(), b"")
 
@@ -83,7 +83,7 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["missing/report.html", "."])
 def test_impossible_path_is_one_line(tmp_path: Path, name: str) -> None:
-    """A folder that is missing, or a folder as the file, is said in one line that names it."""
+    """A missing folder, or a folder as the file, is one line that names it."""
     with pytest.raises(PodiumError) as caught:
         deliver("report", f"{tmp_path}/{name}")
     assert str(caught.value).startswith(f"{tmp_path}/{name}: the report cannot be written there: ")

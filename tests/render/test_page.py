@@ -105,7 +105,7 @@ def test_headings_go_down_one_step_at_a_time() -> None:
 
 
 def test_long_lists_are_cut_with_a_word() -> None:
-    """Of 1,000 findings a rule and 3,000 groups the page holds the first, and says so."""
+    """Of 1,000 findings a rule and 3,000 groups the page holds the first, and notes the cut."""
     text = _page(REPORTS["large"])
     assert text.count('<li class="finding"') == len(sample.RULES) * page.FINDINGS
     assert text.count(f"First {page.FINDINGS} of 1,000.") == len(sample.RULES)

@@ -106,7 +106,7 @@ def test_visible_text_prints_on_one_line(text: str) -> None:
     st.sampled_from([40, 80, 120, None]),
 )
 def test_columns_lose_no_text(rows: list[tuple[str, str, str]], width: int | None) -> None:
-    """However narrow, every letter of every cell is laid out, and no line passes the width."""
+    """At any width, every letter of every cell is laid out, and no line passes the width."""
     layout = Layout(width=width, colour=False)
     layout.columns(("A", "B", "C"), rows, right=(1,))
     letters = sorted(letter for row in rows for cell in row for letter in cell if letter in "ab-/")

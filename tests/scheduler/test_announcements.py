@@ -75,7 +75,7 @@ VICTIMS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, 
 def test_a_new_leader_evicts_no_more_than_the_plan_of_the_one_before(
     nodes: list[list[tuple[int, int]]], cpu: int, data: st.DataObject
 ) -> None:
-    """For a lone pod over lone pods: whichever victims went before the process died, and without a record."""
+    """That holds for a lone pod over lone pods, whichever victims went first, and without a record."""
     objects = {
         (at, index): running(f"v-{at}-{index}", f"n{at}", cpu=size, priority=priority)
         for at, pods in enumerate(nodes)

@@ -71,7 +71,7 @@ def test_each_round_takes_longer() -> None:
 
 
 def test_who_came_to_rest_begins_anew() -> None:
-    """After half an hour without evictions or questions a circle begins with a minute again."""
+    """After half an hour without evictions or questions a cycle starts with a minute again."""
     found = noted((A, B, 0.0))
     found.wait(B, A, 0.0)
     found.note(B, A, 100.0)
@@ -89,7 +89,7 @@ def test_a_circle_holds_up_no_other() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However many workloads evict each other, the latest are remembered, and only so many."""
+    """However many workloads evict each other, only the latest are remembered, up to a limit."""
     found = Evictions()
     crowd = [Identity("Job", "team-a", str(number)) for number in range(12_000)]
     for number, (one, other) in enumerate(itertools.pairwise(crowd)):

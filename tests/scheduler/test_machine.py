@@ -106,7 +106,7 @@ class Whatever(RuleBasedStateMachine):
         priority=st.sampled_from([0, 5, 10]),
     )
     def another_schedulers_pod_runs(self, name: str, size: int, where: str, priority: int) -> None:
-        """On room that is free by what anybody can see."""
+        """Run another scheduler's pod, on room that is free for all observers."""
         state = self.world.state
         if (NS, name) in state.pods or where not in state.nodes or self.world.free(where) < size:
             return
@@ -209,7 +209,7 @@ class Whatever(RuleBasedStateMachine):
     @precondition(lambda self: self.world.held or self.world.lingering)
     @rule()
     def restart(self) -> None:
-        """A process dies with all that it had under way, and another begins."""
+        """End the process with all that it had in flight, and start another."""
         self.world.restart()
         self.world.run()
 
@@ -239,7 +239,7 @@ class Whatever(RuleBasedStateMachine):
                 assert self.held_back(key), f"{key} could preempt and was not tried"
 
     def hold(self, slow: str) -> None:
-        """From now on effects of a kind take time, until all that is held is released."""
+        """Let effects of a kind take time from now on, until all are released."""
         self.world.hold_binds |= slow == "binds"
         self.world.hold_evictions |= slow == "evictions"
         self.world.lingering |= slow == "victims"

@@ -31,7 +31,7 @@ def kept(world: World) -> int:
 
 
 def churn(world: World, rounds: range) -> None:
-    """Have pods and gangs come, find places or not, fail, and go while something is under way."""
+    """Let pods and gangs come, find places or not, fail, and go while other work is in flight."""
     for at in rounds:
         world.lingering, world.hold_binds, world.hold_evictions = at % 3 == 0, at % 5 == 0, at % 7 == 0
         world.run(
@@ -51,7 +51,7 @@ def churn(world: World, rounds: range) -> None:
 
 
 def test_nothing_of_what_is_gone_is_kept() -> None:
-    """Whatever was under way when it went."""
+    """That holds whatever was in flight when it went."""
     world = World(node("n1", 2), node("n2", 2), evictions_a_minute=3)
     churn(world, range(60))
     world.later(4000)

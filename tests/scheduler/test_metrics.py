@@ -245,7 +245,7 @@ def test_pods_that_are_never_bound_are_forgotten_in_the_end() -> None:
 
 @pytest.mark.parametrize("error", [False, True])
 def test_a_preemption_that_ended(error: bool) -> None:
-    """As upstream's metrics have it, and as KEP-4832 names them."""
+    """The counts are those of upstream's metrics, and of KEP-4832's names."""
     registry = new_registry()
     Metrics(registry).carried_out(evict(GROUP, *PODS), 2.0, error=error)
     result = "error" if error else "success"
@@ -260,7 +260,7 @@ def test_a_preemption_that_ended(error: bool) -> None:
 
 @pytest.mark.parametrize("circle, name", [(False, "rate_limited_total"), (True, "eviction_cycles_total")])
 def test_a_preemption_that_is_held_back_is_counted(circle: bool, name: str) -> None:
-    """By what holds it back: the rate, or a circle."""
+    """The label has the cause: the rate, or a cycle."""
     registry = new_registry()
     Metrics(registry).stepped((Held(evict(POD, PODS[0]), circle=circle),), 0.0, 0.5)
     assert samples(registry)[name] == 1

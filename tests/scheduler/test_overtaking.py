@@ -85,7 +85,7 @@ class Overtaking(RuleBasedStateMachine):
 
     @rule(cpu=_sizes, together=st.booleans())
     def a_node_comes(self, cpu: int, together: bool) -> None:
-        """The scheduler looks at it at once, or together with the next event."""
+        """Add a node; the scheduler sees it at once, or together with the next event."""
         self.world.apply(node(self.fresh("n"), cpu))
         if not together:
             self.world.run()

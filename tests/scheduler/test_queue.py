@@ -144,7 +144,7 @@ def test_an_early_attempt_needs_a_wake_of_its_own() -> None:
 
 
 def test_early_attempts_use_a_quarter_of_the_time() -> None:
-    """After a burst of a second; meanwhile keys of lower priority are tried. Other attempts cost nothing."""
+    """That begins after a burst of a second; meanwhile lower keys are tried. Other attempts cost nothing."""
     scene = Scene(A)
     now, attempts = 0.0, []
     scene.fail(A, now)
@@ -188,7 +188,7 @@ def test_a_backoff_that_has_passed_is_none() -> None:
 
 
 def test_who_was_scheduled_in_part_begins_anew() -> None:
-    """After `forget` the waits begin with 1 second."""
+    """After `forget` the waits start with 1 second."""
     scene = Scene(GANG)
     scene.fail(GANG, 0.0, 4)
     scene.queue.forget(GANG)
@@ -218,7 +218,7 @@ def test_an_attempt_that_failed_with_an_error_backs_off() -> None:
     ],
 )
 def test_parked_keys_come_back_by_themselves(at: float | None, due: float) -> None:
-    """After 5 minutes a key is tried, or at the time it was told, whatever hints say."""
+    """A key is tried after 5 minutes, or at its time, whatever hints say."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
     scene.queue.park(A, ROOM, 0.0, at)
@@ -229,7 +229,7 @@ def test_parked_keys_come_back_by_themselves(at: float | None, due: float) -> No
 
 
 def test_gated_keys_wait_for_who_opens_them() -> None:
-    """A gate outlasts wakes, is no attempt, and is looked at again after 5 minutes."""
+    """A gate outlasts wakes, is no attempt, and is checked again after 5 minutes."""
     scene = Scene(A, B)
     scene.queue.gate(A, 0.0)
     scene.queue.gate(A, 200.0)
@@ -258,7 +258,7 @@ def test_a_preemptor_waits_for_its_victims_from_its_gate() -> None:
 
 
 def test_who_came_where_is_counted_by_what_brought_it() -> None:
-    """Each way into a pool is counted by upstream's name; what was given back was never away."""
+    """Each way into a pool is counted by upstream's name; a key that was returned was never away."""
     scene = Scene(A, B)
     scene.queue.gate(B, 0.0)
     scene.queue.open(B)

@@ -95,7 +95,7 @@ def test_not_against_a_strict_budget_that_came_on_the_way(budgets: Budgets) -> N
 
 
 def test_only_one_preemption_however_long_it_takes() -> None:
-    """Not even the queue's last resort has the preemptor looked at while one is under way."""
+    """While one is in flight, not even the queue's last resort tries the preemptor again."""
     world = begun(
         node("n1", 1), node("n2", 1), running("low"), running("other", "n2", 1, 1), pod("high", 1, 10)
     )

@@ -94,7 +94,7 @@ def test_a_pod_that_is_deleted_while_its_bind_is_under_way_holds_no_node() -> No
 
 @pytest.mark.parametrize("asks", [{"cpu": 5}, {"nodeSelector": {"no": "where"}}])
 def test_a_nomination_that_a_tenant_writes_holds_no_room(asks: dict[str, Any]) -> None:
-    """It is looked at, and ends where the pod does not fit."""
+    """The scheduler reads it, and withdraws it where the pod does not fit."""
     world = World(node(cpu=1), pod("a", **asks))
     world.run()
     nominated_by_hand(world, "a", "n1")
@@ -156,7 +156,7 @@ def test_a_node_that_went_and_came_holds_the_room_of_a_bind_whatever_was_tried_b
 @pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("ends", ["well", "badly", "unknown"])
 def test_a_node_made_anew_holds_the_room_of_binds_to_its_namesake(ends: str, first: str) -> None:
-    """A bind that is under way succeeds whatever became of the node, so it counts on the one of that name."""
+    """A bind in flight succeeds whatever happens to the node, so it counts on the node of that name."""
     objects, names = FIRST[first]
     world = World(node("n1", 2), objects)
     bind = held_bind(world)
@@ -200,7 +200,7 @@ def test_a_pod_is_made_anew_right_after_its_bind_failed() -> None:
 
 
 def test_a_victims_group_that_loses_priority_wakes_who_waits() -> None:
-    """As a class does that is changed."""
+    """A changed class has that effect."""
     world = World(node(cpu=1), group("v", 20, 1), running("v-0", priority=20, group="v"), pod("high", 1, 10))
     world.run()
     assert not world.evictions()

@@ -77,7 +77,7 @@ def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
 def test_nobody_goes_for_a_minute_after_what_nobody_knows(
     taken: list[tuple[int, float]], units: int, now: float, seconds: float
 ) -> None:
-    """Whatever the limit is, and though it is set, or raised, only then."""
+    """That holds for any limit, also if it is set, or raised, only then."""
     rate = EvictionRate()
     rate.close(100.0)
     for number, at in taken:
@@ -106,7 +106,7 @@ class _Crashed(NamedTuple):
     )
 )
 def test_never_more_in_any_minute_of_a_crash_loop(processes: list[_Crashed]) -> None:
-    """Though nothing is ever written down."""
+    """That holds though no eviction is ever recorded."""
     now = 0.0
     taken: list[tuple[float, int]] = []
     for process in processes:
@@ -125,7 +125,7 @@ def test_never_more_in_any_minute_of_a_crash_loop(processes: list[_Crashed]) -> 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.floats(0.0, 90.0)), max_size=20), st.integers(1, 6))
 def test_never_more_in_any_minute(plans: list[tuple[int, float]], limit: int) -> None:
-    """In no minute, and not in the long run, more units go than the limit, but for one plan; none starves."""
+    """In any minute, and in the long run, the limit holds except for one plan; no preemptor starves."""
     rate, now = EvictionRate(), 0.0
     taken: list[tuple[float, int]] = []
     for units, pause in plans:

@@ -242,7 +242,7 @@ def test_members_that_come_one_by_one_are_looked_at_together() -> None:
 
 
 def test_use_group_priority_lets_a_divergent_group_preempt() -> None:
-    """By the spec the group's integer rules."""
+    """With that setting the group's integer rules."""
     settings = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only="podium-scheduler")
     world = World(
         node(cpu=1), running("low", "n1"), group("g", 10, 1), gang("g", size=1, priority=5), engine=settings

@@ -24,7 +24,7 @@ def full() -> World:
 
 @pytest.mark.parametrize("status, reason", [("True", "PriorityMismatch"), ("Unknown", "GroupUnresolved")])
 def test_it_withholds_preemption_until_it_is_gone(status: str, reason: str) -> None:
-    """From the moment at which it is seen; the pods have the group's priority all the time."""
+    """It does so from the moment it is seen; the pods have the group's priority all the time."""
     world = full()
     world.run(told(status, reason), pod("g-0", 1, 10, group="g"))
     world.later(60)
@@ -62,7 +62,7 @@ def test_free_room_is_taken_under_it() -> None:
 
 
 def test_each_disagreement_is_reported_once() -> None:
-    """Until the condition and the pods agree again."""
+    """The next report comes after the condition and the pods have agreed again."""
     world = full()
     world.run(told("True"), pod("g-0", 1, 10, group="g"))
     world.run(told("True", annotations={"any": "change"}))

@@ -15,7 +15,7 @@ from podium.schedulerplugin.settings import Settings
 
 
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
-    """No new preemption begins, however often it is looked at, and it lands when they are gone."""
+    """No new preemption begins, however often it is tried, and it is bound when they are gone."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.lingering, world.grace = True, 600
     world.run()
@@ -194,7 +194,7 @@ def test_who_fits_meanwhile_evicts_nobody() -> None:
 
 
 def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:
-    """However much happens meanwhile, it is not looked at before that has ended."""
+    """Whatever happens meanwhile, it is not tried before that has ended."""
     world = World(node("n1", 1), running("low", "n1"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()

@@ -44,7 +44,7 @@ def test_switching_to_enforce_takes_effect() -> None:
 
 
 def test_switching_off_stops_a_preemption_under_way() -> None:
-    """Before the first delete it is given up."""
+    """The preemption ends before the first delete."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -188,7 +188,7 @@ def test_a_group_has_a_window(own: str | None, class_name: str, window: int) -> 
 
 
 def test_a_toleration_window_ends_without_any_event() -> None:
-    """The preemptor is looked at when it does."""
+    """The preemptor is tried when it ends."""
     patient = priority_class("patient", 0, minimum=100, seconds=30)
     victim = running(
         "low",

@@ -124,7 +124,7 @@ def _node(name: str, version: int) -> dict[str, Any]:
 
 
 async def test_a_process_builds_its_engine_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on in the same process, from a new list, with an engine that is in step."""
+    """The process continues, from a new list, with an engine that is in step."""
     fake, made, events = Fake(), list[Scheduler](), list[str]()
     resources = {f"{root}/{name}": Resource(10) for root, each in RESOURCES.items() for name, *_ in each}
     resources["/api/v1/nodes"] = Resource(10, _node("n1", 5))

@@ -136,7 +136,7 @@ async def test_it_is_there_while_it_is_wanted() -> None:
 
 
 async def test_what_it_planned_is_recorded_and_counted_when_it_is_due() -> None:
-    """It is not asked before, and looked at again as early as it wants to be."""
+    """It gets no call before, and the next one as early as it wants."""
     scene = Scene()
 
     def plan() -> None:

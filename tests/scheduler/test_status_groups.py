@@ -62,7 +62,7 @@ async def test_a_group_that_cannot_be_judged() -> None:
 
 
 async def test_a_group_that_was_scheduled_stays_so() -> None:
-    """Whatever is said before it was written, and whether or not the state shows it yet."""
+    """That holds for every message before the write, and whether or not the state shows it yet."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")

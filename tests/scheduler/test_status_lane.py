@@ -28,7 +28,7 @@ from podium.schedulerplugin.scheduling.effects import Unit
 
 
 async def test_hot_writes_go_first() -> None:
-    """As long as they go on a trickle passes; then all of it."""
+    """While they last a trickle of others passes; then all of them."""
     async with at_work() as scene:
         names = [f"pod-{number}" for number in range(20)]
         for name in names:
@@ -160,7 +160,7 @@ async def test_nobody_else_is_told_that_he_stays(after: Schedulable | None) -> N
 
 
 async def test_who_is_to_go_for_another_is_not_told_that_he_stays() -> None:
-    """Not after that was decided; a write that was on its way by then is refused."""
+    """After that decision no mark is withdrawn; a write in flight by then is refused."""
     async with at_work(*AWAY) as scene:
         scene.state.apply(pod("a", bound="node-1"))
         scene.statuses.spare([ref("a")])

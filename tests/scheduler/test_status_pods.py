@@ -31,7 +31,7 @@ VICTIM = Unit("Pod", "team", "v", "uid-v", 1, (ref("v"),))
 
 
 async def test_pods_are_told_once() -> None:
-    """In a condition and in an event; not again, before and after the state shows it."""
+    """The message is in a condition and an event; it is not repeated, whether the state shows it or not."""
     async with at_work() as scene:
         for name in ("a", "b"):
             scene.state.apply(pod(name))
@@ -172,7 +172,7 @@ async def test_no_older_report_undoes_what_an_evictor_writes() -> None:
 
 
 async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:
-    """Though the state does not show yet that they had been reserved."""
+    """The state may not show yet that they had been reserved."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
         scene.statuses.began(eviction(), everything(eviction()))
@@ -182,7 +182,7 @@ async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:
 
 
 async def test_a_preemption_that_is_over_soon_is_not_told_of() -> None:
-    """Neither the pod that was bound meanwhile, nor the victims that are gone."""
+    """Neither the pod that was bound meanwhile gets a message, nor the victims that are gone."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
         scene.state.apply(pod("v", bound="node-1"))
@@ -241,7 +241,7 @@ STEPS = st.one_of(
 async def test_in_the_end_everybody_was_told_the_last_word(
     steps: list[tuple[str, ...]], outcomes: list[PodiumError | None]
 ) -> None:
-    """However late writes end and the state shows them, and whatever fails on the way."""
+    """That holds however late writes end and the state shows them, and whatever fails on the way."""
     async with at_work(*outcomes) as scene:
         last: dict[PodRef, tuple[str, str]] = {}
         for name in NAMES:

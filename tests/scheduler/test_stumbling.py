@@ -168,7 +168,7 @@ class Away(Recorded):
 
 
 async def test_a_preemption_of_thousands_of_pods_keeps_no_bind_waiting() -> None:
-    """It has only so many writes under way at a time, and others go on meanwhile."""
+    """It has only so many writes in flight at a time, and others go on meanwhile."""
     victims = [running(f"v{number}", "n1") for number in range(3000)]
     world = World(node("n1", 3000, room={"pods": 4000}), victims, pod("high", 3000, 10), pod("other", 1))
     world.apply(node("n2", 1))
@@ -181,7 +181,7 @@ async def test_a_preemption_of_thousands_of_pods_keeps_no_bind_waiting() -> None
 async def test_a_bug_in_what_a_bind_tells_keeps_no_other_out(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry is looked at again, and the others are scheduled."""
+    """The entry is tried again, and the others are scheduled."""
     world = World(node("n1", 10), pod("a"))
     ends = {Write("bind", "a", "n1"): refused("POST", "a")} if what == "failed" else {}
     writes = Recorded(ends)

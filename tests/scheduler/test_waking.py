@@ -138,7 +138,7 @@ def test_who_is_helped_is_tried_soon(name: str) -> None:
 
 
 def test_the_higher_of_two_that_wait_gets_the_node_that_comes() -> None:
-    """At once, though the backoff of the lower one ends first; no pod is evicted for it afterwards."""
+    """It does so at once, though the backoff of the lower one ends first; no pod is evicted for it later."""
     world = World()
     world.run(pod("lower", 1, 3))
     world.later(0.5)
@@ -287,7 +287,7 @@ def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
 
 
 def test_who_heard_of_help_during_a_long_preemption_is_tried_at_its_end() -> None:
-    """Though the queue's last resort came in between."""
+    """The queue's last resort came in between."""
     world = World(node("n1"), node("n2"), running("low", 4), pod("other", 4, 9, node="n2"))
     world.hold_evictions = world.lingering = True
     world.run(pod("high", 4, 5))

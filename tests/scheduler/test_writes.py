@@ -416,7 +416,7 @@ async def test_a_request_ends_with_the_lease(world: World) -> None:
 
 
 async def test_a_request_may_outlast_a_lease_that_was_renewed_meanwhile() -> None:
-    """Nothing is known of it, but the lease is not over."""
+    """The request has no result yet, but the lease is not over."""
     left = iter([0.01, inf])
     with pytest.raises(SilentError):
         await fenced(lambda: next(left), asyncio.get_running_loop().create_future)
@@ -453,7 +453,7 @@ def _is_busy(writes: Writes) -> bool:
 
 
 async def test_who_waits_for_a_busy_server_keeps_nobody_out(world: World) -> None:
-    """A pause is no time under way."""
+    """A pause takes no slot."""
     free: list[bool] = []
     writes = world.writes
 

@@ -151,7 +151,7 @@ async def test_a_status_is_of_one_pod(server: Server, namespace: str, writes: Wr
 
 
 async def test_a_delete_is_of_one_pod(server: Server, namespace: str, writes: Writes) -> None:
-    """And in its own time; a later pod of the name stays."""
+    """It has the pod's own grace period; a later pod of the name stays."""
     pod = _make(server, namespace, nodeName="n1", terminationGracePeriodSeconds=77)
     await writes.delete(pod._replace(uid="another"))
     assert "deletionTimestamp" not in _read(server, pod)["metadata"]

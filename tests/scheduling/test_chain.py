@@ -105,7 +105,7 @@ def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> 
 
 
 def test_an_absurd_request_closes_one_resource_of_its_node() -> None:
-    """Nothing of the resource is free there; a pod that does not ask for it fits."""
+    """No room of the resource is free there; a pod that does not request it fits."""
     absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
     snapshot = snapshot_of(node("m"), absurd, pod("memory", {"memory": "1"}), pod("cpu", {"cpu": "1"}))
     chain, m = Chain(snapshot, NAMESPACES), snapshot.row["m"]
@@ -258,7 +258,7 @@ def _check(town: Town, chain: Chain) -> None:
 
 @given(scene=SCENES, moves=MOVES)
 def test_mask_fits_and_why_say_what_the_oracles_say(scene: Mapping[str, Any], moves: Any) -> None:
-    """As the pods stand, in a trial in which they stand otherwise, and after it."""
+    """The pods are in place, in a trial in which they are elsewhere, and after it."""
     town = Town(**scene)
     chain = Chain(town.snapshot, NAMESPACES)
     _check(town, chain)

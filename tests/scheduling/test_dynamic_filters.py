@@ -26,7 +26,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_said_of_each_node(case: Case) -> None:
-    """In kube-scheduler's words, and only what preemption might change is called resolvable."""
+    """The words are kube-scheduler's; only a refusal that preemption might change is resolvable."""
     snapshot = Snapshot()
     for name, labels in NODES.items():
         said_of_itself = {"host": name, **labels}
@@ -56,7 +56,7 @@ def test_only_what_pods_take_can_be_given_back() -> None:
 
 
 def test_a_namespace_that_changes_its_labels_is_read_anew() -> None:
-    """For the terms of the newcomer, of those that stand, and for the scores."""
+    """That covers the terms of the incoming pod, of standing pods, and the scores."""
     namespaces = dict(NAMESPACES)
     snapshot = Snapshot()
     snapshot.add_node(builders.node("m", labels={"zone": "1"}))

@@ -1,4 +1,4 @@
-"""The same cases put to a real kube-scheduler: it binds the pod to a node, or says of that node what we say.
+"""The same cases on a real kube-scheduler: it binds the pod to a node, or gives our message for that node.
 
 A pod is held to one node by a resource that only this node has: a selector would change what spread counts.
 """

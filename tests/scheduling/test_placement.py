@@ -75,7 +75,7 @@ GPU = "example.com/gpu"
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_whole_node_is_not_broken_up_while_a_used_one_has_room(strategy: Strategy) -> None:
-    """However full of cpu and memory the one is, and however empty the other."""
+    """That holds however full of cpu and memory the one is, and however empty the other."""
     nodes = [node(name, {"cpu": "96", "memory": "768Gi", GPU: "8"}) for name in ("used", "whole")]
     there = pod("there", {"cpu": "80", "memory": "600Gi", GPU: "7"}, node="used")
     wanted = pods("ab", {"cpu": "1", "memory": "1Gi", GPU: "1"})
@@ -324,7 +324,7 @@ def test_runs_of_pods_that_are_alike_are_placed_at_once_as_one_by_one(
     strategy: Strategy,
     weights: Weights,
 ) -> None:
-    """Also where a node gets better with a pod, and worse again: each pod goes where it would have gone."""
+    """Each pod goes where it would have gone, also if a node gets better with a pod, and worse again."""
     wants = [kinds[which] for which, length in runs for _ in range(length)]
     snapshot = snapshot_of(
         *(node(f"n{at}", room) for at, room in enumerate(rooms)),
@@ -367,7 +367,7 @@ def test_a_batch_is_what_its_pods_are_one_by_one(
     kept: int,
     shuffle: random.Random,
 ) -> None:
-    """In any order of pods, whatever is kept; in whichever order they were read; and it leaves no trace."""
+    """That holds in any order of pods and of reads, whatever is cached; and it leaves no trace."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(placement, "_MANY", many)
         patch.setattr(placement, "_RUN", run)
@@ -431,7 +431,7 @@ def test_a_pod_with_another_uid_takes_another_node_before_long() -> None:
 
 
 def test_scores_come_before_the_order() -> None:
-    """Only of nodes that are worth the same the pod has a choice."""
+    """A pod has a choice only among nodes of equal score."""
     snapshot = snapshot_of(*EQUAL, node("roomy", {"cpu": "64", "memory": "256Gi"}), pod("a", {"cpu": "1"}))
     with snapshot.trial():
         placer = Placer(snapshot, NAMESPACES, by_hash=True)

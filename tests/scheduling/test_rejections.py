@@ -36,7 +36,7 @@ def shape(**spec: Any) -> Shape:
     ],
 )
 def test_which_pods_a_kubelet_rejected(status: dict[str, str], reason: str) -> None:
-    """Not those that ran and failed, or were evicted."""
+    """Pods that ran and failed, or were evicted, do not count."""
     assert rejected_for(pod("p", node="n", status=status)) == reason
 
 
@@ -79,7 +79,7 @@ NODES = {"m": "8", "n": "4", "o": "2"}
 
 @given(avoided=st.sets(st.sampled_from("mnox")), count=st.integers(1, 14), run=st.sampled_from([1, 64]))
 def test_avoided_nodes_are_taken_when_all_others_are_full(avoided: set[str], count: int, run: int) -> None:
-    """However much better they are; the pods fill the other nodes first."""
+    """A better score does not change that; the pods fill the other nodes first."""
     snapshot = Snapshot()
     for name, cpu in NODES.items():
         snapshot.apply(None, node(name, {"cpu": cpu, "memory": "64Gi"}))

@@ -121,7 +121,7 @@ def test_a_container_that_requests_nothing_counts_a_little() -> None:
 
 
 def test_a_resource_that_a_node_has_none_of_is_left_out() -> None:
-    """Only what the node has is judged; a node with neither scores 0."""
+    """Only resources of the node are judged; a node with neither scores 0."""
     nodes = (node("n", room("4", "0")), node("none", room("0", "0")))
     assert scored("allocated", pod("p", {"cpu": "1"}), *nodes) == {"n": 75, "none": 0}
 

@@ -127,7 +127,7 @@ def test_what_orders_victims() -> None:
 
 
 def test_the_release_decides_what_counts() -> None:
-    """Of a resize under way 1.36 takes the most of each container, 1.37 the most of the sums."""
+    """During a resize 1.36 takes the most of each container, 1.37 the most of the sums."""
     given = [
         {"name": name, "allocatedResources": cpu, "resources": {"requests": cpu}} for name, cpu in RESIZED
     ]
@@ -520,7 +520,7 @@ _POD_PARTS: dict[str, Any] = {
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Objects come, change and go, pods are assumed and tried: the snapshot is that of what there is."""
+    """Objects come, change and go, pods are assumed and tried: the snapshot is that of the objects."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -387,7 +387,7 @@ def test_features_are_inferred_as_each_release_does(spec: Manifest, want: dict[i
     ids=["none is declared", "one of two is declared", "all are declared"],
 )
 def test_a_node_must_declare_every_required_feature(features: list[str] | None, want: str | None) -> None:
-    """Also when it declares them later."""
+    """That holds also when it declares them later."""
     wanted = asks(containers=[RESTARTS, MOUNTS])
     snapshot = snapshot_of(has(features=features))
     assert refusal(shape(wanted, snapshot), snapshot) == want
@@ -521,7 +521,7 @@ nodes = st.builds(
 def test_node_filters_say_what_the_documentation_says(
     pods: list[Schedulable], events: list[SchedulableNode | str]
 ) -> None:
-    """After every node that comes, changes or goes, each kept mask is what each pod and node give."""
+    """After every node that comes, changes or goes, each cached mask equals the answers for pod and node."""
     snapshot = Snapshot()
     filters = [NodeUnschedulable(snapshot), TaintToleration(snapshot), NodeAffinity(snapshot)]
     alive: dict[str, SchedulableNode] = {}

@@ -31,7 +31,7 @@ def crowd() -> tuple[Snapshot, dict[str, int]]:
 
 
 def test_what_is_lifted_and_put_back_costs_no_tally_anything() -> None:
-    """Nothing waits after it, and nothing was counted."""
+    """No move waits after it, and none was counted."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
@@ -207,7 +207,7 @@ def test_whatever_waited_the_answers_are_those_of_who_counts_now(
     steps: list[tuple[Any, ...]],
     limits: tuple[int, int, int],
 ) -> None:
-    """Filters that heard of every move, and seldom were asked, agree with some that begin now."""
+    """Filters that received every move, and seldom were asked, agree with fresh ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tallies, "_ROOMY", limits[0])
         patch.setattr(tallies, "_WAITING", limits[1])

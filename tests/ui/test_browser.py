@@ -86,7 +86,7 @@ def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
 
 
 def test_a_manifest_is_planned_for_and_a_wrong_one_kept(browser: Browser, preemption: str) -> None:
-    """The error stands beside what was entered, which can be mended and sent again."""
+    """The error is beside the input, which can be corrected and sent again."""
     tab = enter(browser, preemption)
     page = tab.page
     page.goto("/whatif")
@@ -107,7 +107,7 @@ def test_a_manifest_is_planned_for_and_a_wrong_one_kept(browser: Browser, preemp
 
 
 def test_a_form_is_filled_by_keyboard_alone(browser: Browser, preemption: str) -> None:
-    """From the navigation to the plan with Tab, letters and Enter; where one is can be seen."""
+    """From the navigation to the plan with Tab, letters and Enter; the focus is visible."""
     tab = enter(browser, preemption)
     page = tab.page
     for _ in range(4):
@@ -147,7 +147,7 @@ def test_rows_are_filtered(browser: Browser, training: str) -> None:
 
 
 def test_it_reads_without_script(browser: Browser, training: str) -> None:
-    """Nothing of it needs one, the way in included."""
+    """No part of it needs one, the way in included."""
     tab = enter(browser, training, java_script_enabled=False)
     tab.page.get_by_role("link", name="Divergences").click()
     expect(tab.page.locator("h1")).to_have_text("4 groups have pods of another priority.")

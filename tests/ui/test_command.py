@@ -35,7 +35,7 @@ def test_each_start_has_secrets_of_its_own() -> None:
 
 
 def test_a_browser_is_started_by_a_link_that_opens_once(tmp_path: Path) -> None:
-    """Not by the one that is printed: all users of the machine read what a program is started with."""
+    """The link differs from the printed one: all users of the machine can read a program's arguments."""
     browser = tmp_path / "browser"
     browser.write_text(
         f'#!/bin/sh\necho "$1" > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/opened\n', "utf-8"

@@ -76,7 +76,7 @@ def test_a_form_comes_from_our_own_page(headers: dict[str, str], taken: bool) ->
     ],
 )
 def test_a_browser_is_known_by_its_cookie(cookie: str, known: bool) -> None:
-    """Whatever other servers on loopback have put beside it."""
+    """Other servers on loopback may have put theirs beside it."""
     assert (guard().known(ask(Cookie=cookie)) is None) == known
 
 

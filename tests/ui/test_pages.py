@@ -170,7 +170,7 @@ def test_nothing_of_an_object_gets_out_of_its_text(end: str) -> None:
 @settings(max_examples=50)
 @given(fields=st.dictionaries(st.sampled_from(Form._fields), st.text(max_size=30)))
 def test_what_was_entered_stays_in_the_form(fields: dict[str, str]) -> None:
-    """As it was, in the form alone."""
+    """It stays as it was, in the form alone."""
     form = entered(fields)
     page = planning(form, Answer(error=f"no {form.whom}"), ["a/<b>"], Here("/whatif", {}), AROUND)
     reader = Reader(page)
@@ -351,7 +351,7 @@ def test_the_history_is_newest_first_and_filtered(made: Desk) -> None:
 
 
 def test_the_history_tells_no_name_of_a_namespace_that_may_not_be_read(made: Desk) -> None:
-    """By kind and UID, and without messages, for names may be in them."""
+    """It has kind and UID, without messages, since names may be in them."""
     known = {"a"}.__contains__
     page = history(made.plans, made.summary, known, Here("/history", {}), AROUND)
     assert "their" not in page.replace("uid-of-their", "").replace("theirs", "")

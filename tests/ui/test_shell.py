@@ -146,7 +146,7 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
     ],
 )
 async def test_no_address_breaks_it(method: str, target: str, status: int, tray: Tray) -> None:
-    """Whatever is asked gets a page, or a refusal; never an error of ours, and no markup of theirs."""
+    """Every request gets a page, or a refusal; never an error of ours, and no markup of the client's."""
     async with visiting(tray) as visitor:
         with structlog.testing.capture_logs() as logs:
             said = await visitor.ask(method, target, b"", {})
@@ -168,7 +168,7 @@ async def test_an_error_says_what_and_where(tray: Tray) -> None:
 
 
 async def test_what_cannot_be_read_is_said_and_tried_again(tmp_path: Path) -> None:
-    """Each time a page is asked for: a right may have been given meanwhile."""
+    """Each request tries again: a right may have been granted meanwhile."""
     tray = Tray(tmp_path, live=True)
     async with visiting(tray) as visitor:
         said = await visitor.get("/")

@@ -133,7 +133,7 @@ class Peer:
         self._socket.close()
 
     def secure(self) -> None:
-        """Make the handshake, of a connection that was begun without."""
+        """Start TLS on a connection that began without."""
         self._socket = client_context().wrap_socket(self._socket)
 
     def send(self, data: bytes) -> None:

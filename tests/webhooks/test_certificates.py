@@ -170,7 +170,7 @@ def test_names_are_covered_as_clients_see_it(names: tuple[str, ...], name: str, 
 
 
 def test_who_signed_a_leaf_is_found_in_a_bundle() -> None:
-    """By whichever certificate of the bundle, for the leaf or for what follows it; a stranger did not."""
+    """Any certificate of the bundle may have signed the leaf or its chain; a stranger's did not."""
     bundle = OTHER.certificate + CA.certificate
     assert certificates.issuer(LEAF.certificate, bundle) == certificates.facts(CA.certificate)
     assert certificates.issuer(OTHER.certificate + LEAF.certificate, CA.certificate) is not None

@@ -275,7 +275,7 @@ def nested(depth: int) -> Document:
 
 
 def test_groups_of_groups_name_classes(composites: Server) -> None:
-    """In a template at any depth, and by themselves."""
+    """The class is in a template at any depth, or in the object itself."""
     of_group = {"workloadRef": {"workloadName": "w", "templateName": "c"}, "priorityClassName": "high"}
     written: list[tuple[str, Document]] = [
         *(("Workload", {"compositePodGroupTemplates": [nested(depth)]}) for depth in range(3)),

@@ -134,7 +134,7 @@ def test_what_is_no_review_is_an_error_of_one_line(body: bytes) -> None:
     value=anything | st.just(DEEP),
 )
 def test_any_object_is_converted_or_named(target: str, document: Document, field: str, value: Any) -> None:
-    """Nothing in an object makes the whole answer fail."""
+    """No object makes the whole answer fail."""
     if field in ("metadata", "spec", "status"):
         place = document
     else:

@@ -138,7 +138,7 @@ REFUSED = [
 def test_a_refusal_for_size_or_load_denies(
     why: str, limits: dict[str, Any], missing: int, code: int, path: str
 ) -> None:
-    """By the uid at the beginning of the review; it is counted and logged with the namespace."""
+    """It has the uid at the beginning of the review; it is counted and logged with the namespace."""
     with webhook(**limits) as desk, desk.served.peer() as used:
         assert sent(used, "/validate", MEMBER).status == 200
         with desk.served.peer() as peer:
@@ -177,7 +177,7 @@ def test_the_largest_of_an_owner_makes_room() -> None:
     ],
 )
 def test_an_object_of_too_many_values_is_denied(part: Document) -> None:
-    """Before it is decoded: such a group cannot be stored, but comes before its schema is looked at."""
+    """That comes before decoding: such a group cannot be stored, but arrives before its schema is checked."""
     with webhook() as desk, desk.served.peer() as peer:
         denied = response(sent(peer, "/mutate", review(group({}, native=False) | part)))
         assert (denied["allowed"], denied["status"]["code"]) == (False, 413)

@@ -139,7 +139,7 @@ GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
 
 async def test_an_answer_is_counted_and_logged() -> None:
-    """By what decided it; refusals at info, with the request's UID and no value of the object."""
+    """The count has the deciding rule; the log has refusals at info, with the UID and no object's value."""
     desk = Desk()
     refused = desk.ask("/validate", podium_group(REFUSED))
     assert not refused["allowed"]
@@ -198,7 +198,7 @@ async def test_a_class_that_comes_while_its_group_is_judged() -> None:
 
 
 async def test_a_class_that_another_replica_knows_better() -> None:
-    """It stamped the group by the class as it is now; here the class comes to be so a moment later."""
+    """That replica stamped the group by the present class; here the class arrives a moment later."""
     desk = Desk(patience=3_600)
     stamped = {**GANG, "priorityClassName": GOLD, "priority": 5, "preemptionPolicy": "PreemptLowerPriority"}
     waiting = asyncio.create_task(desk.ask_late(podium_group(stamped), 7_200, "/validate"))
@@ -226,7 +226,7 @@ async def test_what_does_not_come_is_refused(seconds: float, patience: float) ->
 
 
 async def test_a_busy_cluster_is_not_looked_at_for_every_change() -> None:
-    """Pauses grow: fifteen looks at most in the time of the test, however many changes there are."""
+    """Pauses grow: fifteen reads at most in the time of the test, however many changes there are."""
     desk = Desk(patience=0.2)
     waiting = asyncio.create_task(desk.ask_late(podium_group(LATE)))
     await asyncio.sleep(0)
@@ -308,7 +308,7 @@ def conversion(count: int) -> bytes:
 
 
 async def test_a_large_conversion_leaves_the_loop_to_others() -> None:
-    """It happens in a thread: others are answered while it goes on."""
+    """It happens in a thread: others are answered meanwhile."""
     desk = Desk()
     pending = desk.start("/convert", conversion(3_000))
     assert not isinstance(pending, Reply)

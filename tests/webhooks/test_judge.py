@@ -121,7 +121,7 @@ class TestAGroupIsCreated:
     def test_a_class_that_does_not_fit_is_refused(
         self, version: str, spec: Document, message: str, ask: Any
     ) -> None:
-        """In upstream's words and, as there, by the mutating phase; the validating one says the same."""
+        """The words are upstream's and, as there, the mutating phase refuses; the validating one agrees."""
         given = ours({**GANG, "priority": 0, **spec}, version)
         assert refusal(ask(given)) == (403, f"forbidden: {message}")
 
@@ -185,7 +185,7 @@ class TestTheTemplate:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_workload_that_is_not_there_yet_is_awaited(self, version: str) -> None:
-        """Only while something could be taken from it; a reference to nothing stays legal."""
+        """The wait needs a field to take from it; a reference to a missing object stays legal."""
         document = ours({**self.reference(version), **GANG}, version)
         answer = mutate(document)
         assert answer.verdict.awaits == ("Workload default/w",)
@@ -434,7 +434,7 @@ class TestAReplicaThatIsBehind:
 
 
 class TestAWorkload:
-    """Nothing of a Workload is mutated when it is created."""
+    """A Workload is not mutated when it is created."""
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_it_passes_as_it_is(self, version: str) -> None:

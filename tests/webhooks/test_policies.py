@@ -47,7 +47,7 @@ def test_the_page_says_which() -> None:
 
 @pytest.mark.parametrize(("level", "action"), [(Level.DENY, "Deny"), (Level.WARN, "Warn")])
 def test_the_level_is_the_action(level: Level, action: str) -> None:
-    """And a refusal names no field, for the webhook's names none; a field error always does."""
+    """A refusal names no field, as the webhook's names none; a field error always does."""
     levels = {rule.cause.rule.id: level for rule in OWN_RULES}
     found = by_name(Policy(levels=levels, allow=ALLOW))
     assert len(found) == 10

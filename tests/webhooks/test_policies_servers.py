@@ -202,7 +202,7 @@ def test_a_new_pod(scene: Scene, case: str) -> None:
 
 
 def test_the_systems_namespaces_are_left_alone(scene: Scene) -> None:
-    """As by the webhooks' selector: for pods and native kinds, not for Podium's."""
+    """The webhooks' selector does so: for pods and native kinds, not for Podium's."""
     for document, _ in (CREATED["of two groups"], *groups(scene.server)):
         if PODIUM_GROUP not in document["apiVersion"]:
             assert scene.put(document, "kube-system") == Outcome(0, "", [])
@@ -237,7 +237,7 @@ LABELS: dict[str, tuple[Document, Document | None]] = {
 
 @pytest.mark.parametrize("case", LABELS)
 def test_a_label_that_changes(scene: Scene, case: str) -> None:
-    """On the pod and through its status; no longer once the pod is being deleted."""
+    """The change is on the pod or through its status; a pod being deleted is left alone."""
     before, after = LABELS[case]
     name = f"label-{case.replace(' ', '-')}"
     old = keep_label(scene, name, before)
@@ -299,7 +299,7 @@ def _of_version(api_version: str) -> Iterator[tuple[Document, str]]:
 
 
 def test_groups_and_workloads(scene: Scene) -> None:
-    """Of both families, in every version, with the fields that the mutating webhook gives."""
+    """They are of both families, in every version, with the fields that the mutating webhook sets."""
     refused: set[tuple[str, str]] = set()
     warned: set[tuple[str, str]] = set()
     for document, namespace in groups(scene.server):
@@ -313,7 +313,7 @@ def test_groups_and_workloads(scene: Scene) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_expressions_fit_the_schemas(minor: str) -> None:
-    """The API server's own type check has nothing to say of any policy, in any version that is served."""
+    """The API server's own type check has no warning for any policy, in any served version."""
     every = {rule.cause.rule.id: Level.DENY for rule in OWN_RULES}
     shipped = [*policies(Policy(levels=every, allow=ALLOW), Options()), *classuse.policy(Options())]
     documents = [each for each in shipped if each["kind"] == "ValidatingAdmissionPolicy"]
@@ -328,7 +328,7 @@ def test_expressions_fit_the_schemas(minor: str) -> None:
 
 
 def knows_kinds(server: Server, kinds: set[str]) -> None:
-    """Wait until a policy that is wrong of every kind is said to be: the controller learns of kinds late."""
+    """Wait until a policy that is wrong for every kind has a warning: the controller learns kinds late."""
     rules = [
         {
             "apiGroups": [PODIUM_GROUP, NATIVE_GROUP],

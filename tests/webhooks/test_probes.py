@@ -166,7 +166,7 @@ def test_lines_for_a_terminal() -> None:
 
 @pytest.mark.parametrize("level", ["debug", "info"])
 def test_libraries_speak_the_same_way_when_it_matters(level: str) -> None:
-    """Never below a warning: kubernetes_asyncio would write the bodies of responses."""
+    """They log nothing below a warning: kubernetes_asyncio would write the bodies of responses."""
     stream = io.StringIO()
     logs.configure("json", level, stream)
     library = logging.getLogger("kubernetes_asyncio.client.rest")

@@ -113,7 +113,7 @@ def ready(scene: Scene) -> None:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Yield each minor with the Workload API, registered with, with two classes and a namespace of a team."""
+    """Yield each minor with the Workload API and the registration, two classes and a team's namespace."""
     with exclusive(RELEASES[request.param]) as server, recording(server) as recorder:
         register(server, recorder, conversion=True)
         classes(server)

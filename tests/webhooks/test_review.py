@@ -300,7 +300,7 @@ class TestWarnings:
         "text", ["x" * 257, "é" * 129, "x" + "é" * 128, "日" * 100, "🦆" * 80, "x" * 9999]
     )
     def test_what_does_not_fit_ends_in_an_ellipsis(self, text: str) -> None:
-        """By bytes, but never in the middle of a character."""
+        """The limit is in bytes, but never cuts a character."""
         (cut,) = warned(text)
         assert MAX_WARNING - 4 < len(cut.encode()) <= MAX_WARNING
         assert cut.endswith("…")

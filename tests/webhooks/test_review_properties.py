@@ -78,7 +78,7 @@ def test_any_object_gets_an_answer(
     phase: Phase,
     by: Profile,
 ) -> None:
-    """Nothing that JSON can say makes the path from bytes to bytes raise, but for a ReviewError."""
+    """No JSON value makes the path from bytes to bytes raise, except for a ReviewError."""
     api_version, kind = header
     document = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
     old = {**document, "spec": before} if update else None
@@ -102,7 +102,7 @@ def test_any_object_gets_an_answer(
     phase=phases,
 )
 def test_judge_takes_any_document(apiVersion: Any, kind: Any, rest: Document, phase: Phase) -> None:  # noqa: N803 - as the field is called
-    """Also one that decode would not have let through."""
+    """That includes documents that decode would refuse."""
     document = {**rest, "apiVersion": apiVersion, "kind": kind}
     for operation, old in ((Operation.CREATE, None), (Operation.UPDATE, None), (Operation.UPDATE, document)):
         request = Request(operation=operation, object=document, old=old)

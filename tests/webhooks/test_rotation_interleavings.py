@@ -263,7 +263,7 @@ def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
 
 
 def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
-    """At each point of a rotation, and a replica that has slept since before it is the first to notice."""
+    """It holds at each point of a rotation; a replica that slept since before it is the first to notice."""
     for rounds in range(15):
         world = _World()
         for port in (1, 2, 3):
@@ -288,7 +288,7 @@ def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
 @settings(max_examples=_EXAMPLES // 5)
 @given(_moves)
 def test_no_api_server_ever_meets_a_leaf_it_cannot_verify(moves: list[tuple[str, int, int]]) -> None:
-    """Whatever the interleaving, stops and kills, the invariant holds."""
+    """The invariant holds for all interleavings, stops and kills."""
     world = _World()
     # The three are at rest, some seconds before the CA is due: the rare states come next.
     for port in _PORTS:

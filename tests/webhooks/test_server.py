@@ -146,7 +146,7 @@ def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
 @pytest.mark.parametrize("size", [0, 1, 300, PIECE, LIMIT])
 @pytest.mark.parametrize("piece", [1, 7, 5000], ids="in pieces of {}".format)
 def test_a_body_is_whole_however_it_comes(serve: Serve, size: int, piece: int) -> None:
-    """In TLS records of some bytes; of many bytes no more than a thousand records."""
+    """It may come in TLS records of some bytes; of many bytes no more than a thousand records."""
     body = bytes(n % 251 for n in range(size))
     piece = max(piece, size // 1_000)
     request = post("/echo", body)
@@ -454,7 +454,7 @@ DECLINED = [
 def test_a_route_that_answers_refusals_itself(
     serve: Serve, why: str, limits: dict[str, float], body: bytes, missing: int
 ) -> None:
-    """By the beginning of the body, also where the rest never comes."""
+    """The beginning of the body is enough, also where the rest never comes."""
     served = serve(**{"linger_seconds": 0.05, **limits})
     sent = b"known:" + body
     with served.peer() as peer:
@@ -632,7 +632,7 @@ def mangled(random: Random) -> bytes:
 
 
 def test_mangled_requests_leave_nothing_behind(serve: Serve) -> None:
-    """Whatever the bytes, the next client is answered, nothing is held, and no exception reaches the loop."""
+    """After any bytes, the next client is answered, nothing is held, and no exception reaches the loop."""
     served = serve(tls=False, header_seconds=0.05, body_seconds=0.05, linger_seconds=0.01)
     reached: list[dict[str, Any]] = []
     served.soon(
@@ -712,7 +712,7 @@ class TestDraining:
 
 
 def test_connections_that_come_while_it_closes(serve: Serve) -> None:
-    """However far each has got, none is left behind, and the end does not wait for them."""
+    """None is left behind, however far it has got, and the end does not wait for them."""
     for _ in range(20):
         served = serve(tls=False)
         with ExitStack() as stack:

@@ -65,7 +65,7 @@ async def test_an_edition_is_replaced_once(tmp_path: Path) -> None:
 
 
 def test_who_holds_the_lock_and_sleeps_holds_up_nobody(tmp_path: Path) -> None:
-    """A stopped replica with the lock: a write gives up at once, and works when the lock is free."""
+    """If a stopped replica holds the lock, a write gives up at once, and works when the lock is free."""
     store = FolderStore(tmp_path)
     script = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print('held', flush=True); input()"

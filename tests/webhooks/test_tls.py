@@ -36,7 +36,7 @@ def _serving() -> tuple[Serving, Pair]:
 async def test_a_new_pair_serves_new_connections_and_old_ones_stay(
     name: str, version: ssl.TLSVersion
 ) -> None:
-    """By name and by address (which sends no SNI), and for TLS 1.2 and 1.3 alike."""
+    """That holds by name and by address (which sends no SNI), and for TLS 1.2 and 1.3 alike."""
     serving, first = _serving()
     trust = pki.client(CA.certificate, version=version)
     async with pki.listening(serving) as port:

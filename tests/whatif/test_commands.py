@@ -146,7 +146,7 @@ RULES: dict[str, tuple[str, list[str], str, str]] = {
 def test_whose_rules_decide(
     podium: Podium, text: str, arguments: Sequence[str], semantics: str, why: str
 ) -> None:
-    """Podium's pods are planned for by the spec, others as their own cluster would; and why is said."""
+    """Podium's pods are planned for by the spec, others as their own cluster would; the report says why."""
     target = () if "--pod" in arguments else ("--pod", "a/high")
     run = podium("-f", file(text), *target, *arguments, "-o", "json")
     assert run.json["semantics"] == semantics

@@ -138,7 +138,7 @@ def test_the_settings_of_podiums_scheduler(  # noqa: PLR0917 - the columns of a 
 def test_settings_are_no_matter_of_kube_schedulers(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
-    """Of its pods, and where its release's rules are asked for."""
+    """They do not apply to its pods, nor where its release's rules are requested."""
     podium: Podium = calling("whatif", monkeypatch, capfdbinary, tmp_path)
     theirs = pod("lone", 5, "default-scheduler")
     for scheduled, extra in ((theirs, ()), (LONE, ("--semantics", "1.37"))):
@@ -149,7 +149,7 @@ def test_settings_are_no_matter_of_kube_schedulers(
 
 
 def test_a_dump_carries_what_a_plan_depends_on() -> None:
-    """Under pseudonyms without labels of nodes and names of schedulers."""
+    """Pseudonyms leave out labels of nodes and names of schedulers."""
     file = {
         "apiVersion": "config.podium.dev/v1",
         "kind": "SchedulerConfiguration",

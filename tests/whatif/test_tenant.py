@@ -274,7 +274,7 @@ def test_without_a_tenant_they_are_named(podium: Podium) -> None:
 
 
 def test_an_object_without_uid_has_none(podium: Podium) -> None:
-    """A manifest that never was on a server has no UID, which is said in its place."""
+    """A manifest that never was on a server has no UID, and the report says so in its place."""
     listed = {
         "apiVersion": "v1",
         "kind": "List",

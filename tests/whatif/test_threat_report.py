@@ -196,7 +196,7 @@ def test_page_is_whole_and_names_are_text() -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_page_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: Any) -> None:
-    """In a browser no text is too faint, nothing scrolls sideways, and nothing is asked for."""
+    """In a browser no text is too faint, nothing scrolls sideways, and nothing is requested."""
     file = tmp_path / "threat.html"
     found = threat(tolerations=(HELD,), budgets=(Budgeted("sweep", 0, 2),))
     file.write_text(faces.threat_page(found, sample.basis(), MADE), "utf-8")

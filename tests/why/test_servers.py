@@ -79,7 +79,7 @@ def marked(yard: Yard, name: str) -> bool:
 
 
 def preempted(yard: Yard, scheduler: str) -> str:
-    """Have a pod `low` preempted for `high`, and kept by a finalizer; return the node."""
+    """Let a pod `low` be preempted for `high`, and kept by a finalizer; return the node."""
     node = yard.node("n0")
     yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
     yard.pod("high", 4, 5, schedulerName=scheduler)
@@ -156,7 +156,7 @@ def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
 
 
 def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
-    """For a tenant as for an administrator: it takes nothing but the namespace to know."""
+    """A tenant gets the same answer as an administrator: only the namespace must be readable."""
     yard.nodes(1)
     yard.group("ring", 5, 3)
     yard.members("ring", 2, 1, 5)
@@ -182,7 +182,7 @@ def test_who_waits_for_room_is_told_the_same_of_a_dump(podium: Podium, yard: Yar
 
 
 def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Yard, tmp_path: Path) -> None:
-    """By UID alone, and which rights are missing; an administrator reads the name."""
+    """The answer has the UID alone, and the missing rights; an administrator reads the name."""
     with both.yard() as theirs:
         yard.node("n0")
         yard.pod("low", 4, 1, node="n0", metadata=KEPT)

@@ -334,7 +334,7 @@ def forgotten(yard: Yard) -> list[str]:
 
 @pytest.mark.timeout(SECONDS + 300)
 def test_nothing_is_ever_wrong_and_nobody_is_forgotten(ours: World) -> None:
-    """Also while requests fail, watches break and the scheduler is killed."""
+    """That holds also while requests fail, watches break and the scheduler is killed."""
     seed = int(os.environ.get("PODIUM_SEED", "7"))
     sizes: list[float] = []
     with ours.scheduling() as scheduler, ours.yard() as yard:

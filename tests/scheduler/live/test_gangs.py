@@ -96,7 +96,7 @@ def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> 
 
 
 def test_a_higher_gang_is_placed_before_a_lower_one(yard: Yard) -> None:
-    """Both wait for the node that comes; it is the higher one's."""
+    """Both wait for the node that comes; the higher one gets it."""
     lower, higher = yard.gang("lower", 1, priority=3), yard.gang("higher", 1, priority=7)
     for name in (*lower, *higher):
         yard.until_said(name, "nodes available to schedule pods")
@@ -150,7 +150,7 @@ def test_a_group_whose_pods_differ_takes_free_room_and_evicts_nobody(yard: Yard)
 
 
 def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
-    """By its UID: a pod of the same name that came later is another pod."""
+    """The bind has its UID: a later pod of the same name is another pod."""
     yard.nodes(1)
     yard.pod("one", 1, 5)
     yard.until_bound(["one"])

@@ -60,7 +60,7 @@ def _together(some: Callable[[int], None]) -> None:
 # A busy machine takes as long to make the pods of a round, and to have them gone.
 @pytest.mark.timeout(3 * ROUNDS * PATIENCE_SECONDS)
 def test_everybody_is_bound_every_time(quick: World) -> None:
-    """And three pods a preemptor are all that goes; no node ever holds more than it has."""
+    """Only three pods a preemptor are evicted; no node ever holds more than it has."""
     with quick.yard() as yard:
         yard.nodes(NODES)
         lows = [(f"low-{node}-{index}", f"n{node}") for node in range(NODES) for index in range(4)]

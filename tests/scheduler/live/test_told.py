@@ -39,7 +39,7 @@ def events(yard: Yard, reason: str) -> list[dict[str, Any]]:
 
 
 def test_a_group_says_how_it_fares(yard: Yard) -> None:
-    """Not scheduled, with the pods' message, then scheduled, and never back; and that it is a target."""
+    """Its condition is false with the pods' message, then true for good; and it is marked as a target."""
     kind = scheduled_type(yard)
     yard.nodes(1)
     yard.group("low", 3, 2, whole=True)

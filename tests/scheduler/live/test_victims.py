@@ -23,7 +23,7 @@ OF_A_JOB = {
 
 
 def test_a_jobs_pods_are_told_why_before_the_first_is_deleted(yard: Yard) -> None:
-    """In the order of KEP-4832; the condition carries the preemptor's UID."""
+    """The order is that of KEP-4832; the condition has the preemptor's UID."""
     yard.nodes(1)
     for index in range(4):
         yard.pod(f"low-{index}", 1, 1, node="n0", metadata=OF_A_JOB)
@@ -103,7 +103,7 @@ def test_a_gang_goes_without_a_pod_of_another_scheduler(yard: Yard) -> None:
 
 
 def test_a_pod_of_a_daemon_set_stays_and_one_that_claims_to_be_goes(yard: Yard) -> None:
-    """Though the latter has the higher priority."""
+    """The latter is evicted although it has the higher priority."""
     yard.nodes(2)
     labels = {"app": "agent"}
     pod = {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {"none": "none"}}
