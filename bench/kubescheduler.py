@@ -1,6 +1,6 @@
 """A kube-scheduler beside an API server of ours, for its own record of the time it took to preempt.
 
-It runs without a controller manager and without kubelets, so nothing else writes: nodes stay as made, a pod
+It runs without a controller manager and without kubelets, so nothing else writes. Nodes stay as made, a pod
 that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the scheduler works.
 """
 

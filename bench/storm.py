@@ -3,7 +3,7 @@
 A pod's priority cannot change, so a group's condition flips when its one differing pod finishes or runs
 again. Every tenth change does that. The others touch pods that agree with their group, which a reconciler
 must read all the same. Changes come at random times (Poisson), whether or not those before are done. They are
-stored in etcd directly: an API server needs 2 ms and more to take a pod's status from a client, all of this
+stored in etcd directly. An API server needs 2 ms and more to take a pod's status from a client, all of this
 machine.
 """
 

@@ -1,7 +1,7 @@
 """The commands in the README and the pages of docs/.
 
 Commands are in two kinds of fenced blocks. In `console` each line after `$ ` is a command by itself, with its
-output, if shown, below it; a block of `sh` is one session. A whole kubectl command in a sentence counts as
+output, if shown, below it. A block of `sh` is one session. A whole kubectl command in a sentence counts as
 well, since readers copy it as readily. A command anywhere else is a mistake, which `stray` finds.
 """
 

@@ -370,7 +370,7 @@ def _messages(filtered: Filter, value: Any) -> list[str | None]:
 
 
 def test_what_schedulers_say_is_shared_with_the_past_alone() -> None:
-    """Only conditions with the reason for a wait or an eviction are shared; other texts stay behind."""
+    """A dump with the past shares the messages of waits and evictions; other messages stay behind."""
     assert _messages(PLAIN, TOLD) == [None, None, None]
     past = Filter(frozenset(), None, past=True)
     assert _messages(past, TOLD) == [UNSCHEDULED["message"], DOOMED, None]

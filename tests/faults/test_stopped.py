@@ -1,8 +1,8 @@
 """Each process is stopped at any moment of its start and its work: it ends, in order and in seconds.
 
-The processes' own code runs here, on the loop that they run on, and every task of it counts its steps: from
-one await to the next. So a moment is a number of steps, and the test covers every point that a signal can
-hit. A hang that one stop in a hundred shows needs many stops; that is why none of them starts a process.
+The processes' own code runs here, on the loop that they run on. Every task of it counts its steps: from one
+await to the next. So a moment is a number of steps, and the test covers every point that a signal can hit. A
+hang that one stop in a hundred shows needs many stops; that is why none of them starts a process.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Writers that keep an API server busy while something breaks, and remember how each write ended.
 
-Each client repeats a round: make a group, a member, change the group, read it in the version that needs
-conversion, try to remove the member from it, delete both. A write can only be right if the webhook has acted
-on it: a group has its class's integer, and the member's label, which only the webhook guards, stays. So a
-skipped webhook is seen as well as a failing one. The API server's count of failed calls (`webhook_failures`)
-is the second witness.
+Each client repeats a round: make a group, a member, change the group. Then it reads the group in the version
+that needs conversion, tries to remove the member from it, and deletes both. A write can only be right if the
+webhook has acted on it. A group has its class's integer, and the member's label, which only the webhook
+guards, stays. So a skipped webhook is seen as well as a failing one. The API server's count of failed calls
+(`webhook_failures`) is the second witness.
 """
 
 import contextlib

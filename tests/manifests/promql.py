@@ -1,7 +1,7 @@
 """Enough of PromQL to check a query against the existing metrics: names, and labels where they are used.
 
 Not a database: values are not computed. A query is read to its end by PromQL's own grammar, precedence aside,
-which moves no label; a part that cannot be read is an error and not skipped. The result has the labels of the
+which moves no label. A part that cannot be read is an error and not skipped. The result has the labels of the
 query, since a text or a legend may name them.
 """
 

@@ -320,7 +320,7 @@ _OWN = {
 
 @pytest.mark.parametrize("account", _OWN)
 def test_conditions_of_groups(scene: Scene, account: str) -> None:
-    """Each account may write its own conditions beside another's, which stay, but never another's."""
+    """Each account may write its own conditions beside another's, but never write or remove those."""
     (other,) = _OWN.keys() - {account}
     policy = f"podium-{account}-status"
     group = scene.group()

@@ -137,7 +137,7 @@ def test_the_image_alone_needs_docker_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path) -> None:
-    """One line names all missing programs at once."""
+    """A single line names all missing programs."""
     machine = Machine(tmp_path, ("kubectl",))
     done = machine.run()
     assert done.returncode == 1

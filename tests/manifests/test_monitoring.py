@@ -238,7 +238,7 @@ def test_a_scrape_keeps_our_labels() -> None:
 
 
 def test_every_process_is_scraped() -> None:
-    """One Service selects it alone; the job is the process, by a label of its pods."""
+    """A single Service selects it alone; the job is the process, by a label of its pods."""
     services = [_SERVICE, *rendered("scheduler", "Service")]
     selected = _SERVICE_MONITOR["spec"]["selector"]["matchLabels"].items()
     assert [each for each in services if selected <= each["metadata"]["labels"].items()] == [_SERVICE]

@@ -1,7 +1,7 @@
 """Sends one case to both servers by every way of writing, and lists the differences and their explanations.
 
-A dry run comes first. The write after it shows that the dry run left nothing behind, since it is a create of
-the same name, or an update of the same resourceVersion.
+A dry run comes first. The write after it shows that the dry run left nothing behind: it is a create of the
+same name, or an update of the same resourceVersion.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bo
     """Send a case to both; every way has objects of its own.
 
     `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways,
-    chosen by the case's `number`, and dry runs are those of a create and of a merge patch.
+    chosen by the case's `number`. Dry runs are then those of a create and of a merge patch.
     """
     ways: Sequence[Way] = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
     if case.update and not full:

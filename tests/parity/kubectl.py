@@ -1,6 +1,6 @@
 """The same writes by kubectl itself: many documents a command, and an answer for each.
 
-kubectl goes on after a refusal and reports the refused in the order they came, so one run of it (a tenth of a
+kubectl goes on after a refusal and reports the refused in the order they came. So one run of it (a tenth of a
 second of start-up) serves a whole table.
 """
 

@@ -1,7 +1,7 @@
 """The two servers that are compared, and every way to write to one, as values and plain requests.
 
-The same document, with only its API group changed, goes to native kinds of a server with the Workload API and
-to Podium's kinds of a server without. The answers are brought to one form: the group's name is changed back,
+The same document goes to native kinds of a server with the Workload API and to Podium's kinds of a server
+without. Only its API group differs. The answers are brought to one form: the group's name is changed back,
 and values that only a server can choose are left out. Whatever then differs is a difference.
 """
 

@@ -1,8 +1,8 @@
 """The manager against an API server of values, whose events come late and which fails: the end is right.
 
 The stored objects and the known objects are two things here. Pods and groups come by two watches that may be
-behind by any number of changes each, writes are refused as an API server refuses them, and answers get lost.
-When the world comes to rest every group must have true conditions, each time must be that of its last flip,
+behind by any number of changes each. Writes are refused as an API server refuses them, and answers get lost.
+When the world comes to rest every group must have true conditions. Each time must be that of its last flip,
 and no further write may follow.
 """
 

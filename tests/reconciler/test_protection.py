@@ -300,7 +300,7 @@ class World(NamedTuple):
 
 @given(st.builds(World, FINALIZERS, OWNERS, st.booleans(), st.booleans(), PODS), st.booleans())
 def test_what_was_done_is_enough(world: World, protect: bool) -> None:
-    """One write settles it; the finalizers of others stay, in order; an unfinished pod keeps its group."""
+    """A single write settles it; others' finalizers stay, in order; an unfinished pod keeps its group."""
     state = _state(world.group(*world.finalizers), _namespace(deleted=world.namespace_goes), *world.pods)
     written = _finalizers(decided(state, protect=protect))
     if written is None:

@@ -1,6 +1,6 @@
 """A cluster in memory that a Scheduler schedules: an API server without a network, and a clock that is set.
 
-`run` does the part of an API server and kubelets for each effect, at once unless a test holds it: a bound pod
+`run` does the part of an API server and kubelets for each effect, at once unless a test holds it. A bound pod
 runs, a deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, `lingering` victims)
 end when the test decides, which is how it makes races.
 """

@@ -258,7 +258,7 @@ def test_pods_that_are_alike_are_asked_about_once() -> None:
 
 
 def test_a_flood_of_changes_is_asked_about_at_once() -> None:
-    """One question excludes those of a thousand nodes without room; many others will do."""
+    """A single question excludes those of a thousand nodes without room; many others will do."""
     crowd = {(SMALL, row): 9 for row in range(1000)}
     few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
     many = Ground(room=crowd, suitable_for=set(crowd))

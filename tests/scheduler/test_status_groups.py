@@ -74,7 +74,7 @@ async def test_a_group_that_was_scheduled_stays_so() -> None:
 
 
 async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() -> None:
-    """One apply has all of our conditions, though the state shows none of them yet."""
+    """Each apply has all of our conditions, though the state shows none of them yet."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")

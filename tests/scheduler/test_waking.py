@@ -287,7 +287,7 @@ def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
 
 
 def test_who_heard_of_help_during_a_long_preemption_is_tried_at_its_end() -> None:
-    """The queue's last resort came in between."""
+    """That holds although the queue's last resort came in between."""
     world = World(node("n1"), node("n2"), running("low", 4), pod("other", 4, 9, node="n2"))
     world.hold_evictions = world.lingering = True
     world.run(pod("high", 4, 5))

@@ -1,8 +1,8 @@
 """Our arithmetic against a real kube-scheduler: exactly that much room fits the pod, one unit less does not.
 
 Each case has a node of its own with exactly the room that we compute for the pod. For each resource it has
-one more that is one unit short of it. If we counted too little the first pod would stay pending; too much,
-and a pod would be placed on a node that we call too small.
+one more that is one unit short of it. If we counted too little the first pod would stay pending. If we
+counted too much a pod would be placed on a node that we call too small.
 """
 
 from collections.abc import Iterator

@@ -149,7 +149,7 @@ def test_settings_are_no_matter_of_kube_schedulers(
 
 
 def test_a_dump_carries_what_a_plan_depends_on() -> None:
-    """Pseudonyms leave out labels of nodes and names of schedulers."""
+    """With pseudonyms it leaves out labels of nodes and names of schedulers."""
     file = {
         "apiVersion": "config.podium.dev/v1",
         "kind": "SchedulerConfiguration",

@@ -3,7 +3,7 @@
     python -m tools.examples.take            # all of them, about five minutes
 
 Each cluster is started with `podium cluster up` (200 nodes played by kwok, the real scheduler and
-controllers), the stages of `scenario.py` are applied one after another, and kubectl's output for the settled
+controllers). The stages of `scenario.py` are applied one after another, and kubectl's output for the settled
 cluster is compressed as it is.
 """
 

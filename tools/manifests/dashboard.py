@@ -1,7 +1,7 @@
 """Grafana's dashboard, by the questions of an operator at night, and the fields that Grafana wants.
 
-Grafana's JSON holds the position of each panel and repeats its data source with every query, so it is no
-place to read or change a question in: this table is.
+Grafana's JSON holds the position of each panel and repeats its data source with every query. This table is
+the place to read or change a question.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The metrics of the three processes at /metrics: the source of the reference and the names for alerts.
 
-A series that has no value yet is in no scrape, so the names come from the registries, which know all of them
-from the start. `python -m tools.manifests.metrics` regenerates the reference in docs/monitoring.md.
+A series without a value is in no scrape, so the names come from the registries, which know all of them from
+the start. `python -m tools.manifests.metrics` regenerates the reference in docs/monitoring.md.
 """
 
 import re

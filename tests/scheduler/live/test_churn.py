@@ -1,7 +1,7 @@
 """A cluster that never rests: random changes for a while, with the invariants checked all the time.
 
 Half a minute in `make test`, an hour in `make soak`. The seed is PODIUM_SEED. Now and then everything comes
-to rest: then every pod is on a node or waits with a reason, and no pod waits that would just fit.
+to rest. Then every pod is on a node or waits with a reason, and no pod waits that would just fit.
 """
 
 import contextlib
