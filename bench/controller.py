@@ -114,7 +114,7 @@ class _Bench:
         self.seen = groups_seen(connection)
 
     async def turn(self) -> Turn:
-        """Let each do its work once; conditions are taken away after each."""
+        """Let each do its work once; remove the conditions after each."""
         async with self._controller() as (_, began):
             await self._all_told()
             start = time.perf_counter() - began
@@ -188,7 +188,7 @@ class _Bench:
         return path
 
     async def _all_told(self) -> None:
-        """Wait until every divergent group says so."""
+        """Wait until every divergent group has its condition."""
         await self.seen.until(
             lambda: self.seen.count("True") == len(self._fleet.divergent), "every condition"
         )

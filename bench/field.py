@@ -49,7 +49,7 @@ class Field:
         return self.make(PODS, documents)
 
     def delete_pods(self, names: Iterable[str]) -> None:
-        """Take away pods, as far as they are there."""
+        """Delete the pods that exist."""
         self._all(lambda client, name: client.request("DELETE", f"{PODS}/{name}"), names)
 
     def _all(self, ask: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:

@@ -126,7 +126,7 @@ class Rivals:
         return Turn(peer, decided / len(answers), worded / len(answers))
 
     def _clear(self, pods: list[Any]) -> None:
-        """Take away these pods, the last ones first, as far as they are there; then there are none."""
+        """Delete those of these pods that exist, the last ones first, until there are none."""
         self._field.delete_pods(each["metadata"]["name"] for each in reversed(pods))
         self._scheduler.until_known("pods", 0)
 

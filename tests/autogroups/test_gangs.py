@@ -236,7 +236,7 @@ def test_names_are_the_gangs_own_and_fit_in_a_label(whose: list[tuple[str, str, 
 
 @given(st.text("ab.-/_A", max_size=4), st.text("ab.-/_A0", max_size=4), st.text("a0-", max_size=6))
 def test_whatever_a_tenant_writes_is_a_valid_label_or_no_gang(owner: str, name: str, pod: str) -> None:
-    """An owner reference is anybody's text; a pod with a label that is none would be refused."""
+    """Any client may write an owner reference; a pod with an invalid label would be refused."""
     for document in (
         made_by(reference("Job", owner), pod),
         made_by(reference("StatefulSet", owner), pod, {LWS_NAME: name}),

@@ -54,7 +54,7 @@ JOINING = {
 @pytest.mark.parametrize(("pod", "group"), JOINING.values(), ids=JOINING)
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_a_pod_joins_its_gang(pod: Document, group: str, scheduled: bool) -> None:
-    """It gets the label and, where its namespace says so, the scheduler; nothing else of it changes."""
+    """It gets the label and, if its namespace demands it, the scheduler; nothing else of it changes."""
     answer = joined(pod, scheduled=scheduled)
     assert answer.response["allowed"]
     assert "warnings" not in answer.response

@@ -130,7 +130,7 @@ def test_each_side_of_a_diff_is_judged_for_its_own_minor(podium: Podium) -> None
 
 
 def test_ignores_have_a_last_day(podium: Podium) -> None:
-    """To its end they hold, with their reason in the report; then findings count and the report says so."""
+    """They hold to its end, with their reason in the report; then findings count and the report notes it."""
     new = cluster("new.json", *NEW)
     holding = config(ignores=[ignore(expires=(NOW + timedelta(2)).isoformat())])
     run = podium("-f", new, "--config", holding, "-o", "json", *FAIL)

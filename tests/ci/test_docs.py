@@ -42,7 +42,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_every_field_of_the_configuration_is_documented() -> None:
-    """The example has all of them and is the kind; the table has them but for the envelope."""
+    """The example has all of them and is the kind; the table has them except for the envelope."""
     section = DOCS.partition("## The configuration\n")[2].partition("\n## ")[0]
     written = re.match(r"\n(    .*\n)+", section)
     assert written is not None

@@ -71,7 +71,7 @@ DAYS = {
 
 @pytest.mark.parametrize(("until", "state"), DAYS.values(), ids=list(DAYS))
 def test_an_ignore_holds_to_the_end_of_its_last_day(until: date | None, state: IgnoreState) -> None:
-    """When that is over the finding counts again, and the report says so."""
+    """When that is over the finding counts again, and the report notes it."""
     result = Triage(ignores=[ignoring(until=until)], today=TODAY).sort([found()], EVERYTHING)
     held = state is IgnoreState.ACTIVE
     assert (len(result.ignored), len(result.counting)) == (int(held), int(not held))

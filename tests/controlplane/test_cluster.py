@@ -60,7 +60,7 @@ def status_rows() -> list[list[str]]:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_up_status_down(minor: str, clusters: Path) -> None:
-    """A cluster comes up with what was asked for, says so, does nothing twice, and leaves nothing behind."""
+    """A cluster starts as requested, reports that, does nothing twice, and leaves nothing behind."""
     release = RELEASES[minor]
     made = podium("up", "--kubernetes", minor, "--nodes", "2")
     assert made.returncode == 0, made.stderr
@@ -92,7 +92,7 @@ def test_up_status_down(minor: str, clusters: Path) -> None:
 
 
 def test_a_cluster_is_not_turned_into_another(clusters: Path) -> None:
-    """Asking for another minor or without the Workload API changes nothing and says what to do."""
+    """A request for another minor or without the Workload API changes nothing and names the remedy."""
     assert podium("up", "--nodes", "0", "--no-workload-api", "--name", "plain").returncode == 0
     with_client = connect(clusters / "plain")
     assert served(with_client) == ["v1"]

@@ -323,7 +323,7 @@ def test_a_round_trip_without_a_loss_is_exact(document: dict[str, Any], target: 
 
 @given(objects(), st.sampled_from(sorted(VERSIONS)))
 def test_the_meaning_is_the_same_in_every_version(document: dict[str, Any], target: str) -> None:
-    """The target's own read takes the result, and it means what the source meant, but for what was lost."""
+    """The target's own read accepts the result, and it means the same as the source, except for losses."""
     converted = convert(document, target)
     assert converted.document["apiVersion"] == target
     meant, means = neutral(document), neutral(converted.document)

@@ -51,7 +51,7 @@ def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:
 
 
 def _generated_in_object(exchange: Exchange, server: Any, ours: Any) -> bool:
-    """The server stores the name it made up; the rules, being pure, make up none."""
+    """The server stores the name it generated; the rules, being pure, generate none."""
     prefix = _prefix(exchange)
     if prefix is None or server is None or ours is None:
         return False

@@ -45,7 +45,7 @@ def _replayed(release: Release, scenarios: Sequence[recording.Recorded]) -> Iter
 @each_release
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 def test_the_rules_answer_as_the_server_did(release: Release, chunk: int) -> None:
-    """Every recorded operation has the same answer, but for what docs/differences.md lists."""
+    """Every recorded operation has the same answer, except for the differences in docs/differences.md."""
     scenarios = _recording(release).scenarios
     for scenario in scenarios[chunk::_CHUNKS]:
         wrong = [str(one) for one in compared(_recording(release).header, scenario) if one.unexplained]

@@ -1,7 +1,7 @@
 """Every command of the README and of docs/ is run, in the page's order, on a server where it needs one.
 
-A test is called after its page, and says what the page takes for granted. Processes listen on the ports that
-the pages name, so these tests stay in one file: one worker runs them, one after the other.
+A test is called after its page, and prepares the conditions that the page assumes. Processes listen on the
+ports that the pages name, so these tests stay in one file: one worker runs them, one after the other.
 """
 
 from collections.abc import Iterator

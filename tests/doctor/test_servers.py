@@ -329,7 +329,7 @@ def test_a_webhook_of_somebody_else(left: Server) -> None:
 
 
 def test_a_missing_right(left: Server) -> None:
-    """The API server says what an account lacks."""
+    """The line has the API server's message about the missing right."""
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/podium-controller"
     before = stored(left, path)["rules"]
     fewer = [each for each in before if "events" not in each["resources"]]

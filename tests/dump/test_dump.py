@@ -150,7 +150,7 @@ async def test_two_dumps_have_no_pseudonym_in_common(fake: Fake, tmp_path: Path)
 
 
 async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> None:
-    """Every kind that is served, empty ones too, under what the dump says of itself; one object a line."""
+    """It has every served kind, empty ones too, below the dump's own header; one object a line."""
 
     async def empty(_: web.Request) -> web.StreamResponse:
         return page("Job", [])

@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def status(self) -> Where:
-        """Writes to conditions here; on groups of tests before there may be messages left to mend."""
+        """The writes to conditions here; groups of earlier tests may still need a corrected message."""
         return Where(f"/namespaces/{self.space.name}/podgroups/[^/]+/status$")
 
     def done(self, contender: Contender) -> list[Call]:

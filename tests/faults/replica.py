@@ -53,7 +53,7 @@ def settings(wanted: Wanted) -> process.Settings:
 
 
 def broken(phase: Any, request: Any, view: Any, profile: Any) -> Any:
-    """Judge as always, but for a bug."""
+    """Judge as always, except for a bug."""
     if BUG in request.object["metadata"]["name"]:
         raise ZeroDivisionError("a bug in a rule")
     return judge(phase, request, view, profile)

@@ -123,7 +123,7 @@ def test_a_leader_that_was_paused_overwrites_nothing(two: Pair, storm: Storm) ->
 
 
 def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> None:
-    """Handed to the network by a leader that died, and held up there until its heir has written."""
+    """A leader that died sent it, and the network held it until the next leader has written."""
     space, first = two.space, two.leader
     space.group("gang", SAME)
     with first.proxy.fault(two.status, Hold()) as held:
@@ -162,7 +162,7 @@ def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
 
 
 def test_a_leader_that_is_cut_off(two: Pair, storm: Storm) -> None:
-    """It cannot renew, so it stops before anybody else may begin."""
+    """It cannot renew, so it stops before another replica may begin."""
     first = two.leader
     heir = two.other(first)
     with first.proxy.fault(ANY, Cut(answered=False)):

@@ -1,4 +1,4 @@
-"""A decision that never ends: what the leader does meanwhile, and what its heir does first."""
+"""A decision that never ends: the leader's work meanwhile, and the next leader's first steps."""
 
 from typing import Any
 

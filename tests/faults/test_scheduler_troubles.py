@@ -63,7 +63,7 @@ TROUBLES: dict[str, tuple[str, Fault, int]] = {
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_trouble_with_writes(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
-    """Again and again, while everybody preempts."""
+    """The fault recurs while all preemptors preempt."""
     kind, fault, times = TROUBLES[trouble]
     where: Where = getattr(yard, kind)
     with yard.world.proxy.fault(where, fault, times=times) as rule:

@@ -111,7 +111,7 @@ class _Steps(Coroutine[Any, Any, Any]):
 class Run:
     """A run of a process that is stopped at its step number `moment`, or else when it is quiet.
 
-    The action of that step is done first, or (`late`) when all other tasks have heard of the stop.
+    The action of that step is done first, or (`late`) when all other tasks have received the stop.
     """
 
     def __init__(self, moment: int = 0, *, late: bool = False) -> None:

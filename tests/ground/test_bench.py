@@ -72,7 +72,7 @@ class TestResults:
         assert results.quantile(range(1, count + 1), share) == value
 
     def test_a_part_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """`python -m bench tea` says which parts there are, and measures nothing."""
+        """`python -m bench tea` lists the parts, and measures nothing."""
         assert bench.main(["tea"]) == 2
         assert capsys.readouterr().err == f"no part tea: there are {', '.join(bench.PARTS)}\n"
 

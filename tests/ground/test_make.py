@@ -45,7 +45,7 @@ def test_missing_part_is_one_line(refuses: str, says: str, tmp_path: Path) -> No
 
 
 def test_help_lists_every_target() -> None:
-    """`make help` says what each target of the Makefile is for."""
+    """`make help` lists the purpose of each target of the Makefile."""
     targets = {
         line.split(":")[0]
         for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()

@@ -213,7 +213,7 @@ def test_nobody_listens(asked: Sequence[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["audit", "install", "doctor"])
 async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> None:
-    """It ends at once, with exit code 1 and without a word of where."""
+    """It ends at once, with exit code 1 and without a traceback."""
     asked = asyncio.Event()
     over = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Real API servers that have no PreemptionRecord: what to do is said, and nothing else happens."""
+"""Real API servers without PreemptionRecord: the log has the remedy, and nothing else happens."""
 
 import asyncio
 import random

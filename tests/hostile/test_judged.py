@@ -24,7 +24,7 @@ SHAPES: dict[str, Callable[[Tenant, str], str]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_group_label_of_a_pod_stays(bed: Bed, shape: str) -> None:
-    """The API server refuses a change of it by the word of the webhook or of a policy."""
+    """The API server refuses a change of it, by the webhook or by a policy."""
     with bed.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:
         try:
             name = SHAPES[shape](somebody, somebody.group(2))

@@ -47,7 +47,7 @@ def _without(fake: Fake, paths: Sequence[str]) -> dict[str, Any]:
 
 
 async def test_synced_once_every_wanted_kind_was_read(tmp_path: Path) -> None:
-    """Kinds that are not wanted are not asked for, and say so."""
+    """Unwanted kinds are not requested, and are reported as such."""
     resources = {CLASSES: Resource(10, priority_class("gold", 5)), GROUPS: Resource(10, _group(7))}
     await resources[GROUPS].refuse(503, "ServiceUnavailable")
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS, Kind.POD_GROUP), resources) as scene:

@@ -350,7 +350,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Writes, cuts and compactions in any order: what was told is true, and all told is the truth."""
+    """Writes, cuts and compactions in any order: every event is true, and all of them are the truth."""
 
     def __init__(self) -> None:
         super().__init__()

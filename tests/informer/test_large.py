@@ -73,7 +73,7 @@ async def test_every_hostile_object_at_once_stops_no_informer(tmp_path: Path, st
 
 
 async def test_a_line_past_the_bound_is_counted_and_the_watch_goes_on(tmp_path: Path) -> None:
-    """No API server stores as much; of another one the object is in doubt, not the watch."""
+    """No API server stores as much; the object is undecodable then, but the watch goes on."""
     async with following(Fake(), tmp_path, (Kind.POD,), {PODS: Hostile(BEYOND, NEXT, streams=True)}) as scene:
         await scene.until(lambda: scene.cluster.synced)
         assert [each.metadata.name for each in scene.cluster.undecodable()["pods"]] == ["x"]

@@ -21,7 +21,7 @@ _MISSING = "there-is-no-such-class"
 
 
 class Moments(NamedTuple):
-    """When each was so, in seconds since the command began; `refusal` is what the first refused was told."""
+    """The time of each step, in seconds since the command began; `refusal` is the first refusal's message."""
 
     installed: float
     enforced: float

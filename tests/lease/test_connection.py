@@ -106,7 +106,7 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
 
 
 async def _stopped(elector: Elector, server: _Lease) -> None:
-    """Run an elector until the server has got so far, and stop it: it ends as it was told to."""
+    """Run an elector until the server has got so far, and stop it; it ends in order."""
     running = asyncio.ensure_future(elector.run(_for_ever))
     async with asyncio.timeout(PATIENCE_SECONDS):
         await server.passed.wait()

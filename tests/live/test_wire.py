@@ -251,7 +251,7 @@ async def test_as_many_connections_as_requests_at_a_time() -> None:
 
 
 async def test_after_a_long_rest_a_connection_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server may be closing it: whether it took the request could not be told."""
+    """The server may be closing it, and whether it took the request would be unknown."""
     peer = Peer(says(OK))
     async with listening(peer) as pool:
         await ask(pool)
@@ -400,7 +400,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 
 async def test_errors_are_one_line(stack: AsyncExitStack, tmp_path: Path) -> None:
-    """Through the connection that everybody uses, in the words of every other request."""
+    """The shared connection has the words of every other request."""
     peer = Peer(ends(b""), ends(b"what?\r\n\r\n"), silent)
     await stack.enter_async_context(listening(peer))
     fake = Fake()

@@ -86,7 +86,7 @@ async def test_without_a_body_none_is_sent(open_to: Open) -> None:
 
 
 async def test_apply_is_under_a_manager(open_to: Open) -> None:
-    """It takes fields from others only when told to; a conflict is a refusal like any other."""
+    """It takes fields from others only on demand; a conflict is a refusal like any other."""
     server = Server(web.Response(text="{}"), status(409, "Conflict", "conflict with x"))
     link = await open_to(server)
     await link.apply("/x", {"kind": "A"}, manager="podium", force=True)

@@ -235,7 +235,7 @@ def test_a_pod_that_came_meanwhile_keeps_its_group(server: Server, namespace: st
 
 
 def test_what_has_changed_meanwhile_is_not_deleted(server: Server, namespace: str) -> None:
-    """The plan was made of another moment; the next run sees that the copy says something else."""
+    """The plan was made of an earlier state; the next run sees that the copy differs."""
     fill(server, Api.PODIUM, namespace)
     migration = plan_of(server, namespace, Api.NATIVE)
     merge, change = "application/merge-patch+json", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
@@ -251,7 +251,7 @@ def test_what_has_changed_meanwhile_is_not_deleted(server: Server, namespace: st
 
 
 def test_what_the_server_refuses_is_left_and_the_rest_goes_on(server: Server, namespace: str) -> None:
-    """A class that does not exist: the API server's own word says so, and nothing of the group is lost."""
+    """A class does not exist: the report has the API server's message, and nothing of the group is lost."""
     fill(server, Api.PODIUM, namespace)
     spec = {"schedulingPolicy": {"basic": {}}, "priorityClassName": "nobody-made-it"}
     create(server, PODIUM, namespace, "PodGroup", {"metadata": {"name": "odd"}, "spec": spec})

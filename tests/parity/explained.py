@@ -111,7 +111,7 @@ def _swapped(exchange: Exchange) -> Exchange:
 
 
 def _webhook_prefix(exchange: Exchange) -> Exchange:
-    """The API server says which webhook refused before it says why."""
+    """Explain the name of the webhook, which the API server puts before the reason."""
     answer = exchange.podium
     message = _PREFIX.sub("", answer.message)
     return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, message=message))

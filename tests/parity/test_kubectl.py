@@ -67,7 +67,7 @@ def test_what_kubectl_patches(sides: Sides, way: Way) -> None:
 
 
 def test_a_strategic_patch_is_for_native_kinds_only(sides: Sides) -> None:
-    """`kubectl patch` without --type: no custom resource takes it, and kubectl says so."""
+    """`kubectl patch` without --type: no custom resource takes it, and kubectl reports that."""
     case = next(case for case in _plain(sides) if case.name == "a label")
     document = named(case, "kubectl-strategic", NAMESPACE)
     _make(sides, ("create",), [document])

@@ -1,4 +1,4 @@
-"""Podium's kinds answer as native ones do: every row, by every way of writing, but for the explained."""
+"""Podium's kinds answer as native ones do: every row, by every way of writing, explained ones excepted."""
 
 import contextlib
 from collections import defaultdict

@@ -37,7 +37,7 @@ BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
 
 @pytest.mark.parametrize("name", BROUGHT)
 def test_what_comes_with_an_upgrade(name: str) -> None:
-    """Findings of the target of which today's minor is not told the same."""
+    """The findings of the target that today's minor does not have."""
     objects, current, target, rules = BROUGHT[name]
     report = planned(*objects, current=current, target=target).report
     assert [each.rule for each in report.findings] == rules

@@ -93,7 +93,7 @@ def test_a_group_is_kept_until_its_pods_are_gone(cluster_136: Server, namespace:
 
 @pytest.mark.parametrize("gate", RELEASES["1.36"].feature_gates)
 def test_1_37_does_not_start_with_a_gate_that_is_gone(server_137: Server, gate: str, tmp_path: Path) -> None:
-    """docs/upgrade.md says which gates of 1.36 have to be taken out."""
+    """docs/upgrade.md lists the gates of 1.36 that have to be removed."""
     done = subprocess.run(
         [str(server_137.program("kube-apiserver")), f"--feature-gates={gate}=true", "--version"],
         capture_output=True,

@@ -361,7 +361,7 @@ servers = st.integers(30, 40).map(lambda minor: Server(minor, f"1.{minor}"))
 
 @given(groups, members, servers)
 def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of: Server) -> None:
-    """True if and only if podium.divergence says so, but for a group that was never resolved."""
+    """It is True if and only if podium.divergence finds one, except for a group that was never resolved."""
     divergence = judge(group, pods, CLASSES)
     priority, policy = judged(group, pods, CLASSES, speaks_of, policy=True)
     unresolved = bool(group.priority_class_name) and group.priority is None

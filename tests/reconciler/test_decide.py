@@ -1,4 +1,4 @@
-"""When conditions are written and events told: a table of named cases, and properties over any history."""
+"""When conditions and events are written: a table of named cases, and properties over any history."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf

@@ -187,7 +187,7 @@ def test_switched_off_it_leaves_no_finalizer_behind(deleted: bool) -> None:
 
 
 class Made(NamedTuple):
-    """Pods of a group that was made for the owner of uid `old`, and whether they hold it; None: not told."""
+    """Pods of a group that was made for the owner of uid `old`, and whether they hold it; None: unknown."""
 
     owner: OwnerReference
     others: tuple[Pod | Owner, ...]

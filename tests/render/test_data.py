@@ -78,7 +78,7 @@ def test_a_written_report_reads_back(report: AuditReport, output: str) -> None:
 
 
 def test_yaml_is_the_same_document() -> None:
-    """YAML says what JSON says, hostile names included."""
+    """YAML has the contents of JSON, hostile names included."""
     document = audit_document(sample.sick())
     assert yaml.safe_load(as_yaml(document)) == json.loads(as_json(document))
 

@@ -61,7 +61,7 @@ class Judged(World):
             assert len(running | coming) >= least
 
     def judge_evict(self, evict: Evict) -> None:
-        """Ours, not the cluster's own, of lower priority, of no class that tolerates it, and told once."""
+        """Assert that victims are ours, not the system's, of lower rank, not tolerated, and marked once."""
         assert self.live.mode is Mode.ENFORCE
         assert evict.victims
         for ref in evict.victims:

@@ -135,7 +135,7 @@ class World:
         return [effect for effect in self.effects if isinstance(effect, Evict)]
 
     def evicted(self) -> list[str]:
-        """Name the pods that were told to go, in order."""
+        """Return the names of the evicted pods, in order."""
         return [victim.name for evict in self.evictions() for victim in evict.victims]
 
     def observed(self) -> list[list[str]]:

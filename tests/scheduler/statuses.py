@@ -52,7 +52,7 @@ def pod(
     deleted: str | None = None,
     version: str | None = None,
 ) -> Schedulable:
-    """A pod that was told a message, and has a node reserved."""
+    """Return a pod that has a message in its condition, and a reserved node."""
     told = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
     return Schedulable(
         metadata=ObjectMeta(

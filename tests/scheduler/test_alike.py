@@ -75,7 +75,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 def decided(scene: Scene, most: int, *, linger: bool) -> tuple[list[Evict], dict[str, str]]:
-    """Return the preemptions of a scene in order, and where everybody is in the end."""
+    """Return the preemptions of a scene in order, and where all pods are in the end."""
     objects: list[Any] = [group("whole", whole=True)] if scene.whole else []
     if scene.allowed is not None:
         objects.append(_budget(scene.allowed))
@@ -128,7 +128,7 @@ def _budget(allowed: int) -> PodDisruptionBudget:
 )
 @given(scenes(), st.booleans())
 def test_who_is_alike_is_decided_about_as_if_alone(scene: Scene, linger: bool) -> None:
-    """The same preemptions in the same order, and everybody ends on the same node."""
+    """The preemptions and their order are the same, and all pods end on the same nodes."""
     assert decided(scene, 15, linger=linger) == decided(scene, 0, linger=linger)
 
 

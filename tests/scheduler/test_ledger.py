@@ -1,4 +1,4 @@
-"""The ledger finds what must not be: a node that holds more than it has, a victim that was not told."""
+"""The ledger finds violations: a node that holds more than it has, a victim that was not marked."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Workloads that evict each other in turn: circles are seen, and slowed down more each time."""
+"""Workloads that evict each other in turn: the scheduler detects cycles and slows each one more each time."""
 
 import itertools
 from typing import Any
@@ -49,7 +49,7 @@ def test_circles(
     of: Identity,
     circle: tuple[Identity, ...],
 ) -> None:
-    """An eviction closes a circle if within half an hour it went the whole way round."""
+    """An eviction closes a cycle if within half an hour it went the whole way round."""
     found = noted(*evictions)
     assert found.closes(by, of, 0.0) == circle
     assert (found.wait(by, of, 0.0) > 0) == bool(circle)
@@ -80,7 +80,7 @@ def test_who_came_to_rest_begins_anew() -> None:
 
 
 def test_a_circle_holds_up_no_other() -> None:
-    """Waits are kept by circle, whichever way round."""
+    """Waits are kept by cycle, in either direction."""
     found = noted((A, B, 0.0), (B, A, 1.0), (C, D, 2.0))
     assert found.wait(A, B, 30.0) == MINUTE
     assert found.wait(B, A, 60.0) == 30.0
@@ -107,7 +107,7 @@ def test_memory_is_bounded() -> None:
     st.sampled_from([A, B, C, D]),
 )
 def test_a_circle_is_one(pairs: list[tuple[Identity, Identity]], by: Identity, of: Identity) -> None:
-    """A circle is found if and only if evictions lead from the one to the other, and each step is one."""
+    """A cycle is found if and only if evictions lead from the one to the other, and each step is one."""
     found = noted(*((one, other, float(at)) for at, (one, other) in enumerate(pairs)))
     reached = {other for one, other in pairs if one == of}
     for _ in range(4):

@@ -308,7 +308,7 @@ class Whatever(RuleBasedStateMachine):
 
     @invariant()
     def arrays_are_those_of_the_cluster(self) -> None:
-        """The comparer raises no false alarm, whatever is under way."""
+        """The comparer raises no false alarm, whatever is in flight."""
         if hasattr(self, "world"):
             scheduler = self.world.scheduler
             comparer = Comparer(scheduler.engine, lambda: scheduler.binding)

@@ -25,7 +25,7 @@ def size(obj: Any, seen: set[int]) -> int:
 
 
 def kept(world: World) -> int:
-    """Count what a scheduler keeps, but for the cluster and for what forgets when it is full."""
+    """Return the sizes of what a scheduler keeps, without the cluster and without bounded caches."""
     world.effects.clear()
     return size(world.scheduler, {id(world.state), id(world.scheduler.engine.placer)})
 

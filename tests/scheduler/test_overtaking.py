@@ -1,7 +1,7 @@
 """No entry is placed on room that an entry of higher priority in backoff could have taken at that moment.
 
-Before each step an engine of its own, built from the cluster as it is, says which entries in backoff fit. If
-the step then binds pods of an entry of lower priority, that is a violation.
+Before each step an engine of its own, built from the cluster as it is, decides which entries in backoff fit.
+If the step then binds pods of an entry of lower priority, that is a violation.
 """
 
 from hypothesis import settings
@@ -59,7 +59,7 @@ class Overtaking(RuleBasedStateMachine):
         return [key for pool in Pool for key in self.keys(pool)]
 
     def keys(self, pool: Pool) -> list[Key]:
-        """Return the entries of a pool, but for lone pods that are gone since."""
+        """Return the entries of a pool, except for lone pods that are gone since."""
         keys = self.world.scheduler.queue.keys(pool)
         return [key for key in keys if isinstance(key, GroupKey) or key in self.world.state.pods]
 

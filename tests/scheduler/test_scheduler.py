@@ -234,7 +234,7 @@ def test_a_node_that_rejected_a_pod_is_avoided_by_the_next_one_for_some_minutes(
 
 
 def test_members_that_come_one_by_one_are_looked_at_together() -> None:
-    """Fewer than minCount wait, and say so."""
+    """Fewer than minCount wait, with a message."""
     world = World(node(cpu=4), group("g", least=500, priority=0))
     world.run(gang("g", size=400))
     assert not world.bound()

@@ -211,7 +211,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_what_is_begun_counts_once_in_the_rate(name: str) -> None:
-    """The record of the process before says what counts already; a condition alone takes nothing back."""
+    """The record of the former process has the count; a condition alone returns nothing to the rate."""
     left, evicted, room = COUNTED[name]
     world = World(evictions_a_minute=1)
     world.apply(node(cpu=1), running("low", "n1", status=told_to_go()), preemptor())

@@ -54,7 +54,7 @@ def test_switching_off_stops_a_preemption_under_way() -> None:
 
 
 def test_evictions_have_a_rate() -> None:
-    """Two units a minute: the others wait, and say what for."""
+    """With two units a minute the others wait, and their message says for what."""
     pods = [running(f"low-{at}", f"n{at}") for at in range(4)]
     nodes = [node(f"n{at}", 1) for at in range(4)]
     highs = [pod(f"high-{at}", 1, 10) for at in range(4)]

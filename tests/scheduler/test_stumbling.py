@@ -93,7 +93,7 @@ async def looped(
     until: Callable[[Told], bool],
     deciding: Callable[[Collection[Key]], None] = lambda _keys: None,
 ) -> Told:
-    """Run the loop on a world until something was told or written."""
+    """Run the loop on a world until a status or a write was made."""
     told: Any = Told()
     loop = Loop(
         world.scheduler,

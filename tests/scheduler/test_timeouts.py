@@ -1,4 +1,4 @@
-"""Decisions that exceed their time budget: the entry waits behind all others and says so, and they go on."""
+"""Decisions that exceed their time budget: the entry waits behind all others, which go on, with a message."""
 
 from collections.abc import Sequence
 from datetime import datetime

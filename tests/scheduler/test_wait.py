@@ -1,4 +1,4 @@
-"""The window for an autoscaler: how long a preemptor waits for new nodes before anybody is evicted."""
+"""The window for an autoscaler: how long a preemptor waits for new nodes before any eviction."""
 
 from datetime import UTC, datetime, timedelta
 

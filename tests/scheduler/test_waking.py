@@ -266,7 +266,7 @@ def test_who_loses_reserved_room_to_a_bind_plans_anew() -> None:
 
 
 def test_a_preemptor_hears_at_the_end_what_happened_meanwhile() -> None:
-    """Room came while its victims were told: it takes that, however long they take to die."""
+    """Room came while its victims were marked: it takes that, however long they take to end."""
     world = World(node("n1", 2), node("n2", 2), running("low", 2), pod("high", 2, 9, node="n2"))
     world.hold_evictions = world.lingering = True
     world.run(pod("a", 2, 5))
@@ -277,7 +277,7 @@ def test_a_preemptor_hears_at_the_end_what_happened_meanwhile() -> None:
 
 
 def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
-    """A group in doubt withstands no more than its lowest member, whether that runs or not."""
+    """A divergent group withstands no more than its lowest member, whether that runs or not."""
     world = World(node("n1", 1), group("h", 5, whole=True), running("h-0", 1, 5, group="h"))
     world.run(pod("a", 1, 5))
     assert not world.evicted()

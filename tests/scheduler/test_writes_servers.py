@@ -138,7 +138,7 @@ async def test_a_mark_may_be_of_one_version(server: Server, namespace: str, writ
 
 
 async def test_a_status_is_of_one_pod(server: Server, namespace: str, writes: Writes) -> None:
-    """A later pod of the name is not told what the earlier one was meant to be."""
+    """A later pod of the name does not get the earlier one's condition."""
     pod = _make(server, namespace)
     for gone in (pod._replace(uid="another"), PodRef(namespace, "none", "none")):
         with pytest.raises(GoneError):

@@ -439,7 +439,7 @@ class Yard:
         return [deleted(call) for call in self.calls("DELETE") if call.code in (200, 202)]
 
     def touched(self) -> list[str]:
-        """Name the pods that were told to go, or deleted."""
+        """Return the names of the pods that were marked, or deleted."""
         return [pod_of(call) for call in (*self.calls(body="DisruptionTarget"), *self.calls("DELETE"))]
 
     def pods_where(self, **where: Any) -> Where:

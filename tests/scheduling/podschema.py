@@ -25,7 +25,7 @@ def read() -> dict[str, Schema]:
 
 
 def described(server: Server) -> Schema:
-    """Return what a server says of pods."""
+    """Return a server's schema of pods."""
     code, document = server.request("GET", "/openapi/v3/api/v1")
     assert code == 200, document
     definitions = document["components"]["schemas"]

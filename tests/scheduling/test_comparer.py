@@ -244,7 +244,7 @@ _NODE = st.fixed_dictionaries(
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """Objects come, change and go; pods are bound, nominated, told to go, and decided about."""
+    """Objects come, change and go; pods are bound, nominated, marked, and decided about."""
 
     def __init__(self) -> None:
         super().__init__()

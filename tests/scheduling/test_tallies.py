@@ -46,7 +46,7 @@ def test_what_is_lifted_and_put_back_costs_no_tally_anything() -> None:
 
 
 def test_the_same_move_of_another_pod_is_no_way_back() -> None:
-    """Two pods that are alike are lifted from one node, each by itself, before anybody asks."""
+    """Two equal pods are lifted from one node, each by itself, before any read."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(
@@ -73,7 +73,7 @@ def test_a_question_asked_while_moves_wait_counts_them_once() -> None:
 
 
 def test_a_single_move_counts_before_bulk_moves_that_still_wait() -> None:
-    """Put on a node in bulk, and taken away by itself before anybody asked: no pod is there, not less."""
+    """A pod is put on a node in bulk, and removed by itself before any read: no pod is there, not less."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)

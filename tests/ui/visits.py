@@ -14,7 +14,7 @@ class Tab(NamedTuple):
     requests: list[str]
 
     def in_peace(self, site: str) -> None:
-        """No error, no dialog, and nothing was asked of anybody but the site."""
+        """Assert that there was no error, no dialog, and no request except to the site."""
         assert self.said == []
         assert {f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in self.requests} == {site}
 

@@ -43,7 +43,7 @@ def refusal(user: str, name: str) -> str:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server with the shipped policies; everybody may write anything, jane may use the class low."""
+    """Yield a server with the shipped policies; all users may write anything, jane may use the class low."""
     with exclusive(RELEASES[request.param]) as made, recording(made) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", made.access.authority.read_bytes())
         install(made, crds.crds(client))
@@ -210,7 +210,7 @@ def test_an_update_is_asked_for_what_it_adds(server: Server) -> None:
 
 
 def test_controllers_of_the_cluster_are_trusted(server: Server) -> None:
-    """They write what others were asked for; a service account of a tenant is asked like anybody."""
+    """They write on behalf of checked users; a tenant's service account is checked like any user."""
     assert create(server, "a pod", "high", CONTROLLER, CONTROLLERS).code == 201
     tenant = "system:serviceaccount:team:builder"
     answer = create(server, "a pod", "high", tenant, ("system:serviceaccounts:team", *ANYBODY))

@@ -1,4 +1,4 @@
-"""ConversionReview on the wire: objects in, objects or a reason out. tests/convert says what changes."""
+"""ConversionReview on the wire: objects in, objects or a reason out. tests/convert covers the changes."""
 
 import json
 import tracemalloc

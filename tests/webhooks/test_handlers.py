@@ -53,7 +53,7 @@ class Watched(State):
 
 
 class Live:
-    """A cluster that changes when the test says so."""
+    """A cluster that changes on a test's demand."""
 
     def __init__(self, state: Watched) -> None:
         self.state = state

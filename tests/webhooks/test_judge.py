@@ -197,7 +197,7 @@ class TestTheTemplate:
 
 
 class TestAGroupIsUpdated:
-    """An update is never mutated, but for what native decoding would fill in."""
+    """An update is never mutated, except for fields that native decoding would set."""
 
     @pytest.mark.parametrize("version", VERSIONS)
     @pytest.mark.parametrize("whole", [False, True])
@@ -248,7 +248,7 @@ class TestAGroupIsUpdated:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_what_is_being_deleted_may_change(self, version: str) -> None:
-        """Its finalizers must go, whatever else is wrong with it."""
+        """Its finalizers must go, whatever other faults it has."""
         old = ours({**GANG, "priority": -(10**9) * 2}, version, deletionTimestamp="2026-11-21T00:00:00Z")
         new = changed(old, "spec", {"schedulingPolicy": {}})
         assert set(mutate(new, old).response) == {"uid", "allowed"}
@@ -422,7 +422,7 @@ class TestAReplicaThatIsBehind:
         assert (answer.response["allowed"], answer.verdict.awaits) == (True, ())
 
     def test_what_is_wrong_with_the_fields_is_refused_at_once(self) -> None:
-        """No other class would mend it."""
+        """No other class would correct it."""
         made = changed(mutate(ours(GANG)).patched, "spec.schedulingPolicy", {"gang": {"minCount": 0}})
         answer = validate(made)
         assert (answer.response["status"]["code"], answer.verdict.awaits) == (422, ())

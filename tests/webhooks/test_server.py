@@ -484,7 +484,7 @@ def test_the_oldest_useless_connection_makes_room(serve: Serve) -> None:
 
 
 def test_only_some_requests_prove_a_connection(serve: Serve) -> None:
-    """Good answers to others do not spare it."""
+    """Good answers to other requests do not protect it."""
     served = serve(connections=3)
     with served.peer() as one, served.peer() as two, served.peer() as three:
         for peer in (one, two, three):
@@ -617,7 +617,7 @@ PIECES = (b"\r\n", b"\0", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked
 
 
 def mangled(random: Random) -> bytes:
-    """Return one or two requests with some bytes changed, taken away and put in."""
+    """Return one or two requests with some bytes changed, removed and inserted."""
     data = bytearray(random.choice(SEEDS) + random.choice((b"", random.choice(SEEDS))))
     for _ in range(random.randrange(1, 6)):
         at = random.randrange(len(data))

@@ -45,7 +45,7 @@ def single(name: str, node: str, *, priority: int = 0, reason: str = "its room i
 
 
 def costly(hostile: str = "sweep") -> WhatIf:
-    """Make the report of a gang that preempts a gang and a pod, one of which has a name of one's choice."""
+    """Return the report of a gang that preempts a gang and a pod, one of which has a given name."""
     plan = Plan(
         semantics=Semantics.KEP,
         outcome=Outcome.FITS_AFTER_PREEMPTION,
@@ -93,7 +93,7 @@ def hopeless(unknown: Sequence[str] = ("PodDisruptionBudget: not in the input",)
 
 
 def large(units: int) -> WhatIf:
-    """Make the report of a plan with many victims, as many spared, on as many nodes."""
+    """Return the report of a plan with many victims, as many spared pods, on as many nodes."""
     plan = Plan(
         semantics=Semantics.KEP,
         outcome=Outcome.FITS_AFTER_PREEMPTION,

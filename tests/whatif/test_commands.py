@@ -180,7 +180,7 @@ TIMES: dict[str, tuple[str, list[str], str]] = {
 
 @pytest.mark.parametrize(("text", "arguments", "said"), TIMES.values(), ids=list(TIMES))
 def test_time_of_the_plan(podium: Podium, text: str, arguments: Sequence[str], said: str) -> None:
-    """A dump is a past moment, its newest; a time that is asked for counts; the report says which."""
+    """A dump is a past moment, its newest; a given time counts; the report names the time used."""
     table = podium("-f", file(text), "--pod", "a/high", *arguments).stdout
     assert said in table.replace("\n", " ")
 

@@ -63,6 +63,6 @@ def test_values_are_the_plans() -> None:
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_yaml_is_the_same_document(report: WhatIf) -> None:
-    """YAML says what JSON says, hostile names included."""
+    """YAML has the contents of JSON, hostile names included."""
     document = whatif_document(report.plan)
     assert yaml.safe_load(as_yaml(document)) == json.loads(as_json(document))

@@ -1,4 +1,4 @@
-"""An answer names the settings of the scheduler that it speaks for, and follows them."""
+"""An answer names the settings of its scheduler, and follows them."""
 
 import json
 from pathlib import Path

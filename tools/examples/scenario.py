@@ -157,7 +157,7 @@ def namespaces() -> list[Manifest]:
 
 
 def clean(shape: Shape) -> list[list[Manifest]]:
-    """Return the stages of the cluster in which nothing is wrong."""
+    """Return the stages of the cluster without faults."""
     classes = [
         priority_class("research-low", 100),
         priority_class("research", 1_000, globalDefault=True),

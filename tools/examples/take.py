@@ -86,7 +86,7 @@ class Cluster:
 
 
 def wait(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds, or say what did not come."""
+    """Wait until a condition holds, or exit with a line that names it."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         if time.monotonic() > deadline:

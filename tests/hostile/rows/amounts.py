@@ -114,7 +114,7 @@ def memory_past_everything(tenant: Tenant) -> None:
 
 @ROWS.row
 def memory_of_a_node_past_everything(tenant: Tenant) -> None:
-    """A node that others need has no memory left, on the word of a pod."""
+    """The request of one pod leaves no memory on a node that others need."""
     tenant.pod(asking({"memory": _MOST, "cpu": "1e12"}), nodeName=NODES[0], schedulerName=_OTHER)
 
 

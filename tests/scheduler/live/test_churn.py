@@ -132,7 +132,7 @@ class Churn:
         return f"{stem}-{self._count}"
 
     def _one(self, *, bound: bool | None = None, held: bool | None = None) -> str | None:
-        """Return a pod of ours; `bound` and `held` say which ones, None is any."""
+        """Return a pod of ours; `bound` and `held` restrict the choice, None is any."""
         there = [
             name
             for name, pod in sorted(self._yard.pods().items())

@@ -1,8 +1,8 @@
-"""Preemption by the hundred, again and again: everybody is bound every time.
+"""Preemption by the hundred, again and again: every preemptor is bound every time.
 
 200 nodes of 4 cpus hold four pods of 900m each, and 200 preemptors of 3 cpus come at once; each evicts three.
 kube-scheduler 1.37.0 leaves preemptors pending for more than 90 s in half of such rounds. Nodes have no
-kubelet here, and pods a grace period of 0, as where that was seen.
+kubelet here, and pods a grace period of 0, as in those rounds.
 """
 
 import threading
