@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from bench.results import Row, Section
-from tests.oracle.least import ORDER, Criterion, least
+from tests.oracle.least import COUNTS_FIRST, ORDER, Criterion, least
 from tests.oracle.problem import problem_of
 from tests.scheduling import builders
 
@@ -52,8 +52,8 @@ and gangs of 2 to 16 pods that are placed and preempted whole, with half of the 
 twice as many come by day as by night. A job that finds no room preempts if it may, else it waits, the
 highest priority first, then the oldest; a job that finds room passes it. A job that loses a pod loses its
 work since its start and waits again; there are no checkpoints. `whatif`'s engine makes every decision. The
-integer program takes the engine's placement where nobody has to go, and else the least harm: with fewest
-units and pods by priority, or with the least work lost by priority.
+integer program takes the engine's placement where nobody has to go, and else the least harm: with the
+least work lost by priority, or with the fewest units and pods by priority.
 """
 
 
@@ -200,14 +200,13 @@ def _by_program(
     return Move(placed, [pod.row for unit in found.units for pod in unit.pods])
 
 
-_WORK_FIRST = (Criterion.VIOLATIONS, Criterion.HIGHEST, Criterion.WORK_BY_PRIORITY, Criterion.COUNTS)
 POLICIES = {
     **{
         str(each): Policy(Settings(semantics=each), _by_rules)
         for each in (Semantics.KEP, Semantics.V1_37, Semantics.V1_36)
     },
     "integer program": Policy(Settings(), partial(_by_program, ORDER)),
-    "integer program, work before counts": Policy(Settings(), partial(_by_program, _WORK_FIRST)),
+    "integer program, counts before work": Policy(Settings(), partial(_by_program, COUNTS_FIRST)),
 }
 
 

@@ -37,7 +37,7 @@ class Compared(NamedTuple):
     @property
     def equal(self) -> bool:
         """Whether the plan violates no more budgets and takes no more, priority by priority."""
-        return _counts(self.plan) == _counts(self.least)
+        return self.plan == self.least
 
     @property
     def missed(self) -> bool:
@@ -110,10 +110,6 @@ def regret(cases: Iterable[Compared]) -> Regret:
         sum(each.regret == float("inf") for each in both),
         tuple(each.regret for each in both if each.least is not None and each.least.pods),
     )
-
-
-def _counts(of: Harm | None) -> tuple[object, ...] | None:
-    return None if of is None else (of.violations, of.lost)
 
 
 def _main(arguments: list[str]) -> int:

@@ -19,16 +19,16 @@ class Criterion(StrEnum):
     """A part of harm; the order in which parts are compared is the caller's."""
 
     VIOLATIONS = "violations"
-    HIGHEST = "highest"
-    # Units, then pods, priority by priority.
+    # Priority by priority, which decides the highest priority too: work, then units, then pods.
+    LEVELS = "levels"
+    # The same without work, and the work of all priorities in one sum.
     COUNTS = "counts"
-    # Work, priority by priority; or of all priorities in one sum.
-    WORK_BY_PRIORITY = "work by priority"
     WORK = "work"
 
 
-# Where counts are compared before work, they decide the highest priority too.
-ORDER = (Criterion.VIOLATIONS, Criterion.COUNTS, Criterion.WORK)
+ORDER = (Criterion.VIOLATIONS, Criterion.LEVELS)
+# The order of KEP-5710's first principle taken literally: as few pods as possible.
+COUNTS_FIRST = (Criterion.VIOLATIONS, Criterion.COUNTS, Criterion.WORK)
 
 
 class Least(NamedTuple):
@@ -53,7 +53,7 @@ class _Alike(NamedTuple):
 
 def least(problem: Problem, order: Sequence[Criterion] = ORDER) -> Least | None:
     """Return the least harm with which the preemptor fits, None if it fits by no means."""
-    model = _Model(problem, by_work=not {Criterion.WORK, Criterion.WORK_BY_PRIORITY}.isdisjoint(order))
+    model = _Model(problem, by_work=not {Criterion.WORK, Criterion.LEVELS}.isdisjoint(order))
     if not model.places or model.program.minimize({}) is None:
         return None
     for criterion in order:
@@ -91,20 +91,13 @@ class _Model:
         match criterion:
             case Criterion.VIOLATIONS:
                 self._keep_least(dict.fromkeys(self.over, 1))
-            case Criterion.HIGHEST:
-                for kinds in self._levels():
-                    units = [self.going[kind] for kind in kinds]
-                    if self.program.minimize(dict.fromkeys(units, 1)):
-                        break
-                    self.program.forbid(units)
-            case Criterion.COUNTS:
+            case Criterion.LEVELS | Criterion.COUNTS:
                 # One more unit is worse than any number of pods.
                 unit = sum(len(each.pods) for each in self.problem.units) + 1
                 for kinds in self._levels():
+                    if criterion is Criterion.LEVELS:
+                        self._keep_least({self.going[kind]: kind.work for kind in kinds if kind.work})
                     self._keep_least({self.going[kind]: unit + kind.pods for kind in kinds})
-            case Criterion.WORK_BY_PRIORITY:
-                for kinds in self._levels():
-                    self._keep_least({self.going[kind]: kind.work for kind in kinds if kind.work})
             case Criterion.WORK:
                 self._keep_least({at: kind.work for kind, at in self.going.items() if kind.work})
 

@@ -92,6 +92,7 @@ class Lost(NamedTuple):
     """How many units and pods of one priority go."""
 
     priority: int
+    work: int
     units: int
     pods: int
 
@@ -101,7 +102,11 @@ class Harm(NamedTuple):
 
     violations: int
     lost: tuple[Lost, ...]
-    work: int
+
+    @property
+    def work(self) -> int:
+        """The work that is lost."""
+        return sum(each.work for each in self.lost)
 
     @property
     def pods(self) -> int:
@@ -122,9 +127,11 @@ def harm(problem: Problem, rows: Collection[int]) -> Harm:
     units = Counter(unit.priority for unit in gone)
     pods = Counter(unit.priority for unit in gone for _ in unit.pods)
     charged = Counter(pod.budget for unit in gone for pod in unit.pods if pod.budget is not None)
-    work = sum(unit.work for unit in gone)
+    work = Counter[int]()
+    for unit in gone:
+        work[unit.priority] += unit.work
     over = sum(max(number - problem.left[name], 0) for name, number in charged.items())
-    return Harm(over, tuple(Lost(at, units[at], pods[at]) for at in sorted(units, reverse=True)), work)
+    return Harm(over, tuple(Lost(at, work[at], units[at], pods[at]) for at in sorted(units, reverse=True)))
 
 
 def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Problem:

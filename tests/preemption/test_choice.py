@@ -102,7 +102,7 @@ def test_the_sum_of_1_37_counts_every_pod_of_a_group_wherever_it_runs() -> None:
 def test_one_group_is_less_harm_than_two_units_of_its_priority() -> None:
     cost, ties = cost_of(two_pods_or_a_group())
     assert ties == ("n1",)
-    assert cost == Harm(0, (Level(1, 1, 4),), 0, -(SECONDS - 60))
+    assert cost == Harm(0, (Level(1, 0, 1, 4),), -(SECONDS - 60))
 
 
 # The seventh: among equals, the plan whose victims, made again, would preempt least.

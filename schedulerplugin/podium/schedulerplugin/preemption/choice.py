@@ -199,18 +199,19 @@ class Chooser:
         if self.planner.semantics is not Semantics.KEP:
             best, equal = sums.cheapest(lists, lowest, self.planner.now)
             return best, equal.tolist(), {}
-        least, equal = sums.least_harm(lists, lowest, self.planner.now)
+        least, equal, sure = sums.least_harm(lists, lowest, self.planner.now)
+        if sure:
+            return least, equal.tolist(), {}
         return self._searched(sums, lists, lowest, least, equal)
 
     def _searched(
         self, sums: Sums, lists: Lists, level: int, least: Harm, equal: Rows
     ) -> tuple[Score | None, list[int], dict[int, Found]]:
         """Search the nodes that may have a plan of less harm than sums show; give what `_by_sums` gives."""
-        if least.pods == 1 and not least.work:
-            return least, equal.tolist(), {}
         fewest = sums.fewest(lists, level)
         order = np.argsort(fewest, kind="stable")
-        order = order[fewest[order] <= least.levels[0].units]
+        if not least.levels[0].work:
+            order = order[fewest[order] <= least.levels[0].units]
         likely = list(dict.fromkeys([*equal[:_SEARCHED].tolist(), *lists.nodes[order[:_SEARCHED]].tolist()]))
         best: Score | None = None
         nodes: list[int] = []

@@ -95,7 +95,7 @@ class Explainer:
         if chosen is None:
             return None
         harm = self._engine.harm(chosen, self._units, self._now)
-        levels = tuple(HarmLevel(*level) for level in harm.levels)
+        levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
         return PlanHarm(harm.violations, levels, harm.work)
 
     def _message(self) -> str:

@@ -5,9 +5,11 @@ this order, and less is better:
 
 1. pods that are evicted beyond what PodDisruptionBudgets allow, because their owners asked for that limit;
 2. the highest priority among the victims (the KEP's N), because a priority is a promise about order;
-3. for each priority from the highest: the units that go, then their pods, for a unit restarts as a whole;
-4. the work that is lost: accelerator-seconds since the start, or since the checkpoint that the workload
-   declares (`podversions.CHECKPOINT`); if these are equal, a later start of the victims at the top is less;
+3. for each priority from the highest: the work that is lost (accelerator-seconds since the start, or since
+   the checkpoint that the workload declares, `podversions.CHECKPOINT`), because accelerators are scarce and
+   simulated weeks lose least of them so; then the units that go, and then their pods, for a unit restarts as
+   a whole;
+4. the start of the victims at the top: a later one is less;
 5. the pods that the victims would preempt in turn (the KEP's second principle; see `choice`).
 """
 
@@ -22,14 +24,15 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # What counts of one pod: so many accelerators, for so many seconds. Sums over a cluster then fit 64 bits.
 _MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
-# Bits of a weight: work below, then one field for each priority, with units above pods.
+# Bits of a weight, for each priority: work above units above pods.
 _WORK, _COUNT = 80, 32
 
 
 class Level(NamedTuple):
-    """The victims of one priority."""
+    """The victims of one priority; `work` is in accelerator-seconds."""
 
     priority: int
+    work: int
     units: int
     pods: int
 
@@ -37,14 +40,17 @@ class Level(NamedTuple):
 class Harm(NamedTuple):
     """What a plan costs; `levels` come from the highest priority down.
 
-    `work` is in accelerator-seconds. `earliest` is the negative start (seconds) of the oldest pod among the
-    victims of the highest priority.
+    `earliest` is the negative start (seconds) of the oldest pod among the victims of the highest priority.
     """
 
     violations: int
     levels: tuple[Level, ...]
-    work: int
     earliest: int
+
+    @property
+    def work(self) -> int:
+        """The accelerator-seconds that are lost."""
+        return sum(level.work for level in self.levels)
 
     @property
     def highest(self) -> int | None:
@@ -62,12 +68,13 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
     levels = []
     for priority in np.unique(units.priority[victims])[::-1].tolist():
         here = victims[units.priority[victims] == priority]
-        levels.append(Level(priority, len(here), int(units.size[here].sum())))
+        lost = int(work_lost(units, here, now).sum())
+        levels.append(Level(priority, lost, len(here), int(units.size[here].sum())))
     earliest = 0
     if levels:
         top = units.all_members(victims[units.priority[victims] == levels[0].priority])
         earliest = -int(np.minimum(units.snapshot.start[top], now).min())
-    return Harm(violations, tuple(levels), int(work_lost(units, victims, now).sum()), earliest)
+    return Harm(violations, tuple(levels), earliest)
 
 
 def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
@@ -92,12 +99,12 @@ def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
 def weights(units: Units, leads: Rows, now: int) -> list[int]:
     """Return for each unit an integer; of two sets of units, the smaller sum is the lesser harm.
 
-    It is exact for steps 2 to 4, but for the start.
+    It is exact for steps 2 and 3.
     """
     priorities, level = np.unique(units.priority[leads], return_inverse=True)
-    shifts = [_WORK + 2 * _COUNT * each for each in range(len(priorities))]
+    shifts = [(_WORK + 2 * _COUNT) * each for each in range(len(priorities))]
     sizes, work = units.size[leads].tolist(), work_lost(units, leads, now).tolist()
     return [
-        (((1 << _COUNT) + size) << shifts[each]) + lost
+        ((lost << 2 * _COUNT) + (1 << _COUNT) + size) << shifts[each]
         for size, each, lost in zip(sizes, level.tolist(), work, strict=True)
     ]

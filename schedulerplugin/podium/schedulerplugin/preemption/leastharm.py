@@ -67,7 +67,7 @@ def _by_resources(
     kinds, units = stage.kinds(domain), stage.units
     if kinds is None:
         return None
-    pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets)
+    pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
     found, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)
     victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline, effort=effort).least()

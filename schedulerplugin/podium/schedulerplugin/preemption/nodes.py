@@ -286,32 +286,34 @@ class Sums:
         cost = Cost(0, level, int(total.min()), pods, -latest)
         return cost, lists.nodes[at[first == latest]]
 
-    def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows]:
+    def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows, bool]:
         """Reprieve on every node, the most important first; return the least harm, and its nodes.
 
-        It holds for the same nodes as `cheapest`. A search on one node may find less. Surplus that shares a
-        node with its core may count twice.
+        It holds for the same nodes as `cheapest`. A search on one node may find less, unless the last value
+        is True: one pod goes, and no pod that would go on any node loses work. Surplus that shares a node
+        with its core may count twice.
         """
         units, leads = self._units, lists.leads
         taken = self._taken(lists, level)
+        lost = np.zeros(taken.shape, np.int64)
+        lost[taken] = work_lost(units, leads[taken].astype(np.intp), now, with_surplus=True)
         at, levels = np.arange(len(lists.nodes)), []
         for priority in np.unique(lists.priority[taken])[::-1].tolist():
             here = taken[:, at] & (lists.priority[:, at] == priority)
+            work = np.where(here, lost[:, at], 0).sum(axis=0)
+            at, here, least = at[work == work.min()], here[:, work == work.min()], int(work.min())
             number = np.where(here, 1 + units.above[leads[:, at]], 0).sum(axis=0)
             at, here, fewest = at[number == number.min()], here[:, number == number.min()], int(number.min())
             pods = np.where(here, units.size[leads[:, at]] + units.above[leads[:, at]], 0).sum(axis=0)
             at = at[pods == pods.min()]
             if fewest:
-                levels.append(Level(priority, fewest, int(pods.min())))
+                levels.append(Level(priority, least, fewest, int(pods.min())))
         going = taken[:, at]
-        lost = np.zeros(going.shape, np.int64)
-        lost[going] = work_lost(units, leads[:, at][going].astype(np.intp), now, with_surplus=True)
-        work = lost.sum(axis=0)
-        at, going = at[work == work.min()], going[:, work == work.min()]
         top = going & (lists.priority[:, at] == levels[0].priority)
         start = np.where(top, np.minimum(units.start[leads[:, at]], now), NO_START).min(axis=0)
         latest = int(start.max())
-        return Harm(0, tuple(levels), int(work.min()), -latest), lists.nodes[at[start == latest]]
+        found = Harm(0, tuple(levels), -latest)
+        return found, lists.nodes[at[start == latest]], found.pods == 1 and not lost.any()
 
     def fewest(self, lists: Lists, level: int) -> Int64s:
         """Return for each node a number of units of a priority that every plan there needs at least."""

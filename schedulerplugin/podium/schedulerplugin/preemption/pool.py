@@ -12,7 +12,7 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.capacity import Held, slots
-from podium.schedulerplugin.preemption.harm import weights
+from podium.schedulerplugin.preemption.harm import weights, work_lost
 from podium.schedulerplugin.preemption.packing import Kinds
 from podium.schedulerplugin.preemption.search import Candidate
 from podium.schedulerplugin.preemption.units import NO_UNIT, Units
@@ -69,13 +69,13 @@ def pool_of(units: Units, leads: Rows, kinds: Kinds) -> Pool:
     return Pool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
 
 
-def narrowed(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex) -> Pool:
+def narrowed(pool: Pool, units: Units, kinds: Kinds, budgets: BudgetIndex, now: int) -> Pool:
     """Return a pool that is small enough to search, with room for the preemptor if there was any."""
     if len(pool.owner) <= _MANY:
         return pool
     pool = _within_budgets(pool, units, kinds, budgets)
     pool = _of_least_priority(pool, units, kinds)
-    return _on_cheapest_nodes(pool, units, kinds)
+    return _on_cheapest_nodes(pool, units, kinds, now)
 
 
 def candidates(
@@ -165,24 +165,27 @@ def _of_least_priority(pool: Pool, units: Units, kinds: Kinds) -> Pool:
     return pool.only(priority <= levels[low])
 
 
-def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds) -> Pool:
+def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds, now: int) -> Pool:
     """Return the units with a pod on the nodes that lose least for the room they give."""
     if len(pool.owner) <= _MANY:
         return pool
     priority = units.priority[pool.leads]
     levels, level = np.unique(priority, return_inverse=True)
-    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
-    loss = (0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
+    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight. Of
+    # one priority the work decides.
+    work = work_lost(units, pool.leads, now)
+    worth = 0.001 + work / max(int(work.max(initial=0)), 1)
+    loss = (worth * 0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
     lost = np.bincount(pool.node, loss, len(kinds.nodes))
     empty = pool.room(np.ones(len(pool.leads), np.bool_))
     chosen = np.zeros(len(kinds.nodes), np.bool_)
     for kind in kinds.kinds:
-        now = slots(pool.free, kind)
-        gain = slots(empty, kind) - now
+        there = slots(pool.free, kind)
+        gain = slots(empty, kind) - there
         price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]
-        missing = max(kind.number - int(now.sum()), 0) * _TIMES
+        missing = max(kind.number - int(there.sum()), 0) * _TIMES
         width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
         chosen[order[: max(width, _NODES)]] = True
     kept = np.zeros(len(pool.leads), np.bool_)

@@ -17,6 +17,8 @@ from podium.schedulerplugin.preemption.capacity import Capacity, Held
 EFFORT = 25_000
 # The same for a plan on one node, of which a lone pod has several made.
 NODE_EFFORT = 3_000
+# The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
+_SHARE = 1_024
 
 
 class Candidate(NamedTuple):
@@ -81,13 +83,16 @@ class Search:
         everyone = range(len(self._all))
         by_weight = sorted(everyone, key=self._by_weight)
         by_use = sorted(everyone, key=self._by_use)
+        by_price = sorted(everyone, key=self._by_price)
+        by_size = sorted(everyone, key=self._by_size)
         useless = sorted(by_weight, key=lambda at: self._all[at].useful)
         # Where budgets are short, their units return first, those that make least room before others.
-        starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use)]
+        starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use), ([], by_price)]
         if not self._most:
             starts = starts[:1]
         elif self._left:
-            starts += [(first, order) for first in (by_weight, useless) for order in (by_weight, by_use)]
+            orders = (by_weight, by_use, by_price)
+            starts += [(first, order) for first in (by_weight, useless, by_size) for order in orders]
         best: tuple[tuple[int, int], list[int]] | None = None
         for first, order in starts:
             self._set(everyone)
@@ -148,7 +153,7 @@ class Search:
             for at, each in enumerate(self._all)
             if at not in self._gone and (self._over or each.priority <= top)
         ]
-        staying.sort(key=lambda at: (self._all[at].weight, -self._all[at].useful))
+        staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
         by_node: dict[int, list[int]] = {}
         for at in staying:
@@ -196,6 +201,14 @@ class Search:
 
     def _by_weight(self, at: int) -> tuple[float, ...]:
         return (-self._all[at].weight,)
+
+    def _by_price(self, at: int) -> tuple[float, ...]:
+        one = self._all[at]
+        return -one.priority, -one.weight * _SHARE // (1 + int(one.useful * _SHARE))
+
+    def _by_size(self, at: int) -> tuple[float, ...]:
+        one = self._all[at]
+        return -one.priority, -len(one.held), -one.weight
 
     def _by_use(self, at: int) -> tuple[float, ...]:
         one = self._all[at]
