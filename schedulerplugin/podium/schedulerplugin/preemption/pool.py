@@ -171,8 +171,8 @@ def _on_cheapest_nodes(pool: Pool, units: Units, kinds: Kinds, now: int) -> Pool
         return pool
     priority = units.priority[pool.leads]
     levels, level = np.unique(priority, return_inverse=True)
-    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight. Of
-    # one priority the work decides.
+    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
+    # Of one priority the work decides.
     work = work_lost(units, pool.leads, now)
     worth = 0.001 + work / max(int(work.max(initial=0)), 1)
     loss = (worth * 0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
