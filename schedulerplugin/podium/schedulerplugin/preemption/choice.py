@@ -190,7 +190,10 @@ class Chooser:
     def _by_sums(
         self, sums: Sums, level: Int64s, safe: Bools
     ) -> tuple[Score | None, list[int], dict[int, Found]]:
-        """Give the least cost among the nodes whose plans are sums, nodes that have it, and plans made."""
+        """Return the least cost among the nodes whose plans are sums, nodes that have it, and plans made.
+
+        If one pod goes that loses no work, no node is searched: another node may have a later start.
+        """
         if not safe.any():
             return None, [], {}
         lowest = int(level[safe].min())
